@@ -1,0 +1,45 @@
+# Every target sets up what it needs and is quick the second time.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.8
+
+.PHONY: setup test demo bench lint lock clean help
+
+help: ## what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t12
+
+$(BIN)/uv:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
+
+$(VENV)/.installed: requirements/dev.lock | $(BIN)/uv
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.lock
+	touch $@
+
+ENGINE_SOURCES := $(shell find engine/src -name '*.rs') Cargo.toml Cargo.lock engine/Cargo.toml pyproject.toml
+
+$(VENV)/.built: $(VENV)/.installed $(ENGINE_SOURCES)
+	VIRTUAL_ENV=$(abspath $(VENV)) PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin develop --release --uv --quiet
+	touch $@
+
+setup: $(VENV)/.built ## virtual environment, dependencies, compiled engine
+
+lock: | $(BIN)/uv ## pin everything again from pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/dev.lock
+
+clean: ## remove what was built here (datasets stay in the cache)
+	rm -rf $(VENV) target python/vectrial/_engine*.so
+
+lint: setup ## ruff, mypy strict, rustfmt, clippy with warnings as errors
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	cargo fmt --all --check
+	cargo clippy --all-targets --quiet -- -D warnings
+
+test: setup ## cargo test and pytest
+	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
+	$(BIN)/python -m pytest

@@ -1,0 +1,62 @@
+"""The Rust engine. Times are nanoseconds of `time.perf_counter_ns` unless a name says else."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+__version__: str
+
+class Judge:
+    """Tie-aware recall@k against exact neighbours; immutable, shared by recorders."""
+
+    def __init__(
+        self,
+        k: int,
+        accept_offsets: NDArray[np.int64],
+        accept_ids: NDArray[np.int64],
+        available: NDArray[np.int64],
+    ) -> None:
+        """From the fields of `vectrial.datasets.model.Truth`; accept_ids ascend within a query.
+
+        Raises ValueError when the arrays do not fit together."""
+    def recall(self, query: int, ids: NDArray[np.int64]) -> float:
+        """Distinct accepted ids among the first k of `ids`, over what is available; 1.0 when
+        nothing is available and nothing was returned, 0.0 when something was."""
+
+class Recorder:
+    """Everything about the operations of one class by one worker; merged losslessly."""
+
+    def __init__(self, judge: Judge | None = None, window_ns: int = 1_000_000_000) -> None: ...
+    def start(self, at_ns: int) -> None:
+        """Begin: windows count from here. Recorders to be merged start at the same instant."""
+    def answer(
+        self, query: int, intended_ns: int, sent_ns: int, done_ns: int, ids: NDArray[np.int64]
+    ) -> None:
+        """A search's answer: latency = done - intended, service = done - sent, judged."""
+    def operation(self, intended_ns: int, sent_ns: int, done_ns: int) -> None:
+        """A finished operation that has no answer to judge."""
+    def error(self, intended_ns: int, sent_ns: int, done_ns: int, kind: str, message: str) -> None:
+        """A failed operation: counted and timed in its own histogram, first messages kept."""
+    def finish(self, at_ns: int) -> None:
+        """End of the phase: what qps divides by."""
+    def merge(self, other: Recorder) -> None:
+        """Take in another worker's record, as if one recorder had seen everything."""
+    def summary(self) -> dict[str, float | int | None]:
+        """By metric name of `vectrial.results.schema`: count, errors, short_answers,
+        duplicate_answers, qps, latency_* (us), recall_*; None where nothing was recorded."""
+    def windows(self) -> dict[str, list[float | int | None]]:
+        """Columns second, count, errors, p50_us, p99_us, max_us, recall."""
+    def histogram(self, name: str) -> bytes:
+        """HDR V2 encoding, ns, 3 significant digits; name: latency, service or error."""
+    def errors(self) -> list[tuple[str, int, list[str]]]:
+        """Error classes: kind, count, the first few distinct messages."""
+    def query_recall(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Per query: sum of recalls and number of answers; both (q,)."""
+
+def histogram_merge(parts: list[bytes]) -> bytes:
+    """One histogram of all samples of the parts. Raises ValueError for bytes that are none."""
+
+def histogram_quantiles(hdr: bytes, quantiles: list[float]) -> list[float]:
+    """Values in microseconds at quantiles in [0, 1]."""
+
+def histogram_buckets(hdr: bytes) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Upper bounds in microseconds and counts of the buckets that are not empty."""

@@ -1,0 +1,70 @@
+"""Metrics, and what the scores that stores return mean.
+
+Everywhere in Vectrial a *distance* is float64, smaller is closer:
+
+    l2      sqrt(sum((q - x)^2))
+    cosine  1 - q·x / (|q| |x|)
+    ip      -q·x
+
+A store's own score may be something else; it declares which (`ScoreKind`), and the gate
+recomputes it from the vectors.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Relative tolerance of a tie with the k-th true distance.
+TIE_TOLERANCE = 1e-6
+
+
+class Metric(StrEnum):
+    """The space that vectors are compared in."""
+
+    L2 = "l2"
+    COSINE = "cosine"
+    IP = "ip"
+
+
+class ScoreKind(StrEnum):
+    """The meaning of the scores that a store's search returns."""
+
+    L2 = "l2"  # Euclidean distance
+    L2_SQUARED = "l2_squared"
+    COSINE_DISTANCE = "cosine_distance"  # 1 - cos
+    COSINE_SIMILARITY = "cosine_similarity"  # cos
+    INNER_PRODUCT = "inner_product"  # q·x, larger is closer
+    NEGATIVE_INNER_PRODUCT = "negative_inner_product"
+    ONE_MINUS_INNER_PRODUCT = "one_minus_inner_product"
+
+
+def distances(query: NDArray[Any], vectors: NDArray[Any], metric: Metric) -> NDArray[np.float64]:
+    """Distances, in float64, from one query (d,) to each of `vectors` (n, d); shape (n,)."""
+    q = np.asarray(query, dtype=np.float64)
+    x = np.asarray(vectors, dtype=np.float64)
+    if metric is Metric.L2:
+        return np.asarray(np.sqrt(np.square(x - q).sum(axis=1)))
+    dots = x @ q
+    if metric is Metric.IP:
+        return np.asarray(-dots)
+    norms = np.linalg.norm(x, axis=1) * np.linalg.norm(q)
+    return np.asarray(1.0 - dots / norms)
+
+
+def score_from_distance(kind: ScoreKind, distance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The score of `kind` that belongs to a distance of its own metric."""
+    match kind:
+        case ScoreKind.L2 | ScoreKind.COSINE_DISTANCE | ScoreKind.NEGATIVE_INNER_PRODUCT:
+            return distance
+        case ScoreKind.L2_SQUARED:
+            return np.square(distance)
+        case ScoreKind.COSINE_SIMILARITY:
+            return 1.0 - distance
+        case ScoreKind.INNER_PRODUCT:
+            return -distance
+        case ScoreKind.ONE_MINUS_INNER_PRODUCT:
+            return 1.0 + distance

@@ -1,0 +1,127 @@
+"""The tables of a run, and the fixed names and units of everything measured.
+
+A run folder holds `run.duckdb` (these tables), `suite.toml` as it was resolved,
+`environment.json` and `logs/`. A trial's rows appear in one transaction when the trial ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Raised when the layout changes; a reader refuses a run that is newer than itself.
+SCHEMA_VERSION = 1
+
+DDL = """
+create table run (
+    run_id varchar primary key, schema_version integer not null, started_at timestamptz not null,
+    finished_at timestamptz, suite_name varchar not null, command varchar not null,
+    vectrial_version varchar not null, git_revision varchar,
+    environment json not null);
+create table dataset (
+    name varchar primary key, fingerprint varchar not null, rows bigint not null,
+    dim integer not null, queries integer not null, metric_space varchar not null,
+    raw_bytes bigint not null, metadata_bytes bigint not null, source varchar not null,
+    licence varchar not null, stand_in_for varchar, facts json not null);
+create table trial (
+    trial_id integer primary key, key varchar unique not null,
+    store varchar not null, store_version varchar, lane varchar not null,
+    dataset varchar not null, rows bigint not null, dim integer not null,
+    metric_space varchar not null,
+    experiment varchar not null, index_kind varchar not null, index_params json not null,
+    params json not null, repeat integer not null, seed bigint not null,
+    status varchar not null check (status in ('ok', 'invalid', 'failed', 'skipped')),
+    reason varchar, differences json not null,
+    started_at timestamptz, duration_s double, environment_name varchar);
+create table phase (
+    phase_id integer primary key, trial_id integer not null, ordinal integer not null,
+    name varchar not null, params json not null, started_s double not null,
+    duration_s double not null, valid boolean not null, reason varchar);
+create table metric (
+    phase_id integer not null, name varchar not null, value double, unit varchar not null,
+    valid boolean not null, reason varchar);
+create table histogram (
+    phase_id integer not null, name varchar not null, hdr blob not null);
+create table error (
+    phase_id integer not null, kind varchar not null, count bigint not null,
+    messages json not null);
+create table "window" (
+    phase_id integer not null, operation varchar not null, second integer not null,
+    count bigint not null, errors bigint not null, p50_us double, p99_us double, max_us double,
+    recall double);
+create table telemetry (
+    trial_id integer not null, phase_id integer, at_s double not null, process varchar not null,
+    cpu_s double not null, rss_bytes bigint not null, threads integer,
+    read_bytes bigint, write_bytes bigint, voluntary_switches bigint,
+    involuntary_switches bigint, disk_bytes bigint, load_1m double);
+create table gate (
+    trial_id integer not null, check_name varchar not null, passed boolean,
+    detail varchar not null);
+"""
+# gate.passed is null for a check that does not apply to the store; detail then says why.
+# phase.started_s and telemetry.at_s count from the trial's start; cpu_s and the io and switch
+# counters are cumulative for the process. telemetry.process: 'client' or the server's name.
+# window.second counts from the phase's start.
+
+
+@dataclass(frozen=True)
+class MetricName:
+    """A measured quantity: its name, unit, and what it says; `better` is 'higher' or 'lower'."""
+
+    name: str
+    unit: str
+    better: str | None
+    meaning: str
+
+
+_ALL = (
+    MetricName("count", "1", None, "answers and finished operations"),
+    MetricName("errors", "1", "lower", "operations that failed, of any class"),
+    MetricName("short_answers", "1", "lower", "answers with fewer rows than exist"),
+    MetricName("duplicate_answers", "1", "lower", "answers that name a row twice"),
+    MetricName("qps", "1/s", "higher", "answers per second of the phase"),
+    MetricName("latency_mean", "us", "lower", "mean from intended start to answer"),
+    MetricName("latency_min", "us", "lower", "least latency"),
+    MetricName("latency_p50", "us", "lower", "median latency"),
+    MetricName("latency_p90", "us", "lower", "90th percentile of latency"),
+    MetricName("latency_p95", "us", "lower", "95th percentile of latency"),
+    MetricName("latency_p99", "us", "lower", "99th percentile of latency"),
+    MetricName("latency_p99_9", "us", "lower", "99.9th percentile of latency"),
+    MetricName("latency_max", "us", "lower", "greatest latency"),
+    MetricName("recall_mean", "1", "higher", "mean tie-aware recall@k of the timed answers"),
+    MetricName("recall_p05", "1", "higher", "5th percentile of recall over the answers"),
+    MetricName("recall_min", "1", "higher", "least recall of an answer"),
+    MetricName("concurrency", "1", None, "closed-loop clients"),
+    MetricName("littles_law", "1", None, "qps × mean latency / clients; at most 1 up to rounding"),
+    MetricName("load_s", "s", "lower", "time to insert all rows, acknowledged"),
+    MetricName("flush_s", "s", "lower", "time to make them durable"),
+    MetricName("build_s", "s", "lower", "time to build the index, where that is a step"),
+    MetricName("wait_s", "s", "lower", "time until every row is served by the final index"),
+    MetricName("ready_s", "s", "lower", "load + flush + build + wait"),
+    MetricName("rows_per_s", "1/s", "higher", "rows / load time"),
+    MetricName("mb_per_s", "MB/s", "higher", "n·d·4 bytes / load time, in 10^6 bytes"),
+    MetricName("ready_rows_per_s", "1/s", "higher", "rows / ready time"),
+    MetricName("time_to_searchable", "us", "lower", "row acknowledged until a search returns it"),
+    MetricName("raw_bytes", "B", None, "n·d·4"),
+    MetricName("metadata_bytes", "B", None, "the metadata columns as Arrow"),
+    MetricName("disk_bytes", "B", "lower", "allocated blocks of the store's folder after flush"),
+    MetricName("disk_ratio", "1", "lower", "disk bytes / (raw + metadata bytes)"),
+    MetricName("index_bytes", "B", "lower", "bytes of the index, as the store itself tells"),
+    MetricName("log_bytes", "B", "lower", "bytes of its log, as the store itself tells"),
+    MetricName("rss_bytes", "B", "lower", "resident memory with everything loaded"),
+    MetricName("rss_growth_bytes", "B", "lower", "resident memory over that before loading"),
+    MetricName("rss_ratio", "1", "lower", "resident growth / (raw + metadata bytes)"),
+    MetricName("verified", "1", None, "operations whose effect was checked afterwards"),
+    MetricName("ineffective", "1", "lower", "operations acknowledged without their effect"),
+    MetricName("cpu_s", "s", "lower", "processor time of the measured process in the phase"),
+    MetricName("cpu_us_per_op", "us", "lower", "that, per finished operation"),
+    MetricName("load_1m", "1", None, "the machine's load average when the phase began"),
+)
+
+#: Every metric a run may hold.
+METRICS = {metric.name: metric for metric in _ALL}
+
+#: Keys of one object of `vectrial report RUN --format jsonl`, in order; more may follow.
+EXPORT_KEYS = (
+    "store", "lane", "dataset", "rows", "dim", "metric_space", "experiment", "phase", "params",
+    "repeat", "metric", "value", "unit", "valid", "reason",
+)  # fmt: skip

@@ -1,0 +1,329 @@
+"""The one interface through which every store is driven.
+
+A store is one file in this package with one class, found through the entry point group
+`vectrial.stores`. Its module must import without the store's library being installed, since
+plans and tables are made from the declarations alone: libraries are imported in `__init__`.
+
+Threads: every method but the searcher is called from one thread. A searcher is called from
+several threads at once when `capabilities.concurrent_search` says so.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from vectrial.distance import Metric, ScoreKind
+from vectrial.errors import Unsupported
+from vectrial.filters import OPERATORS, Filter
+
+#: All operators of the filter algebra, for stores that translate every one.
+ALL_OPERATORS = frozenset(OPERATORS)
+
+
+class FieldType(StrEnum):
+    """The types of metadata columns."""
+
+    INT = "int"  # int64
+    FLOAT = "float"  # float64
+    STRING = "string"
+    BOOL = "bool"
+
+
+ARROW_TYPES: Mapping[FieldType, pa.DataType] = {
+    FieldType.INT: pa.int64(),
+    FieldType.FLOAT: pa.float64(),
+    FieldType.STRING: pa.string(),
+    FieldType.BOOL: pa.bool_(),
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A metadata column. `indexed` asks for a payload index where the store can choose."""
+
+    name: str
+    type: FieldType
+    indexed: bool = True
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What is stored: vectors of `dim` float32 under `metric`, int64 ids, metadata `fields`."""
+
+    dim: int
+    metric: Metric
+    fields: tuple[Field, ...] = ()
+
+    def arrow(self) -> pa.Schema:
+        """The schema of the batches given to `insert` and returned by `get` and `scan`:
+        `id` int64, `vector` fixed_size_list<float32>[dim], then the fields (nullable)."""
+        vector = pa.list_(pa.field("item", pa.float32(), nullable=False), self.dim)
+        return pa.schema(
+            [
+                pa.field("id", pa.int64(), nullable=False),
+                pa.field("vector", vector, nullable=False),
+                *(pa.field(f.name, ARROW_TYPES[f.type]) for f in self.fields),
+            ]
+        )
+
+
+class Params(BaseModel):
+    """Base of a store's build and search parameters: validated when the plan is made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NoParams(Params):
+    """For an index that has nothing to set."""
+
+
+@dataclass(frozen=True)
+class IndexKind:
+    """One kind of index that a store offers.
+
+    build, search: the parameter models. Use the field's names: m, ef_construction, ef_search,
+        nlist, nprobe. Defaults are the store's own, so that a suite may leave them out.
+    exact: every search returns the true neighbours.
+    recall_floor: what the gate demands at `generous`, on data with structure.
+    generous: search parameters at which an honest index is nearly exact.
+    filters: operators a search under this index may use; None means the store's.
+    """
+
+    build: type[Params] = NoParams
+    search: type[Params] = NoParams
+    exact: bool = False
+    recall_floor: float = 0.9
+    generous: Mapping[str, Any] = field(default_factory=dict)
+    metrics: frozenset[Metric] | None = None
+    filters: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index as a suite asks for it: a kind of the store's, with validated parameters."""
+
+    kind: str
+    params: Params
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a store can do. Declared; nothing outside the store asks for it by name.
+
+    scores: the metrics, each with the meaning of the scores its searches return.
+    indexes: kinds of index by the name used in suites.
+    filters: operators of the filter algebra that `search` honours; empty: no filtered search.
+    find: operators that `find` (no vector) honours; empty: no find.
+    field_types: metadata column types; empty: no metadata at all.
+    nulls: metadata values may be missing.
+    payload_index: `Field.indexed` makes a difference.
+    get, scan, upsert, delete: the operation exists.
+    replaces: `upsert` gives an existing id a new vector and metadata (else it is refused).
+    persistent: what was flushed is there after `close` and `open`.
+    concurrent_search: searchers may be called from several threads at once.
+    inserts_after_build: rows may be added after `build` without building anew.
+    differences: what the store forces that others do not, in short sentences for the reader.
+    """
+
+    scores: Mapping[Metric, ScoreKind]
+    indexes: Mapping[str, IndexKind]
+    filters: frozenset[str] = frozenset()
+    find: frozenset[str] = frozenset()
+    field_types: frozenset[FieldType] = frozenset()
+    nulls: bool = False
+    payload_index: bool = False
+    get: bool = True
+    scan: bool = True
+    upsert: bool = True
+    delete: bool = True
+    persistent: bool = False
+    concurrent_search: bool = False
+    inserts_after_build: bool = True
+    differences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A Python environment of a store's own, for pins that conflict with everyone else's.
+
+    name: its folder and its lock file, `requirements/<name>.lock`.
+    python: the interpreter it needs ("3.11").
+    """
+
+    name: str
+    python: str = "3.11"
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes by kind, as far as the store can tell; what it cannot tell is None."""
+
+    raw_bytes: int | None = None
+    index_bytes: int | None = None
+    log_bytes: int | None = None
+
+
+class Searcher(Protocol):
+    """A search with everything but the vector settled beforehand."""
+
+    def __call__(
+        self, vector: NDArray[np.float32], /
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Ids and scores of the nearest rows, best first, for one query (d,); both of the same
+        length ≤ k. Nothing is copied, converted or translated here that could be beforehand."""
+        ...
+
+
+class Store(ABC):
+    """A database or library under test.
+
+    Life: `__init__(location)` → `create` → writes → `flush` → `build` → `wait_indexed` →
+    questions → `close`; and `__init__(location)` → `open` on what was persisted.
+    Failures of the store are raised as `StoreError` (or `PartialFailure` from writes) or as the
+    library's own exceptions; nothing is retried and nothing swallowed.
+
+    name: as in suites and reports. kind: "embedded" or "server".
+    module: the library to import, for `vectrial stores` (None when it needs nothing).
+    extra: the extra of this package that installs it: `pip install 'vectrial[<extra>]'`.
+    environment: set when the store cannot live in the main environment.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    kind: ClassVar[str] = "embedded"
+    module: ClassVar[str | None] = None
+    extra: ClassVar[str | None] = None
+    environment: ClassVar[Environment | None] = None
+    capabilities: ClassVar[Capabilities]
+
+    def __init__(self, location: Path) -> None:
+        """`location` is an existing folder that belongs to this store alone."""
+        self.location = location
+
+    # -- life ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def version(self) -> str:
+        """Version of the library or server, as it says itself."""
+
+    @abstractmethod
+    def create(self, schema: Schema, index: Index) -> None:
+        """Make an empty collection. The schema and index were checked with `refuse`."""
+
+    def open(self, schema: Schema, index: Index) -> None:
+        """Open what was created, flushed and closed at this location."""
+        raise Unsupported(f"{self.name} does not persist")
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of every handle. Calling it twice is harmless."""
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Remove the collection and its files."""
+
+    def flush(self) -> None:  # noqa: B027 - nothing to do is a valid answer
+        """Make everything written durable, where the store is persistent."""
+
+    def build(self) -> None:  # noqa: B027
+        """Build the final index over what was inserted, where that is a step of its own."""
+
+    def wait_indexed(self) -> str:
+        """Block until every row is served by the final index; returns how that is known."""
+        return "inserts and builds are synchronous"
+
+    # -- data ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def insert(self, batch: pa.RecordBatch) -> None:
+        """Add new rows in the layout of `Schema.arrow`. Ids are not there yet."""
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        """Add rows, or replace vector and metadata of those whose ids exist."""
+        raise Unsupported(f"{self.name} has no upsert")
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        """Remove rows; absent ids are ignored."""
+        raise Unsupported(f"{self.name} has no delete")
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        """The rows with these ids, in the layout of `Schema.arrow`, in any order; ids that do
+        not exist are absent. Vectors are as stored: under cosine they may be normalised."""
+        raise Unsupported(f"{self.name} has no get")
+
+    @abstractmethod
+    def count(self) -> int:
+        """Number of live rows."""
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        """Every live row once, in any order, in the layout of `Schema.arrow`."""
+        raise Unsupported(f"{self.name} has no scan")
+
+    # -- questions -------------------------------------------------------------------------
+
+    @abstractmethod
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        """A search for the k nearest among the rows that `where` keeps.
+
+        Valid until the next write. Making it is outside the clock; calling it is timed.
+        """
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        """Ids of at most `limit` rows that `where` keeps, in any order; no vector involved."""
+        raise Unsupported(f"{self.name} has no find by condition")
+
+    def footprint(self) -> Footprint:
+        """Bytes by kind, where the store itself can tell. Files are measured elsewhere."""
+        return Footprint()
+
+
+def refuse(
+    store: type[Store], schema: Schema, index: Index | None = None, where: Filter | None = None
+) -> None:
+    """Raise `Unsupported` for what the store does not declare; called when a plan is made."""
+    can = store.capabilities
+    if schema.metric not in can.scores:
+        raise Unsupported(
+            f"{store.name} has no metric '{schema.metric}'",
+            remedy=f"it has {', '.join(sorted(can.scores))}",
+        )
+    for column in schema.fields:
+        if column.type not in can.field_types:
+            raise Unsupported(f"{store.name} cannot keep column '{column.name}' ({column.type})")
+    kind = None
+    if index is not None:
+        kind = can.indexes.get(index.kind)
+        if kind is None:
+            raise Unsupported(
+                f"{store.name} has no index '{index.kind}'",
+                remedy=f"it has {', '.join(can.indexes)}",
+            )
+        if kind.metrics is not None and schema.metric not in kind.metrics:
+            raise Unsupported(f"{store.name}: index '{index.kind}' has no '{schema.metric}'")
+    if where is not None:
+        refuse_filter(store, where, kind)
+
+
+def refuse_filter(store: type[Store], where: Filter, kind: IndexKind | None = None) -> None:
+    """Raise `Unsupported` when a search of `store` cannot honour `where`."""
+    from vectrial.filters import operators
+
+    honoured = store.capabilities.filters
+    if kind is not None and kind.filters is not None:
+        honoured = kind.filters
+    missing = operators(where) - honoured
+    if missing:
+        raise Unsupported(
+            f"{store.name} cannot filter with '{min(missing)}'",
+            remedy=f"it can: {', '.join(sorted(honoured)) or 'no filter at all'}",
+        )
