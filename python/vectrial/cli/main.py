@@ -1,0 +1,48 @@
+"""The `vectrial` command: one file per command, gathered here."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from vectrial import __version__
+from vectrial.errors import VectrialError
+
+app = typer.Typer(
+    name="vectrial",
+    help="Puts vector databases on trial: the same experiments on every store, and no number"
+    " without the load, the recall and the errors of the very same requests.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"vectrial {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and leave."
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point: a `VectrialError` becomes one line on stderr and its exit code."""
+    try:
+        app()
+    except VectrialError as error:
+        print(f"vectrial: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Reads a run folder. Everything derived (reports, tables, verdicts) goes through here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from vectrial.errors import UserError
+from vectrial.results.schema import SCHEMA_VERSION
+from vectrial.results.writer import DATABASE
+
+#: One row per measured value, joined with everything that says what it is.
+_MEASURED = """
+select t.trial_id, p.phase_id, t.store, t.store_version, t.lane, t.dataset, t.rows, t.dim,
+       t.metric_space, t.experiment, p.name as phase, t.index_kind, t.index_params,
+       t.params as trial_params, p.params as phase_params, t.repeat, t.seed,
+       m.name as metric, m.value, m.unit, m.valid and t.status = 'ok' as valid,
+       coalesce(m.reason, t.reason) as reason, t.status, t.key
+from metric m join phase p using (phase_id) join trial t using (trial_id)
+order by t.trial_id, p.ordinal, m.name
+"""
+
+
+class RunReader:
+    """A finished (or interrupted) run, read-only. Use as a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the run in `folder` (a symlink such as `runs/latest` is followed).
+
+        Raises:
+            UserError: there is no run, or it was written by a newer Vectrial.
+        """
+        self.folder = folder.resolve()
+        path = self.folder / DATABASE
+        if not path.is_file():
+            raise UserError(
+                "there is no run here",
+                where=str(folder),
+                remedy="give the folder that `vectrial run` printed, or runs/latest",
+            )
+        try:
+            self._db = duckdb.connect(str(path), read_only=True)
+        except duckdb.IOException as error:
+            raise UserError(
+                f"the run cannot be read: {error}",
+                where=str(folder),
+                remedy="wait until the run under way has ended",
+            ) from error
+        version = self._db.execute("select schema_version from run").fetchone()
+        if version is not None and version[0] > SCHEMA_VERSION:
+            raise UserError(
+                f"the run has layout {version[0]}, this Vectrial reads up to {SCHEMA_VERSION}",
+                where=str(folder),
+                remedy="update vectrial",
+            )
+
+    def __enter__(self) -> RunReader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._db.close()
+
+    def table(self, name: str) -> pa.Table:
+        """One of the tables of `vectrial.results.schema`, whole."""
+        return self.query(f'select * from "{name}"')
+
+    def query(self, sql: str, parameters: list[Any] | None = None) -> pa.Table:
+        """Any read-only SQL over the run's tables."""
+        return self._db.execute(sql, parameters or []).to_arrow_table()
+
+    def rows(self, sql: str, parameters: list[Any] | None = None) -> list[dict[str, Any]]:
+        """As `query`, as plain dicts."""
+        return self.query(sql, parameters).to_pylist()
+
+    def measured(self) -> list[dict[str, Any]]:
+        """Every measured value with the columns of `_MEASURED`; json columns as dicts."""
+        rows = self.rows(_MEASURED)
+        for row in rows:
+            for column in ("index_params", "trial_params", "phase_params"):
+                row[column] = json.loads(row[column])
+        return rows
+
+    def run(self) -> dict[str, Any]:
+        """The run's own record, `environment` as a dict."""
+        (row,) = self.rows("select * from run")
+        row["environment"] = json.loads(row["environment"])
+        return row

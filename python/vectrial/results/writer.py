@@ -1,0 +1,291 @@
+"""Writes a run folder, one transaction per trial."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from vectrial.errors import UserError
+from vectrial.experiments.base import Phase
+from vectrial.results.schema import DDL, METRICS, SCHEMA_VERSION
+
+DATABASE = "run.duckdb"
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """What identifies a trial, as kept in the table `trial`."""
+
+    key: str
+    store: str
+    lane: str
+    dataset: str
+    rows: int
+    dim: int
+    metric_space: str
+    experiment: str
+    index_kind: str
+    index_params: Mapping[str, Any]
+    params: Mapping[str, Any]
+    repeat: int
+    seed: int
+    differences: Sequence[str] = ()
+
+
+@dataclass
+class TrialRecord:
+    """Everything one trial left behind.
+
+    status: ok, invalid (measured, but not to be trusted: `reason`), failed or skipped.
+    started_ns: `perf_counter_ns` at the trial's start; phases and telemetry count from it.
+    telemetry: rows with the columns of the table `telemetry` but trial_id and phase_id,
+        `phase` (ordinal or None) instead.
+    gate: (check, passed, detail).
+    """
+
+    row: TrialRow
+    status: str
+    reason: str | None = None
+    store_version: str | None = None
+    environment_name: str | None = None
+    started_at: datetime | None = None
+    started_ns: int = 0
+    duration_s: float | None = None
+    phases: list[Phase] = field(default_factory=list)
+    telemetry: list[Mapping[str, Any]] = field(default_factory=list)
+    gate: list[tuple[str, bool | None, str]] = field(default_factory=list)
+
+
+class RunWriter:
+    """The one writer of a run folder. Use as a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open `folder`, making it and its tables when they are not there.
+
+        Raises:
+            UserError: another process writes this run, or it was made by a newer version.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        fresh = not (folder / DATABASE).exists()
+        try:
+            self._db = duckdb.connect(str(folder / DATABASE))
+        except duckdb.IOException as error:
+            raise UserError(
+                f"the run cannot be opened: {error}",
+                where=str(folder),
+                remedy="is another vectrial writing to it?",
+            ) from error
+        if fresh:
+            with self._transaction():
+                self._db.execute(DDL)
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._db.close()
+
+    def _transaction(self) -> _Transaction:
+        return _Transaction(self._db)
+
+    def begin(
+        self, *, suite_name: str, command: str, version: str, environment: Mapping[str, Any]
+    ) -> None:
+        """Record the run itself; on a resumed run the first record stays."""
+        if self._db.execute("select count(*) from run").fetchone() != (0,):
+            return
+        revision = environment.get("git", {}) or {}
+        self._insert(
+            "run",
+            [
+                (
+                    self.folder.name,
+                    SCHEMA_VERSION,
+                    datetime.now(UTC),
+                    None,
+                    suite_name,
+                    command,
+                    version,
+                    revision.get("revision") if isinstance(revision, Mapping) else None,
+                    json.dumps(environment, default=str),
+                )
+            ],
+        )
+
+    def finish(self) -> None:
+        """Mark the run as complete."""
+        self._db.execute("update run set finished_at = ?", [datetime.now(UTC)])
+        self._db.execute("checkpoint")
+
+    def dataset(self, facts: Mapping[str, Any]) -> None:
+        """Record a dataset (columns of the table `dataset`); known names stay as they are."""
+        known = self._db.execute(
+            "select count(*) from dataset where name = ?", [facts["name"]]
+        ).fetchone()
+        if known == (0,):
+            columns = [row[0] for row in self._db.execute("describe dataset").fetchall()]
+            self._insert("dataset", [tuple(facts.get(column) for column in columns)])
+
+    def finished_keys(self) -> set[str]:
+        """Keys of the trials that need not be measured again: those that ended ok, invalid or
+        skipped. A failed trial is tried again."""
+        rows = self._db.execute("select key from trial where status <> 'failed'").fetchall()
+        return {row[0] for row in rows}
+
+    def trial(self, record: TrialRecord) -> None:
+        """Write everything of one trial, or nothing. An earlier failure of the key is replaced."""
+        with self._transaction():
+            self._forget(record.row.key)
+            trial_id = self._next("trial", "trial_id")
+            self._insert("trial", [_trial_tuple(trial_id, record)])
+            phase_ids = self._phases(trial_id, record)
+            self._insert("telemetry", list(_telemetry_tuples(trial_id, phase_ids, record)))
+            self._insert("gate", [(trial_id, *row) for row in record.gate])
+
+    def _forget(self, key: str) -> None:
+        found = self._db.execute("select trial_id from trial where key = ?", [key]).fetchone()
+        if found is None:
+            return
+        (trial_id,) = found
+        phases = "(select phase_id from phase where trial_id = ?)"
+        for table in ("metric", "histogram", "error", '"window"'):
+            self._db.execute(f"delete from {table} where phase_id in {phases}", [trial_id])
+        for table in ("phase", "telemetry", "gate", "trial"):
+            self._db.execute(f"delete from {table} where trial_id = ?", [trial_id])
+
+    def _phases(self, trial_id: int, record: TrialRecord) -> list[int]:
+        first = self._next("phase", "phase_id")
+        for ordinal, phase in enumerate(record.phases):
+            phase_id = first + ordinal
+            self._insert("phase", [_phase_tuple(phase_id, trial_id, ordinal, phase, record)])
+            self._insert("metric", list(_metric_tuples(phase_id, phase)))
+            self._insert(
+                "histogram", [(phase_id, name, hdr) for name, hdr in phase.histograms.items()]
+            )
+            self._insert(
+                "error", [(phase_id, k, n, json.dumps(messages)) for k, n, messages in phase.errors]
+            )
+            for operation, columns in phase.windows.items():
+                self._insert('"window"', list(_window_tuples(phase_id, operation, columns)))
+        return list(range(first, first + len(record.phases)))
+
+    def _next(self, table: str, column: str) -> int:
+        found = self._db.execute(f"select coalesce(max({column}), 0) + 1 from {table}").fetchone()
+        assert found is not None
+        return int(found[0])
+
+    def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        if rows:
+            marks = ", ".join("?" * len(rows[0]))
+            self._db.executemany(f"insert into {table} values ({marks})", rows)
+
+
+class _Transaction:
+    """begin … commit, or rollback when the block raises."""
+
+    def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.begin()
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        if kind is None:
+            self._db.commit()
+        else:
+            self._db.rollback()
+
+
+def _trial_tuple(trial_id: int, record: TrialRecord) -> tuple[Any, ...]:
+    row = record.row
+    return (
+        trial_id,
+        row.key,
+        row.store,
+        record.store_version,
+        row.lane,
+        row.dataset,
+        row.rows,
+        row.dim,
+        row.metric_space,
+        row.experiment,
+        row.index_kind,
+        json.dumps(row.index_params, sort_keys=True),
+        json.dumps(row.params, sort_keys=True),
+        row.repeat,
+        row.seed,
+        record.status,
+        record.reason,
+        json.dumps(list(row.differences)),
+        record.started_at,
+        record.duration_s,
+        record.environment_name,
+    )
+
+
+def _phase_tuple(
+    phase_id: int, trial_id: int, ordinal: int, phase: Phase, record: TrialRecord
+) -> tuple[Any, ...]:
+    return (
+        phase_id,
+        trial_id,
+        ordinal,
+        phase.name,
+        json.dumps(dict(phase.params), sort_keys=True),
+        (phase.started_ns - record.started_ns) / 1e9,
+        (phase.ended_ns - phase.started_ns) / 1e9,
+        phase.valid,
+        phase.reason,
+    )
+
+
+def _metric_tuples(phase_id: int, phase: Phase) -> Iterable[tuple[Any, ...]]:
+    names = list(dict.fromkeys([*phase.metrics, *phase.missing]))
+    for name in names:
+        if name not in METRICS:
+            raise KeyError(f"'{name}' is not a metric of vectrial.results.schema")
+        value = phase.metrics.get(name)
+        reason = phase.missing.get(name)
+        if value is None and reason is None:
+            reason = "nothing was recorded"
+        valid = phase.valid and value is not None
+        yield (phase_id, name, value, METRICS[name].unit, valid, reason or phase.reason)
+
+
+def _window_tuples(
+    phase_id: int, operation: str, columns: Mapping[str, Sequence[float | int | None]]
+) -> Iterable[tuple[Any, ...]]:
+    names = ("second", "count", "errors", "p50_us", "p99_us", "max_us", "recall")
+    for values in zip(*(columns[name] for name in names), strict=True):
+        yield (phase_id, operation, *values)
+
+
+_TELEMETRY = (
+    "at_s",
+    "process",
+    "cpu_s",
+    "rss_bytes",
+    "threads",
+    "read_bytes",
+    "write_bytes",
+    "voluntary_switches",
+    "involuntary_switches",
+    "disk_bytes",
+    "load_1m",
+)
+
+
+def _telemetry_tuples(
+    trial_id: int, phase_ids: Sequence[int], record: TrialRecord
+) -> Iterable[tuple[Any, ...]]:
+    for row in record.telemetry:
+        ordinal = row.get("phase")
+        phase_id = phase_ids[ordinal] if ordinal is not None and ordinal < len(phase_ids) else None
+        yield (trial_id, phase_id, *(row.get(name) for name in _TELEMETRY))
