@@ -7,6 +7,7 @@ import sys
 import typer
 
 from vectrial import __version__
+from vectrial.cli import data
 from vectrial.errors import VectrialError
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(data.app)
 
 
 def _version(wanted: bool) -> None:
