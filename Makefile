@@ -6,10 +6,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 
-.PHONY: setup test demo bench lint lock clean help
+.PHONY: setup setup-stores test demo bench lint lock clean help
 
 help: ## what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t16
 
 $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
@@ -27,8 +27,13 @@ $(VENV)/.built: $(VENV)/.installed $(ENGINE_SOURCES)
 
 setup: $(VENV)/.built ## virtual environment, dependencies, compiled engine
 
+setup-stores: setup ## environments of the stores that need one of their own (a library is compiled: minutes)
+	$(BIN)/python -m vectrial.environments
+
 lock: | $(BIN)/uv ## pin everything again from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/dev.lock
+	cd python/vectrial/locks && for source in *.in; do \
+	  $(abspath $(BIN))/uv pip compile $$source --python-version 3.11 --generate-hashes --no-header --quiet -o $${source%.in}.lock; done
 
 clean: ## remove what was built here (datasets stay in the cache)
 	rm -rf $(VENV) target python/vectrial/_engine*.so

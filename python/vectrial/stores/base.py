@@ -156,7 +156,7 @@ class Capabilities:
 class Environment:
     """A Python environment of a store's own, for pins that conflict with everyone else's.
 
-    name: its folder and its lock file, `requirements/<name>.lock`.
+    name: its lock file, `vectrial/locks/<name>.lock`; see `vectrial.environments`.
     python: the interpreter it needs ("3.11").
     """
 
