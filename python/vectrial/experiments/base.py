@@ -8,6 +8,7 @@ store by name, and writes nothing itself: it yields phases.
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +16,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vectrial.datasets.model import Dataset, Truth
+from vectrial.errors import Unsupported
 from vectrial.filters import Filter
-from vectrial.stores.base import Field, Index, Schema, Store
+from vectrial.stores.base import Field, Index, Params, Schema, Store
 
 
 class State(StrEnum):
@@ -58,9 +60,12 @@ class Phase:
 class Context:
     """Everything an experiment may use.
 
-    store: the instance under test; `reopen` gives a new one on the same folder.
+    store: the instance under test, made but not created when the experiment starts empty.
+    dataset: the rows of this trial and no others.
+    data_dir: the store's folder.
+    baseline_rss_bytes: resident memory before anything was loaded.
     progress: called with (done, of, what) outside timed samples.
-    truth: exact neighbours for k under a filter, of the dataset's first `rows` rows.
+    truth: exact neighbours for k under a filter.
     """
 
     store: Store
@@ -73,7 +78,7 @@ class Context:
     batch_rows: int
     progress: Callable[[float, float, str], None]
     truth: Callable[[int, Filter | None], Truth]
-    reopen: Callable[[], Store]
+    baseline_rss_bytes: int
 
 
 class Experiment(BaseModel, ABC):
@@ -84,11 +89,16 @@ class Experiment(BaseModel, ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     starts_from: ClassVar[State] = State.LOADED
-    leaves: ClassVar[State | None] = State.LOADED  # None: unusable for what follows
+    #: Names of the parameters that `points` expands.
+    axes: ClassVar[frozenset[str]] = frozenset()
+    #: It changes rows: it runs after those that do not, and nothing runs after it.
+    mutates: ClassVar[bool] = False
 
     @abstractmethod
-    def points(self, store: type[Store], index: Index) -> list[dict[str, Any]]:
+    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         """The operating points, each a flat dict of parameters that defines one trial.
+
+        A point with the key `rows` is measured on the first so many of the dataset's `rows`.
 
         Raises:
             Unsupported: the store cannot do what is asked.
@@ -98,9 +108,47 @@ class Experiment(BaseModel, ABC):
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         """Measure one operating point."""
 
+    def settings(self) -> dict[str, Any]:
+        """The parameters that define a trial beside its point; part of the trial's key."""
+        return self.model_dump(mode="json", exclude=set(self.axes))
+
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """A rough guess of the seconds one point takes, for `--dry-run`."""
         return 5.0
+
+
+def search_points(
+    store: type[Store], index: Index, search: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Every combination of those search parameters that `index` has; one empty point when it
+    has none of them.
+
+    Raises:
+        Unsupported: a value that the index does not take.
+    """
+    model = store.capabilities.indexes[index.kind].search
+    axes = {
+        name: list(values) if isinstance(values, list | tuple) else [values]
+        for name, values in search.items()
+        if name in model.model_fields
+    }
+    points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    for point in points:
+        try:
+            model.model_validate(point)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            raise Unsupported(
+                f"{store.name}: search parameter {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+            ) from error
+    return points
+
+
+def search_params(context: Context, point: Mapping[str, Any]) -> Params:
+    """The validated search parameters among a point's."""
+    model = context.store.capabilities.indexes[context.index.kind].search
+    given = {name: value for name, value in point.items() if name in model.model_fields}
+    return model.model_validate(given)
 
 
 def fields_of(dataset: Dataset) -> tuple[Field, ...]:

@@ -134,9 +134,11 @@ class RunWriter:
             self._insert("dataset", [tuple(facts.get(column) for column in columns)])
 
     def finished_keys(self) -> set[str]:
-        """Keys of the trials that need not be measured again: those that ended ok, invalid or
-        skipped. A failed trial is tried again."""
-        rows = self._db.execute("select key from trial where status <> 'failed'").fetchall()
+        """Keys of the trials that need not be measured again: those that were measured.
+        Failed and skipped ones are tried again."""
+        rows = self._db.execute(
+            "select key from trial where status in ('ok', 'invalid')"
+        ).fetchall()
         return {row[0] for row in rows}
 
     def trial(self, record: TrialRecord) -> None:

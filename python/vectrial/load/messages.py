@@ -1,0 +1,73 @@
+"""What the measuring process is told, and what it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from vectrial.experiments.base import Phase
+
+
+@dataclass(frozen=True)
+class TrialSpec:
+    """One trial of a job: the experiment's name and settings, and the point to measure."""
+
+    key: str
+    experiment: str
+    settings: Mapping[str, Any]
+    point: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """Everything the measuring process needs to know.
+
+    store: "module:Class", since a store's own environment has no entry points.
+    """
+
+    store: str
+    index_kind: str
+    index_params: Mapping[str, Any]
+    dataset: str
+    rows: int
+    queries: int | None
+    k: int
+    seed: int
+    batch_rows: int
+    data_dir: Path
+    trials: tuple[TrialSpec, ...]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is under way; sent a few times a second at most."""
+
+    done: float
+    of: float
+    what: str
+
+
+@dataclass(frozen=True)
+class Started:
+    """The trial with this key begins."""
+
+    key: str
+
+
+@dataclass
+class Finished:
+    """What a trial left behind; `status` as in `results.writer.TrialRecord`."""
+
+    key: str
+    status: str
+    reason: str | None
+    store_version: str | None
+    started_at: datetime
+    started_ns: int
+    duration_s: float
+    phases: list[Phase] = field(default_factory=list)
+    telemetry: list[Mapping[str, Any]] = field(default_factory=list)
+    gate: list[tuple[str, bool | None, str]] = field(default_factory=list)

@@ -1,0 +1,15 @@
+"""'Did you mean …?'"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """A remedy for an unknown name: the nearest known one, else all of them."""
+    names = sorted(known)
+    close = get_close_matches(word, names, n=1, cutoff=0.55)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return f"one of {', '.join(names)}" if names else "nothing is known by name here"

@@ -1,0 +1,163 @@
+"""Suite files: what a person asks to be measured, validated.
+
+A suite is TOML. Lists among a store's `params` are grids: every combination is built.
+
+    name = "mine"
+    repeats = 3
+
+    [[datasets]]
+    name = "glove-words-50"
+    rows = 50_000
+
+    [[stores]]
+    store = "hnswlib"
+    index = "hnsw"
+    params = { m = [16, 32], ef_construction = 128 }
+
+    [[experiments]]
+    experiment = "recall_sweep"
+    search = { ef_search = [16, 64, 256] }
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from vectrial.errors import UserError
+from vectrial.nearest import suggestion
+
+Scalar = bool | int | float | str
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DatasetRef(_Part):
+    """A dataset by its name in the catalogue or the library.
+
+    rows: only the first so many vectors. queries: only the first so many queries.
+    """
+
+    name: str
+    rows: int | None = Field(default=None, gt=0)
+    queries: int | None = Field(default=None, gt=0)
+
+
+class StoreRef(_Part):
+    """A store with the index to build.
+
+    params: build parameters; a list is a grid. datasets, experiments: restrict to these names.
+    """
+
+    store: str
+    index: str
+    params: dict[str, Scalar | list[Scalar]] = Field(default_factory=dict)
+    datasets: list[str] | None = None
+    experiments: list[str] | None = None
+
+
+class ExperimentRef(BaseModel):
+    """An experiment by name; every other key is a parameter of its own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    experiment: str
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as written."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class Suite(_Part):
+    """A whole suite file.
+
+    k: neighbours asked for. repeats: how often everything is done; at least 3 for a spread.
+    batch_rows: rows per insert when loading. seed: of every random choice.
+    trial_timeout_s: a trial that takes longer is ended and fails.
+    """
+
+    name: str = Field(min_length=1)
+    description: str = ""
+    seed: int = 42
+    repeats: int = Field(default=3, ge=1, le=1000)
+    k: int = Field(default=10, ge=1, le=10_000)
+    batch_rows: int = Field(default=1000, ge=1)
+    lane: Literal["embedded"] = "embedded"
+    trial_timeout_s: float = Field(default=3600, gt=0)
+    datasets: list[DatasetRef] = Field(min_length=1)
+    stores: list[StoreRef] = Field(min_length=1)
+    experiments: list[ExperimentRef] = Field(min_length=1)
+
+
+def read_suite(path: Path) -> Suite:
+    """The suite in a TOML file.
+
+    Raises:
+        UserError: no such file, a syntax error (with its line), or a key that is unknown,
+            missing or of the wrong kind (with its name and what was expected).
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"the suite cannot be read: {error}", where=str(path), remedy="see suites/ for examples"
+        ) from error
+    return parse_suite(text, str(path))
+
+
+def parse_suite(text: str, where: str) -> Suite:
+    """As `read_suite`, from the text of a file called `where`."""
+    try:
+        plain = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"not valid TOML: {error}", where=where) from error
+    return validated(Suite, plain, where)
+
+
+def validated(model: type[M], plain: Mapping[str, Any], where: str) -> M:
+    """`plain` as `model`; the first fault becomes a `UserError` that names the key."""
+    try:
+        return model.model_validate(plain)
+    except ValidationError as error:
+        raise _explained(model, error, where) from error
+
+
+def _explained(model: type[BaseModel], error: ValidationError, where: str) -> UserError:
+    # A union reports every branch; the fault of an unknown key says most, so it goes first.
+    faults = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
+    fault = faults[0]
+    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in fault["loc"]).lstrip(".")
+    remedy = ""
+    match fault["type"]:
+        case "extra_forbidden":
+            what = f"unknown key '{path}'"
+            remedy = suggestion(str(fault["loc"][-1]), _keys_at(model, fault["loc"][:-1]))
+        case "missing":
+            what = f"'{path}' is missing"
+            known = ", ".join(_keys_at(model, fault["loc"][:-1]))
+            remedy = f"the keys here are: {known}" if known else ""
+        case _:
+            given = f", got {fault['input']!r}" if not isinstance(fault["input"], dict) else ""
+            what = f"'{path}': {fault['msg'].removeprefix('Value error, ')}{given}"
+    return UserError(what, where=where, remedy=remedy)
+
+
+def _keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
+    """Keys of the model that `path` leads to, following lists of models."""
+    current: Any = model
+    for part in path:
+        if isinstance(part, int):
+            continue
+        field = getattr(current, "model_fields", {}).get(part)
+        if field is None:
+            return []
+        arguments = getattr(field.annotation, "__args__", ())
+        current = arguments[0] if arguments else field.annotation
+    return list(getattr(current, "model_fields", {}))

@@ -1,0 +1,100 @@
+"""The run folder: whole trials or none, replaced failures, lossless round trip."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vectrial.errors import UserError
+from vectrial.experiments.base import Phase
+from vectrial.results.reader import RunReader
+from vectrial.results.schema import METRICS
+from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+
+
+def row(key: str = "k1") -> TrialRow:
+    return TrialRow(
+        key, "memory", "embedded", "d", 100, 8, "l2", "recall_sweep", "flat", {}, {"k": 10}, 1, 42
+    )
+
+
+def record(key: str = "k1", status: str = "ok") -> TrialRecord:
+    phase = Phase("search", 1_000, 2_000_001_000, params={"k": 10})
+    phase.metrics = {"qps": 12.5, "recall_mean": None}
+    phase.missing = {"latency_p99": "too few samples"}
+    phase.histograms = {"latency": b"\x00\xff"}
+    phase.errors = [("Timeout", 2, ["late", "later"])]
+    phase.windows = {
+        "search": {
+            "second": [0], "count": [3], "errors": [2], "p50_us": [1.5], "p99_us": [2.0],
+            "max_us": [3.0], "recall": [None],
+        }
+    }  # fmt: skip
+    telemetry = [{"phase": 0, "at_s": 0.5, "process": "client", "cpu_s": 0.1, "rss_bytes": 5}]
+    return TrialRecord(
+        row(key), status, phases=[phase], gate=[("row_count", True, "100")], telemetry=telemetry
+    )
+
+
+def test_everything_of_a_trial_comes_back(tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "r") as writer:
+        writer.begin(suite_name="s", command="c", version="0", environment={"cpu": "x"})
+        writer.trial(record())
+        writer.finish()
+    with RunReader(tmp_path / "r") as reader:
+        values = {m["metric"]: m for m in reader.measured()}
+        assert values["qps"]["value"] == 12.5
+        assert values["qps"]["unit"] == METRICS["qps"].unit
+        assert values["qps"]["valid"]
+        assert values["recall_mean"]["value"] is None
+        assert values["recall_mean"]["reason"] == "nothing was recorded"
+        assert not values["recall_mean"]["valid"]
+        assert values["latency_p99"]["reason"] == "too few samples"
+        assert reader.rows("select * from phase")[0]["duration_s"] == 2.0
+        assert reader.rows("select hdr from histogram") == [{"hdr": b"\x00\xff"}]
+        assert reader.rows('select * from "window"')[0]["p50_us"] == 1.5
+        assert reader.rows("select kind, count from error") == [{"kind": "Timeout", "count": 2}]
+        assert reader.rows("select phase_id is not null as joined from telemetry")[0]["joined"]
+        assert reader.run()["environment"] == {"cpu": "x"}
+
+
+def test_a_trial_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    bad = record("k2")
+    bad.phases[0].metrics["not_a_metric"] = 1.0
+    with RunWriter(tmp_path / "r") as writer:
+        writer.trial(record("k1"))
+        with pytest.raises(KeyError, match="not_a_metric"):
+            writer.trial(bad)
+        assert writer.finished_keys() == {"k1"}
+    with RunReader(tmp_path / "r") as reader:
+        assert reader.rows("select count(*) as n from trial")[0]["n"] == 1
+        assert reader.rows("select count(*) as n from phase")[0]["n"] == 1
+
+
+def test_failed_and_skipped_trials_are_tried_again_and_replaced(tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "r") as writer:
+        writer.trial(record("k1", "failed"))
+        writer.trial(record("k2", "skipped"))
+        assert writer.finished_keys() == set()
+        writer.trial(record("k1", "ok"))
+        assert writer.finished_keys() == {"k1"}
+    with RunReader(tmp_path / "r") as reader:
+        assert {r["key"]: r["status"] for r in reader.rows("select key, status from trial")} == {
+            "k1": "ok",
+            "k2": "skipped",
+        }
+        assert reader.rows("select count(*) as n from metric")[0]["n"] == 6
+
+
+def test_no_run_is_a_user_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no run here"):
+        RunReader(tmp_path)
+
+
+def test_newer_layout_is_refused(tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "r") as writer:
+        writer.begin(suite_name="s", command="c", version="0", environment={})
+        writer._db.execute("update run set schema_version = 999")
+    with pytest.raises(UserError, match="update vectrial"):
+        RunReader(tmp_path / "r")
