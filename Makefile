@@ -48,3 +48,8 @@ lint: setup ## ruff, mypy strict, rustfmt, clippy with warnings as errors
 test: setup ## cargo test and pytest
 	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
 	$(BIN)/python -m pytest
+
+bench: setup ## every script in bench/, ratios in one run; figures in bench/latest.jsonl
+	rm -f bench/latest.jsonl
+	for script in $(filter-out bench/harness.py,$(wildcard bench/*.py)); do \
+		echo "== $$script"; $(BIN)/python $$script --jsonl bench/latest.jsonl; done
