@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -97,6 +97,8 @@ class IndexKind:
     recall_floor: what the gate demands at `generous`, on data with structure.
     generous: search parameters at which an honest index is nearly exact.
     filters: operators a search under this index may use; None means the store's.
+    lacks: operations of the store's that this index does not have, by their names in
+        `Capabilities`: "get", "scan", "upsert", "delete", "inserts_after_build", ….
     """
 
     build: type[Params] = NoParams
@@ -106,6 +108,7 @@ class IndexKind:
     generous: Mapping[str, Any] = field(default_factory=dict)
     metrics: frozenset[Metric] | None = None
     filters: frozenset[str] | None = None
+    lacks: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,8 @@ class Capabilities:
     persistent: what was flushed is there after `close` and `open`.
     concurrent_search: searchers may be called from several threads at once.
     inserts_after_build: rows may be added after `build` without building anew.
+    refuses_duplicates: `insert` raises for an id that is there already or twice in its batch;
+        else what happens then is the library's own affair, and the caller sees to it.
     differences: what the store forces that others do not, in short sentences for the reader.
     """
 
@@ -149,7 +154,20 @@ class Capabilities:
     persistent: bool = False
     concurrent_search: bool = False
     inserts_after_build: bool = True
+    refuses_duplicates: bool = False
     differences: tuple[str, ...] = ()
+
+    def under(self, index: str) -> Capabilities:
+        """What the store can do under one kind of index; KeyError when it has no such kind."""
+        kind = self.indexes[index]
+        lacking: dict[str, Any] = dict.fromkeys(kind.lacks, False)
+        metrics = self.scores if kind.metrics is None else kind.metrics
+        return replace(
+            self,
+            scores={metric: score for metric, score in self.scores.items() if metric in metrics},
+            filters=self.filters if kind.filters is None else kind.filters,
+            **lacking,
+        )
 
 
 @dataclass(frozen=True)
