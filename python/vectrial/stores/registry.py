@@ -1,0 +1,101 @@
+"""The stores there are, and whether they work on this machine.
+
+A store announces itself with an entry point in the group `vectrial.stores`, here and in other
+people's packages alike. Entry points are read from installed metadata, which the environment
+that measures a store may not have: a process there is told `reference(store)` and calls
+`resolve`, and needs no registry at all.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from vectrial import environments
+from vectrial.errors import StoreError, UserError
+from vectrial.nearest import suggestion
+from vectrial.stores.base import Store
+
+GROUP = "vectrial.stores"
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether a store can run here.
+
+    works: True; False when it cannot; None when what it needs is made on first use.
+    reason: why not, or what happens on first use, with the command; empty when it works.
+    """
+
+    works: bool | None
+    reason: str = ""
+
+
+def _entries() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def names() -> tuple[str, ...]:
+    """Names of all registered stores, in alphabetical order."""
+    return tuple(sorted(_entries()))
+
+
+def load(name: str) -> type[Store]:
+    """The store of that name.
+
+    Raises:
+        UserError: there is none; the remedy is the nearest name.
+        StoreError: its module cannot be imported, or holds something else than a store.
+    """
+    entries = _entries()
+    if name not in entries:
+        raise UserError(f"there is no store '{name}'", remedy=suggestion(name, entries))
+    store = resolve(entries[name].value)
+    if store.name != name:
+        raise StoreError(f"the entry point '{name}' leads to a store named '{store.name}'")
+    return store
+
+
+def reference(store: type[Store]) -> str:
+    """Where a store's class is, as `module:Class`: enough for another process to `resolve` it."""
+    return f"{store.__module__}:{store.__qualname__}"
+
+
+def resolve(where: str) -> type[Store]:
+    """The store's class at `module:Class`.
+
+    Raises:
+        StoreError: nothing can be imported from there, or it is no store.
+    """
+    module, _, attribute = where.partition(":")
+    try:
+        found: Any = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise StoreError(f"the store at {where} cannot be imported: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Store)):
+        raise StoreError(f"{where} is not a subclass of vectrial.stores.base.Store")
+    return found
+
+
+def availability(store: type[Store]) -> Availability:
+    """Whether a store can run on this machine, found out without importing its library."""
+    if store.environment is not None:
+        if (environments.path(store.environment) / "bin" / "python").exists():
+            return Availability(True)
+        name = store.environment.name
+        how = f"or beforehand by: python -m vectrial.environments {name}"
+        return Availability(None, f"its own environment is made on first use, {how}")
+    if store.module is None or _importable(store.module):
+        return Availability(True)
+    remedy = f": pip install 'vectrial[{store.extra}]'" if store.extra else f": no {store.module}"
+    return Availability(False, f"not installed{remedy}")
+
+
+def _importable(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a parent package is missing
+        return False
