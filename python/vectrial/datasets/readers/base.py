@@ -1,0 +1,239 @@
+"""The one interface that every file format is read through."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.datasets.checks import check_vectors
+from vectrial.distance import Metric
+from vectrial.errors import DataError, UserError
+from vectrial.filters import Filter
+
+#: No vector has more components; a header that claims more is damaged.
+MAX_DIM = 1 << 20
+#: Queries and their neighbours are held in memory; published sets need a tenth of this.
+MAX_SIDE_BYTES = 2 << 30
+#: Vectors of about this many bytes, as float32, are in memory at a time.
+BLOCK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to read a file where it leaves a choice.
+
+    vectors: column, key or array that holds the vectors; None finds the only one.
+    ids: integer column or key with the ids; None takes an integer `id`, else numbers the rows.
+    keep: metadata columns to keep; None keeps all that can be stored.
+    rows: only the first so many rows. Also reads a cropped file whose header claims more.
+    conditions: False leaves out the filters that come with the queries.
+    """
+
+    vectors: str | None = None
+    ids: str | None = None
+    keep: tuple[str, ...] | None = None
+    rows: int | None = None
+    conditions: bool = True
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows: vectors (r, d), ids (r,) or None, metadata of r rows or None."""
+
+    vectors: NDArray[Any]
+    ids: NDArray[np.int64] | None = None
+    metadata: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """An opened file or folder of vectors; a context manager, to be closed after use.
+
+    path, format: what was opened, and what it was taken for.
+    rows, dim, dtype: n, d and the components' type in the file.
+    read: raw blocks of at most the given number of rows, in order; see `blocks`.
+    metric: what the file says, None when it does not.
+    queries: float32 (q, d); neighbors: int64 (q, k) ids of their nearest rows as published,
+        -1 where there are fewer; filters: one or None per query. None when it brings none.
+    columns: names of the metadata columns.
+    has_ids: whether the blocks carry ids.
+    notes: what was decided or left out, a sentence each, to be shown.
+    """
+
+    path: Path
+    format: str
+    rows: int
+    dim: int
+    dtype: str
+    read: Callable[[int], Iterator[Block]]
+    metric: Metric | None = None
+    queries: NDArray[np.float32] | None = None
+    neighbors: NDArray[np.int64] | None = None
+    filters: tuple[Filter | None, ...] | None = None
+    columns: tuple[str, ...] = ()
+    has_ids: bool = False
+    notes: tuple[str, ...] = ()
+    on_close: tuple[Callable[[], Any], ...] = field(default=(), repr=False)
+
+    def blocks(self, rows: int = BLOCK_BYTES, *, metric: Metric | None = None) -> Iterator[Block]:
+        """All rows in order, checked, vectors as C-contiguous float32.
+
+        Args:
+            rows: at most so many a block; fewer where they would take more than `BLOCK_BYTES`.
+            metric: under cosine, zero vectors are refused.
+
+        Raises:
+            DataError: naming the row, counted from 0, that cannot be used.
+        """
+        at = 0
+        for block in self.read(max(1, min(rows, BLOCK_BYTES // (4 * self.dim)))):
+            vectors = check_vectors(
+                block.vectors, dim=self.dim, metric=metric, first_row=at, where=str(self.path)
+            )
+            at += len(vectors)
+            yield Block(vectors, block.ids, block.metadata)
+        if at != self.rows:
+            raise DataError(
+                f"{at} rows were found where {self.rows} were promised",
+                where=str(self.path),
+                remedy="it is damaged or cut short",
+            )
+
+    def close(self) -> None:
+        """Let go of files and temporary folders. Blocks read before stay valid."""
+        for action in self.on_close:
+            action()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def check_shape(rows: int, dim: int, where: str) -> None:
+    """Raises DataError when a header claims no rows, or an impossible number of components."""
+    if not 1 <= dim <= MAX_DIM:
+        raise DataError(
+            f"the header claims {dim} components a vector",
+            where=where,
+            remedy=f"1 to {MAX_DIM} are possible; it is damaged or of another format",
+        )
+    if rows < 1:
+        raise DataError("it holds no vectors", where=where)
+
+
+def check_side_bytes(size: int, where: str) -> None:
+    """Raises DataError when what is held in memory as a whole, such as queries, is too much."""
+    if size > MAX_SIDE_BYTES:
+        raise DataError(
+            f"it claims {size} bytes of queries, neighbours or labels",
+            where=where,
+            remedy=f"up to {MAX_SIDE_BYTES} are read; it is damaged",
+        )
+
+
+def rows_that_fit(
+    claimed: int, row_bytes: int, available: int, options: Options, where: str
+) -> int:
+    """How many rows to read of a file whose header claims `claimed` of `row_bytes` each.
+
+    A cropped file, with fewer rows than claimed, is read when `options.rows` says so.
+
+    Raises:
+        DataError: the bytes that follow the header are not what it claims.
+    """
+    wanted = claimed if options.rows is None else min(options.rows, claimed)
+    if claimed * row_bytes == available or (
+        options.rows is not None and wanted * row_bytes <= available < claimed * row_bytes
+    ):
+        return wanted
+    whole = available // row_bytes
+    if available < claimed * row_bytes:
+        raise DataError(
+            f"the header claims {claimed} rows of {row_bytes} bytes, and {available} bytes follow",
+            where=where,
+            remedy=f"it is cut short; `--rows {whole}` reads what is there"
+            if whole
+            else "it is damaged, or of another format",
+        )
+    raise DataError(
+        f"{available - claimed * row_bytes} bytes follow the {claimed} rows that were claimed",
+        where=where,
+        remedy="it is damaged, or of another format",
+    )
+
+
+def array_blocks(array: NDArray[Any], rows: int) -> Iterator[Block]:
+    """Blocks of the rows of an array, which may be memory-mapped."""
+    for start in range(0, len(array), rows):
+        yield Block(array[start : start + rows])
+
+
+@contextmanager
+def reading(path: Path, *kinds: type[Exception]) -> Iterator[None]:
+    """Turn a library's complaint about a file's content into one clear `DataError`.
+
+    An error of the system itself, such as a missing file, is reported as what it is.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except OSError as error:
+        if error.errno is None and OSError not in kinds:
+            raise
+        raise DataError(
+            f"it cannot be read: {_first_line(error)}",
+            where=str(path),
+            remedy="it is damaged, or not open to you",
+        ) from error
+    except kinds as error:
+        raise DataError(
+            f"it cannot be read: {_first_line(error)}",
+            where=str(path),
+            remedy="it is damaged, or of another format",
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:300]
+
+
+def choose(
+    wanted: str | None, candidates: Sequence[str], *, usual: Sequence[str], what: str, where: str
+) -> str:
+    """The one of `candidates` that is wanted, is the only one, or has a usual name.
+
+    Raises:
+        UserError: none or several would do; names the nearest and all there are.
+    """
+    listed = ", ".join(f"'{name}'" for name in candidates[:20]) or "none"
+    if wanted is not None:
+        if wanted in candidates:
+            return wanted
+        near = difflib.get_close_matches(wanted, candidates, n=1)
+        raise UserError(
+            f"'{wanted}' is no {what}",
+            where=where,
+            remedy=(f"did you mean '{near[0]}'? " if near else "") + f"there are: {listed}",
+        )
+    if len(candidates) == 1:
+        return candidates[0]
+    known = [name for name in usual if name in candidates]
+    if len(known) == 1:
+        return known[0]
+    if not candidates:
+        raise DataError(f"there is no {what}", where=where)
+    raise UserError(
+        f"there are several {what}s", where=where, remedy=f"choose with `--vectors`: {listed}"
+    )

@@ -1,0 +1,53 @@
+"""fbin, f16bin, u8bin, i8bin, ibin (big-ann-benchmarks, cuVS): a header and a plain matrix.
+
+The header is uint32 n and uint32 d, little-endian; n·d components follow, row by row.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vectrial.datasets.readers.base import (
+    Options,
+    Source,
+    array_blocks,
+    check_shape,
+    rows_that_fit,
+)
+from vectrial.errors import DataError
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    ".fbin": np.dtype("<f4"),
+    ".f16bin": np.dtype("<f2"),
+    ".u8bin": np.dtype("u1"),
+    ".i8bin": np.dtype("i1"),
+    ".ibin": np.dtype("<i4"),
+}
+_HEADER_BYTES = 8
+
+
+def open_bigann(path: Path, options: Options) -> Source:
+    """Open a *bin file, memory-mapped; `options.rows` reads a crop that kept its old header.
+
+    Raises:
+        DataError: the file's size is not what its header claims.
+    """
+    dtype, where = DTYPES[path.suffix.lower()], str(path)
+    size = path.stat().st_size
+    if size < _HEADER_BYTES:
+        raise DataError(f"{size} bytes are too few for a header of 8", where=where)
+    claimed, dim = (int(value) for value in np.fromfile(path, "<u4", 2))
+    check_shape(claimed, dim, where)
+    rows = rows_that_fit(claimed, dim * dtype.itemsize, size - _HEADER_BYTES, options, where)
+    array = np.asarray(np.memmap(path, dtype, "r", _HEADER_BYTES, (rows, dim)))
+    return Source(
+        path,
+        path.suffix[1:].lower(),
+        rows,
+        dim,
+        str(dtype),
+        lambda step: array_blocks(array, step),
+    )

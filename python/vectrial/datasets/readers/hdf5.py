@@ -1,0 +1,169 @@
+"""HDF5 in the layout of ann-benchmarks: train, test, neighbors, distances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from vectrial.datasets.readers.base import (
+    Block,
+    Options,
+    Source,
+    check_shape,
+    check_side_bytes,
+    choose,
+    reading,
+)
+from vectrial.distance import Metric
+from vectrial.errors import DataError, Unsupported
+
+_METRICS = {
+    "angular": Metric.COSINE,
+    "cosine": Metric.COSINE,
+    "euclidean": Metric.L2,
+    "l2": Metric.L2,
+    "ip": Metric.IP,
+    "dot": Metric.IP,
+    "inner_product": Metric.IP,
+}
+_ERRORS = (
+    OSError,
+    RuntimeError,
+    ValueError,
+    KeyError,
+    TypeError,
+    SystemError,
+    OverflowError,
+    AttributeError,
+    NotImplementedError,
+    MemoryError,
+)
+#: A chunk is decompressed as a whole; h5py's own are about 1 MiB.
+_MAX_CHUNK_BYTES = 256 << 20
+_ROLES = ("test", "neighbors", "distances")
+
+
+def open_hdf5(path: Path, options: Options) -> Source:
+    """Open an HDF5 file of dense vectors.
+
+    Attributes that old files lack default as in ann-benchmarks: `type` to dense; the distance
+    is then taken from the end of the file's name (`glove-100-angular.hdf5`).
+
+    Raises:
+        DataError: it is damaged, or points to other files.
+        Unsupported: sparse or bit vectors, Hamming or Jaccard distance.
+    """
+    with reading(path, *_ERRORS):
+        file = h5py.File(path, "r")
+        try:
+            return _open(path, file, options)
+        except BaseException:
+            file.close()
+            raise
+
+
+def _open(path: Path, file: h5py.File, options: Options) -> Source:
+    where = str(path)
+    metric = _metric(path, file)
+    arrays = {name: file[name] for name in file if _is_array(file, name, where)}
+    matrices = [name for name, array in arrays.items() if array.ndim == 2]
+    name = choose(
+        options.vectors,
+        matrices if options.vectors else [name for name in matrices if name not in _ROLES],
+        usual=("train", "vectors", "embeddings", "data", "base"),
+        what="array of vectors",
+        where=where,
+    )
+    vectors = arrays[name]
+    claimed, dim = vectors.shape
+    check_shape(claimed, dim, where)
+    rows = min(options.rows or claimed, claimed)
+    queries = arrays["test"] if "test" in matrices else None
+    neighbors = arrays.get("neighbors") if queries is not None else None
+    if (
+        neighbors is not None
+        and queries is not None
+        and (neighbors.ndim != 2 or len(neighbors) != len(queries))
+    ):
+        neighbors = None
+
+    for array in (queries, neighbors):
+        if array is not None:
+            check_side_bytes(array.nbytes, where)
+
+    def read(step: int) -> Iterator[Block]:
+        with reading(path, *_ERRORS):
+            for start in range(0, rows, step):
+                yield Block(vectors[start : min(start + step, rows)])
+
+    return Source(
+        path,
+        "ann-benchmarks HDF5" if name == "train" else "HDF5",
+        rows,
+        dim,
+        str(vectors.dtype),
+        read,
+        metric=metric,
+        queries=None if queries is None else queries[:],
+        neighbors=None if neighbors is None else neighbors[:].astype(np.int64),
+        notes=() if name == "train" else (f"vectors are the array '{name}'",),
+        on_close=(file.close,),
+    )
+
+
+def _metric(path: Path, file: h5py.File) -> Metric | None:
+    kind = _text(file.attrs.get("type", "dense"))
+    points = _text(file.attrs.get("point_type", "float"))
+    distance = _text(file.attrs.get("distance", path.stem.rpartition("-")[2]))
+    if kind == "sparse" or "size_train" in file or distance in ("jaccard", "hamming"):
+        found = "sparse" if kind == "sparse" or "size_train" in file else points
+        raise Unsupported(
+            f"{found} vectors under {distance} distance are not measured here",
+            where=str(path),
+            remedy="dense vectors under angular, euclidean or ip distance are",
+        )
+    if "distance" in file.attrs and distance not in _METRICS:
+        raise Unsupported(
+            f"distance '{distance}' is not known",
+            where=str(path),
+            remedy=f"one of {', '.join(_METRICS)}",
+        )
+    return _METRICS.get(distance)
+
+
+def _text(value: Any) -> str:
+    return (value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)).lower()
+
+
+def _is_array(file: h5py.File, name: str, where: str) -> bool:
+    """Whether a member is an array of real numbers whose elements lie in this very file."""
+    place = f"{where}, '{name}'"
+    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+        raise DataError("it is a link, which may lead to another file", where=place)
+    member = file[name]
+    if not isinstance(member, h5py.Dataset) or member.dtype.kind not in "fiu":
+        return False
+    if member.external or member.is_virtual:
+        raise DataError("its elements lie in another file", where=place)
+    item = member.dtype.itemsize
+    claimed, stored = int(np.prod(member.shape, dtype=object)) * item, member.id.get_storage_size()
+    # Deflate packs at most 1032 to 1; without compression nothing is missing.
+    if claimed > (stored if member.chunks is None else 1100 * max(stored, 1024)):
+        raise DataError(
+            f"the header claims {claimed} bytes, and {stored} are stored",
+            where=place,
+            remedy="it is damaged or cut short",
+        )
+    if member.chunks is not None and int(np.prod(member.chunks, dtype=object)) * item > (
+        _MAX_CHUNK_BYTES
+    ):
+        raise DataError(
+            f"chunks of shape {member.chunks} do not fit in memory",
+            where=place,
+            remedy="write it again with smaller chunks (h5py: chunks=True)",
+        )
+    return True

@@ -1,0 +1,260 @@
+"""JSON lines: an object a line with a list of numbers and metadata, or just the list.
+
+Types of metadata are those of all rows together, found in a first pass; the second reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.datasets.readers.base import Block, Options, Source, check_shape
+from vectrial.datasets.readers.columns import block_of, plan_columns
+from vectrial.errors import DataError
+
+#: A longer line is no row of a data set.
+_MAX_LINE_BYTES = 64 << 20
+_INT64 = range(-(1 << 63), 1 << 63)
+#: A table as wide as this is some other kind of data.
+_MAX_KEYS = 10_000
+
+
+def open_jsonl(path: Path, options: Options) -> Source:
+    """Open a .jsonl file of vectors, with or without metadata.
+
+    Raises:
+        DataError: naming the line that is no JSON, or no object with a vector.
+    """
+    first = next(lines(path), None)
+    if first is None:
+        raise DataError("it holds no vectors", where=str(path))
+    if isinstance(first, list):
+        return _open_lists(path, options)
+    found = infer(path, options.rows)
+    plan = plan_columns(found.schema(), options, str(path))
+    schema = pa.schema([found.schema().field(name) for name in plan.columns])
+    vector = _vector(first.get(plan.vectors), path, 0, plan.vectors)
+    check_shape(found.rows, len(vector), str(path))
+
+    def read(step: int) -> Iterator[Block]:
+        at = 0
+        for rows in _batched(islice(lines(path), found.rows), step):
+            vectors = [
+                _vector(row.get(plan.vectors), path, at + i, plan.vectors)
+                for i, row in enumerate(rows)
+            ]
+            values = matrix(vectors, len(vector), path, at)
+            rest = arrow_columns(rows, [f for f in schema if f.name != plan.vectors])
+            batch = pa.record_batch(
+                {plan.vectors: _as_lists(values), **rest},
+                schema=pa.schema(
+                    [
+                        pa.field(plan.vectors, pa.list_(pa.float64(), len(vector))),
+                        *(f for f in schema if f.name != plan.vectors),
+                    ]
+                ),
+            )
+            yield block_of(batch, plan, len(vector), at, str(path))
+            at += len(rows)
+
+    return Source(
+        path,
+        "jsonl",
+        found.rows,
+        len(vector),
+        "json number",
+        read,
+        columns=tuple(plan.schema.names),
+        has_ids=plan.ids is not None,
+        notes=(
+            f"vectors are key '{plan.vectors}', ids "
+            + (f"key '{plan.ids}'" if plan.ids else "are generated"),
+            *plan.notes,
+        ),
+    )
+
+
+def _open_lists(path: Path, options: Options) -> Source:
+    count = sum(1 for _ in islice(lines(path, parse=False), options.rows))
+    dim = len(_vector(next(lines(path)), path, 0, "the line"))
+    check_shape(count, dim, str(path))
+
+    def read(step: int) -> Iterator[Block]:
+        at = 0
+        for rows in _batched(islice(lines(path), count), step):
+            vectors = [_vector(row, path, at + i, "the line") for i, row in enumerate(rows)]
+            yield Block(matrix(vectors, dim, path, at))
+            at += len(rows)
+
+    return Source(path, "jsonl", count, dim, "json number", read)
+
+
+def lines(path: Path, *, parse: bool = True) -> Iterator[Any]:
+    """The values of a JSON lines file, one a line; empty lines are passed over.
+
+    parse: False yields the lines as they are, only to be counted.
+
+    Raises:
+        DataError: naming the line.
+    """
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(_MAX_LINE_BYTES + 1):
+            number += 1
+            if len(line) > _MAX_LINE_BYTES:
+                raise DataError(
+                    f"the line is longer than {_MAX_LINE_BYTES} bytes",
+                    where=f"{path}, line {number}",
+                    remedy="it has to be JSON lines: one row a line",
+                )
+            if not line.strip():
+                continue
+            if not parse:
+                yield line
+                continue
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise DataError(
+                    f"the line is not JSON: {error}",
+                    where=f"{path}, line {number}",
+                    remedy="it is cut short, or not JSON lines (one row a line)",
+                ) from error
+            if not isinstance(value, dict | list):
+                raise DataError(
+                    "the line is neither an object nor a list", where=f"{path}, line {number}"
+                )
+            yield value
+
+
+@dataclass
+class Inferred:
+    """What the values of each key are, over all rows: sets of plain type names."""
+
+    rows: int = 0
+    kinds: dict[str, set[str]] = field(default_factory=dict)
+
+    def schema(self) -> pa.Schema:
+        """Every key as a column; of a type that is not stored where its values disagree."""
+        return pa.schema([pa.field(name, _arrow(kinds)) for name, kinds in self.kinds.items()])
+
+
+def infer(path: Path, rows: int | None = None) -> Inferred:
+    """Pass over all rows (or the first so many), which have to be objects."""
+    found = Inferred()
+    for row in islice(lines(path), rows):
+        if not isinstance(row, dict):
+            raise DataError("the row is a list, others are objects", where=_row(path, found.rows))
+        for key, value in row.items():
+            found.kinds.setdefault(key, set()).add(_kind(value))
+        if len(found.kinds) > _MAX_KEYS:
+            raise DataError(f"there are more than {_MAX_KEYS} keys", where=_row(path, found.rows))
+        found.rows += 1
+    return found
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "bool"
+        case int():
+            return "int" if value in _INT64 else "huge"
+        case float():
+            return "float"
+        case str():
+            # JSON can spell half a surrogate pair, which is no text in UTF-8.
+            return "str" if value.isascii() or _is_text(value) else "broken text"
+        case list() if value and all(type(item) in (int, float) for item in value):
+            return "numbers"
+        case list():
+            return "list"
+        case _:
+            return "object"
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _arrow(kinds: set[str]) -> pa.DataType:
+    match frozenset(kinds - {"null"}):
+        case s if s == {"bool"}:
+            return pa.bool_()
+        case s if s == {"int"}:
+            return pa.int64()
+        case s if s and s <= {"int", "float"}:
+            return pa.float64()
+        case s if s == {"str"}:
+            return pa.string()
+        case s if s and s <= {"numbers", "list"} and "numbers" in s:
+            return pa.list_(pa.float64())
+        case s if s == {"list"}:
+            return pa.list_(pa.string())
+        case s if not s:
+            return pa.null()
+        case _:
+            return pa.struct([])
+
+
+def arrow_columns(rows: list[dict[str, Any]], fields: Iterable[pa.Field[Any]]) -> dict[str, Any]:
+    """The keys named as Arrow arrays; a key that a row lacks is null there."""
+    out: dict[str, Any] = {}
+    for column in fields:
+        values = [row.get(column.name) for row in rows]
+        if pa.types.is_floating(column.type):
+            values = [None if value is None else float(value) for value in values]
+        out[column.name] = pa.array(values, column.type)
+    return out
+
+
+def matrix(vectors: list[list[Any]], dim: int, path: Path, first_row: int) -> NDArray[np.float64]:
+    """Lists of numbers as a matrix; DataError names the row whose length is not `dim`."""
+    for i, vector in enumerate(vectors):
+        if len(vector) != dim:
+            raise DataError(
+                f"the vector has {len(vector)} components where the first has {dim}",
+                where=_row(path, first_row + i),
+                remedy="every vector must have the same number of components",
+            )
+    flat = chain.from_iterable(vectors)
+    try:
+        return np.fromiter(flat, np.float64, len(vectors) * dim).reshape(len(vectors), dim)
+    except OverflowError as error:
+        raise DataError(
+            "a component is too large for a float",
+            where=f"{path}, rows {first_row} to {first_row + len(vectors) - 1}",
+        ) from error
+
+
+def _vector(value: Any, path: Path, row: int, name: str) -> list[Any]:
+    if not isinstance(value, list) or not all(type(item) in (int, float) for item in value):
+        raise DataError(f"'{name}' is not a list of numbers", where=_row(path, row))
+    return value
+
+
+def _as_lists(values: NDArray[np.float64]) -> Any:
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
+
+
+def _row(path: Path, row: int) -> str:
+    return f"{path}, row {row}"
+
+
+def _batched(rows: Iterable[Any], step: int) -> Iterator[list[Any]]:
+    iterator = iter(rows)
+    while batch := list(islice(iterator, step)):
+        yield batch
