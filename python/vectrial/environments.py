@@ -38,6 +38,8 @@ _POLL_S = 0.5
 #: Seconds between two lines of progress.
 _REPORT_S = 5.0
 _LOG_TAIL_LINES = 20
+#: Characters of the log's last line that progress shows.
+_LINE = 80
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -203,7 +205,8 @@ def _steps(
         ]
     if build.exists():
         env["PIP_CONSTRAINT"] = str(build)  # the one way that reaches pip's isolated builds
-    install = ("-m", "pip", "install", "--require-hashes", "--progress-bar", "off")
+    # The lock is complete; left to itself, pip would miss the extras that a lock does not name.
+    install = ("-m", "pip", "install", "--require-hashes", "--no-deps", "--progress-bar", "off")
     return [
         ((_interpreter(environment), "-m", "venv", str(folder)), env),
         ((python, *install, "-r", lock), env),
@@ -247,7 +250,8 @@ def _run(
             time.sleep(_POLL_S)
             if (now := time.monotonic()) - reported >= _REPORT_S:
                 reported = now
-                report(f"environment '{environment.name}': {now - started:.0f} s, {_tail(log, 1)}")
+                line = _tail(log, 1)[:_LINE]
+                report(f"environment '{environment.name}': {now - started:.0f} s, {line}")
     finally:
         if process.poll() is None:  # Ctrl-C, or a progress callback that raised
             process.terminate()
