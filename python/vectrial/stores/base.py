@@ -99,6 +99,7 @@ class IndexKind:
     filters: operators a search under this index may use; None means the store's.
     lacks: operations of the store's that this index does not have, by their names in
         `Capabilities`: "get", "scan", "upsert", "delete", "inserts_after_build", ….
+    exact_scores: scores are those of the vectors; False: estimates from compressed vectors.
     """
 
     build: type[Params] = NoParams
@@ -109,6 +110,7 @@ class IndexKind:
     metrics: frozenset[Metric] | None = None
     filters: frozenset[str] | None = None
     lacks: frozenset[str] = frozenset()
+    exact_scores: bool = True
 
 
 @dataclass(frozen=True)
