@@ -1,0 +1,83 @@
+"""Runs every test over every store, index kind and metric.
+
+The stores are those that are registered, or those that VECTRIAL_STORES names as
+`module:Class`, comma-separated: how the suite runs inside a store's own environment, where
+nothing is registered. VECTRIAL_STORES may name registered stores too, to run only those.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conformance_world import ROWS, Case, World, folder, load, make_world
+
+from vectrial.errors import StoreError
+from vectrial.stores import registry
+from vectrial.stores.base import Store
+
+
+def _stores() -> tuple[list[type[Store]], dict[str, str]]:
+    """The stores to run here, and why others are skipped."""
+    wanted = os.environ.get("VECTRIAL_STORES")
+    stores, skipped = [], {}
+    for name in wanted.split(",") if wanted else registry.names():
+        if ":" in name:
+            stores.append(registry.resolve(name))
+            continue
+        try:
+            store = registry.load(name)
+        except StoreError as error:
+            skipped[name] = str(error)
+            continue
+        available = registry.availability(store)
+        if store.environment is not None:
+            skipped[name] = f"runs inside its own environment '{store.environment.name}'"
+        elif not available.works:
+            skipped[name] = available.reason
+        else:
+            stores.append(store)
+    return stores, skipped
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" not in metafunc.fixturenames:
+        return
+    stores, skipped = _stores()
+    cases = [
+        Case(store, index, metric)
+        for store in stores
+        for index in store.capabilities.indexes
+        for metric in store.capabilities.under(index).scores
+    ]
+    parameters = [pytest.param(case, id=str(case)) for case in cases]
+    parameters += [
+        pytest.param(None, id=name, marks=pytest.mark.skip(reason=f"{name} skipped: {reason}"))
+        for name, reason in skipped.items()
+    ]
+    metafunc.parametrize("case", parameters, scope="session")
+
+
+@pytest.fixture(scope="session")
+def world(case: Case) -> World:
+    """The rows that `loaded` holds."""
+    return make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
+
+
+@pytest.fixture(scope="session")
+def loaded(case: Case, world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A loaded store that tests read and do not change."""
+    store = case.store(tmp_path_factory.mktemp("loaded"))
+    load(store, case, world)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def empty(case: Case, tmp_path: Path) -> Iterator[Store]:
+    """A store with nothing created yet."""
+    store = case.store(folder(tmp_path, "store"))
+    yield store
+    store.close()
