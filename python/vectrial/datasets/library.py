@@ -13,7 +13,6 @@ when the last block is written; that of the other files is of the whole file.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tempfile
@@ -49,6 +48,7 @@ from vectrial.datasets.parts import (
 from vectrial.distance import Metric
 from vectrial.errors import DataError, UserError
 from vectrial.filters import Filter
+from vectrial.nearest import suggestion
 
 _FORMAT = 1
 _MANIFEST = "dataset.json"
@@ -399,11 +399,10 @@ def _blocks(vectors: NDArray[Any]) -> Iterable[NDArray[Any]]:
 def _read_manifest(name: str, folder: Path) -> dict[str, Any]:
     file = folder / _MANIFEST
     if not file.is_file():
-        near = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
         raise UserError(
             f"there is no dataset named '{name}' here",
-            remedy=(f"did you mean '{near[0]}'? " if near else "")
-            + "`vectrial data list` shows all, `vectrial data fetch NAME` gets one, "
+            remedy=f"{suggestion(name, names())} "
+            "`vectrial data list` shows all, `vectrial data fetch NAME` gets one, "
             "`vectrial data import FILE` makes one of your own",
         )
     try:
