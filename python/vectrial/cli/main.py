@@ -7,7 +7,7 @@ import sys
 import typer
 
 from vectrial import __version__
-from vectrial.cli import data
+from vectrial.cli import data, report
 from vectrial.errors import VectrialError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app)
+app.command()(report.report)
 
 
 def _version(wanted: bool) -> None:
