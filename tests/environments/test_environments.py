@@ -158,7 +158,8 @@ def test_the_command_line_makes_names_and_refuses(
 def test_what_the_measuring_process_needs_imports_in_every_environment() -> None:
     """The real environments: numpy, pyarrow, pydantic and psutil are all that they share with
     the main one, so nothing that measures may import more."""
-    names = ["distance", "filters", "errors", "home", "gate", "datasets.model"]
+    names = ["distance", "filters", "errors", "home", "gate", "datasets.model", "datasets.library"]
+    names += ["datasets.truth"]
     packages = ["stores", "load", "telemetry", "experiments"]
     probe = (
         "import importlib, importlib.util, pkgutil\n"
