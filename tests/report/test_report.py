@@ -347,7 +347,8 @@ def test_a_thousand_trials_render_in_seconds(tmp_path: Path) -> None:
         )
         db.execute(
             """insert into phase by name select * exclude (n) replace (
-               phase_id + 1000 * n as phase_id, trial_id + 1000 * n as trial_id) from phase, n where phase_id < 1000"""
+               phase_id + 1000 * n as phase_id, trial_id + 1000 * n as trial_id)
+               from phase, n where phase_id < 1000"""
         )
         db.execute(
             """insert into trial by name select * exclude (n) replace (

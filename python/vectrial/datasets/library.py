@@ -5,6 +5,8 @@
     <name>/queries.npy      float32 (q, d)        <name>/metadata.arrow   Arrow IPC file, n rows
     <name>/filters.jsonl    one filter, or null, per query
 
+Beside them lies `truth`, the cached ground truth of all of them.
+
 A folder appears under its name only when it is complete. The arrays and the metadata are
 memory-mapped on loading, and written block by block, so that neither needs them in memory.
 The sha256 of an array is that of its elements (the file after its header), which is known
@@ -13,7 +15,6 @@ when the last block is written; that of the other files is of the whole file.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tempfile
@@ -49,6 +50,7 @@ from vectrial.datasets.parts import (
 from vectrial.distance import Metric
 from vectrial.errors import DataError, UserError
 from vectrial.filters import Filter
+from vectrial.nearest import suggestion
 
 _FORMAT = 1
 _MANIFEST = "dataset.json"
@@ -76,10 +78,10 @@ def path(name: str) -> Path:
     Raises:
         UserError: the name cannot be one.
     """
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or name == "truth":
         raise UserError(
             f"'{name}' cannot be a dataset's name",
-            remedy="letters, digits, '.', '_' and '-', beginning with a letter or digit",
+            remedy="letters, digits, '.', '_' and '-', first a letter or digit; not 'truth'",
         )
     return home.datasets_dir() / name
 
@@ -399,11 +401,10 @@ def _blocks(vectors: NDArray[Any]) -> Iterable[NDArray[Any]]:
 def _read_manifest(name: str, folder: Path) -> dict[str, Any]:
     file = folder / _MANIFEST
     if not file.is_file():
-        near = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
         raise UserError(
             f"there is no dataset named '{name}' here",
-            remedy=(f"did you mean '{near[0]}'? " if near else "")
-            + "`vectrial data list` shows all, `vectrial data fetch NAME` gets one, "
+            remedy=f"{suggestion(name, names())} "
+            "`vectrial data list` shows all, `vectrial data fetch NAME` gets one, "
             "`vectrial data import FILE` makes one of your own",
         )
     try:

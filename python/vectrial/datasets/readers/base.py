@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from vectrial.datasets.checks import check_vectors
 from vectrial.distance import Metric
 from vectrial.errors import DataError, UserError
 from vectrial.filters import Filter
+from vectrial.nearest import suggestion
 
 #: No vector has more components; a header that claims more is damaged.
 MAX_DIM = 1 << 20
@@ -221,11 +221,8 @@ def choose(
     if wanted is not None:
         if wanted in candidates:
             return wanted
-        near = difflib.get_close_matches(wanted, candidates, n=1)
         raise UserError(
-            f"'{wanted}' is no {what}",
-            where=where,
-            remedy=(f"did you mean '{near[0]}'? " if near else "") + f"there are: {listed}",
+            f"'{wanted}' is no {what}", where=where, remedy=suggestion(wanted, candidates)
         )
     if len(candidates) == 1:
         return candidates[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from vectrial.datasets.readers.base import Block, Options, choose
 from vectrial.errors import DataError, UserError
+from vectrial.nearest import suggestion
 
 #: Names that columns of vectors usually have, where a table has several that could be.
 USUAL_VECTORS = ("emb", "embedding", "embeddings", "vector", "vectors", "openai")
@@ -103,12 +103,8 @@ def _wanted(names: list[str], keep: tuple[str, ...] | None, where: str) -> Seque
 
 
 def _unknown(wanted: str, names: list[str], where: str) -> UserError:
-    near = difflib.get_close_matches(wanted, names, n=1)
     return UserError(
-        f"there is no column '{wanted}'",
-        where=where,
-        remedy=(f"did you mean '{near[0]}'? " if near else "")
-        + f"there are: {', '.join(names[:30])}",
+        f"there is no column '{wanted}'", where=where, remedy=suggestion(wanted, names)
     )
 
 

@@ -1,0 +1,258 @@
+"""What a dataset is like: duplicates, norms, intrinsic dimension, shift, metadata.
+
+These facts explain recall before any store is blamed for it. All of them are exact except
+those that say they were sampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from scipy import stats
+
+from vectrial.datasets.model import Dataset
+from vectrial.datasets.progress import Progress, silent
+from vectrial.distance import Metric
+
+#: Neighbours that the intrinsic dimension is estimated from.
+NEIGHBOURS = 100
+_SAMPLE = 500
+_MAX_ROWS = 1_000_000
+_BLOCK_BYTES = 32 << 20
+_TOP_VALUES = 10
+
+
+def inspect(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) -> dict[str, Any]:
+    """All facts of a dataset, ready for JSON.
+
+    Keys: `duplicates`, `norms`, `intrinsic_dimension`, `shift` (None where it cannot be told)
+    and, with metadata, `metadata`. `seed` picks the rows and queries that are sampled.
+    """
+    facts: dict[str, Any] = {
+        "duplicates": duplicates(dataset, progress=progress),
+        "norms": norms(dataset, progress=progress),
+    }
+    facts |= geometry(dataset, seed=seed, progress=progress)
+    if dataset.metadata is not None:
+        facts["metadata"] = {
+            name: column_facts(dataset.metadata.column(name))
+            for name in dataset.metadata.column_names
+        }
+    return facts
+
+
+def duplicates(dataset: Dataset, *, progress: Progress = silent) -> dict[str, int]:
+    """Exact duplicates; 0.0 and -0.0 are the same.
+
+    rows: rows equal to an earlier row. queries: queries equal to some row. groups: distinct
+    vectors that occur more than once.
+    """
+    parts = []
+    for start, block in _blocks(dataset.vectors):
+        progress(start, dataset.rows, "looking for duplicates")
+        parts.append(_row_hashes(block))
+    hashes = np.concatenate(parts)
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    same = np.flatnonzero(ordered[1:] == ordered[:-1])
+    # Equal hashes are only candidates; the rows themselves decide.
+    equal = np.fromiter(
+        (np.array_equal(dataset.vectors[order[i]], dataset.vectors[order[i + 1]]) for i in same),
+        dtype=bool,
+        count=len(same),
+    )
+    twins = same[equal]
+    groups = len(twins) - int(np.count_nonzero(np.diff(twins) == 1))
+    found = np.searchsorted(ordered, wanted := _row_hashes(dataset.queries))
+    found = np.minimum(found, len(ordered) - 1)
+    known = sum(
+        bool(
+            ordered[at] == wanted[q]
+            and np.array_equal(dataset.vectors[order[at]], dataset.queries[q])
+        )
+        for q, at in enumerate(found)
+    )
+    return {"rows": len(twins), "groups": groups, "queries": known}
+
+
+def _row_hashes(block: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """Multilinear hash of each row's 32-bit words (Carter & Wegman 1979)."""
+    words = np.ascontiguousarray(block + np.float32(0)).view(np.uint32)
+    factors = np.random.default_rng(0x5EED).integers(0, 1 << 63, block.shape[1], np.uint64)
+    return np.asarray(np.einsum("ij,j->i", words, factors | np.uint64(1), dtype=np.uint64))
+
+
+def norms(dataset: Dataset, *, progress: Progress = silent) -> dict[str, Any]:
+    """Euclidean norms of the rows: min, median, max; normalised when all are 1 within 0.001."""
+    parts = []
+    for start, block in _blocks(dataset.vectors):
+        progress(start, dataset.rows, "measuring norms")
+        wide = block.astype(np.float64)
+        parts.append(np.sqrt(np.einsum("ij,ij->i", wide, wide)))
+    values = np.concatenate(parts)
+    return {
+        "min": float(values.min()),
+        "median": float(np.median(values)),
+        "max": float(values.max()),
+        "normalised": bool(np.abs(values - 1).max() < 1e-3),
+    }
+
+
+def geometry(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) -> dict[str, Any]:
+    """`intrinsic_dimension` and `shift`, from nearest neighbours of sampled rows and queries.
+
+    Distances are Euclidean, under cosine those of the vectors scaled to length 1. At most a
+    million rows, drawn by `seed`, are searched; `corpus_rows` says how many were.
+    """
+    rng = np.random.default_rng(seed)
+    rows = np.arange(dataset.rows)
+    if dataset.rows > _MAX_ROWS:
+        rows = np.sort(rng.choice(dataset.rows, _MAX_ROWS, replace=False))
+    picked = np.sort(rng.choice(len(rows), min(_SAMPLE, len(rows)), replace=False))
+    asked = rng.choice(len(dataset.queries), min(_SAMPLE, len(dataset.queries)), replace=False)
+    if len(rows) < 3:
+        return {"intrinsic_dimension": None, "shift": None}
+    k = min(NEIGHBOURS, len(rows) - 1)
+    points = np.concatenate([dataset.vectors[rows[picked]], dataset.queries[np.sort(asked)]])
+    own = np.concatenate([picked, np.full(len(asked), -1)])
+    near = _nearest(points, own, dataset, rows, k, progress)
+    of_rows, of_queries = near[: len(picked)], near[len(picked) :, 0]
+    return {
+        "intrinsic_dimension": intrinsic_dimension(of_rows) | {"corpus_rows": len(rows)},
+        "shift": shift(of_queries, of_rows[:, 0]) if len(asked) else None,
+    }
+
+
+def intrinsic_dimension(near: NDArray[np.float64]) -> dict[str, Any]:
+    """Maximum-likelihood estimate at each point, from its neighbours' ascending distances (p, k).
+
+    At a point with distances T_1 … T_k it is ((1/(k-1)) Σ_{j<k} ln(T_k/T_j))^-1 (Levina &
+    Bickel, Maximum likelihood estimation of intrinsic dimension, NIPS 2004, eq. 8); distances
+    of 0 are left out. Returns the median over the points and its quartiles, None where no
+    point has two different distances.
+    """
+    estimates = []
+    for distances in near:
+        positive = distances[distances > 0]
+        if len(positive) < 2 or positive[0] == positive[-1]:
+            continue
+        logs = np.log(positive[-1] / positive[:-1])
+        estimates.append((len(positive) - 1) / logs.sum())
+    quartiles = np.percentile(estimates, (25, 50, 75)).tolist() if estimates else [None] * 3
+    return {
+        "median": quartiles[1],
+        "quartiles": [quartiles[0], quartiles[2]],
+        "neighbours": near.shape[1],
+        "points": len(estimates),
+    }
+
+
+def shift(queries: NDArray[np.float64], rows: NDArray[np.float64]) -> dict[str, Any]:
+    """Whether queries lie where the rows lie, by the distances to their nearest rows.
+
+    A row's nearest is another row. Were queries drawn like the rows, both samples would come
+    from one distribution; the two-sample Kolmogorov-Smirnov statistic measures how far they
+    do not (0: alike, 1: apart), and `p_value` how often chance alone gives as much.
+
+    Args:
+        queries: (q,), rows: (r,): distance to the nearest row, itself left out.
+
+    Returns:
+        ks, p_value, median_ratio (of queries over rows; None when that of the rows is 0) and
+        shifted: ks above 0.1 and p_value below 0.001.
+    """
+    result = stats.ks_2samp(queries, rows)
+    ks, p_value = float(result.statistic), float(result.pvalue)
+    middle = float(np.median(rows))
+    return {
+        "ks": ks,
+        "p_value": p_value,
+        "median_ratio": float(np.median(queries)) / middle if middle > 0 else None,
+        "shifted": ks > 0.1 and p_value < 1e-3,
+    }
+
+
+def _nearest(
+    points: NDArray[np.float32],
+    own: NDArray[np.int64],
+    dataset: Dataset,
+    rows: NDArray[np.int64],
+    k: int,
+    progress: Progress,
+) -> NDArray[np.float64]:
+    """Distances of points to their k nearest of `rows`, ascending (p, k).
+
+    own: the position in `rows` that is the point itself, -1 for none.
+
+    Candidates are ranked by float32 arithmetic, their distances are then taken in float64.
+    """
+    points = _scaled(points, dataset.metric)
+    squares = np.einsum("ij,ij->i", points, points)
+    best = np.full((len(points), 0), np.inf, np.float32)
+    where = np.full((len(points), 0), -1, np.int64)
+    whole = len(rows) == dataset.rows
+    step = max(k, _BLOCK_BYTES // (4 * max(dataset.dim, len(points))))
+    for start in range(0, len(rows), step):
+        progress(start, len(rows), "measuring intrinsic dimension and shift")
+        chosen = rows[start : start + step]
+        block = dataset.vectors[start : start + step] if whole else dataset.vectors[chosen]
+        block = _scaled(block, dataset.metric)
+        found = squares[:, None] - 2 * (points @ block.T) + np.einsum("ij,ij->i", block, block)
+        inside = np.flatnonzero((own >= start) & (own < start + len(chosen)))
+        found[inside, own[inside] - start] = np.inf
+        best = np.concatenate([best, found], axis=1)
+        where = np.concatenate(
+            [where, np.broadcast_to(np.arange(start, start + len(chosen)), found.shape)], axis=1
+        )
+        if best.shape[1] > k:
+            kept = np.argpartition(best, k - 1, axis=1)[:, :k]
+            best = np.take_along_axis(best, kept, axis=1)
+            where = np.take_along_axis(where, kept, axis=1)
+    exact = np.empty(where.shape)
+    for i, positions in enumerate(where):
+        chosen_rows = _scaled(dataset.vectors[rows[positions]], dataset.metric)
+        difference = chosen_rows.astype(np.float64) - points[i]
+        exact[i] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+    exact.sort(axis=1)
+    return exact
+
+
+def _scaled(vectors: NDArray[np.float32], metric: Metric) -> NDArray[np.float32]:
+    if metric is not Metric.COSINE:
+        return vectors
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    return np.asarray((vectors / lengths[:, None]).astype(np.float32))
+
+
+def column_facts(column: pa.ChunkedArray[Any]) -> dict[str, Any]:
+    """A metadata column: type, nulls, distinct values, the commonest, and range of numbers."""
+    values: Any = column
+    counted: Any = pc.value_counts(values.drop_null())
+    order = pc.sort_indices(counted.field(1), sort_keys=[("", "descending")])
+    top: Any = counted.take(order[:_TOP_VALUES])
+    facts: dict[str, Any] = {
+        "type": str(column.type),
+        "nulls": column.null_count,
+        "distinct": len(counted),
+        "top": [[item["values"], item["counts"]] for item in top.to_pylist()],
+    }
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        numbers = values.drop_null().to_numpy()
+        numbers = numbers[np.isfinite(numbers)]
+        if len(numbers):
+            facts["quantiles"] = {
+                f"{share:g}": float(np.quantile(numbers, share))
+                for share in (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
+            }
+    return facts
+
+
+def _blocks(vectors: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    step = max(1, _BLOCK_BYTES // (4 * vectors.shape[1]))
+    for start in range(0, len(vectors), step):
+        yield start, vectors[start : start + step]
