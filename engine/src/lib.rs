@@ -2,8 +2,11 @@
 
 use pyo3::prelude::*;
 
+pub mod topk;
+
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<topk::python::TopK>()?;
     Ok(())
 }

@@ -60,3 +60,45 @@ def histogram_quantiles(hdr: bytes, quantiles: list[float]) -> list[float]:
 
 def histogram_buckets(hdr: bytes) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Upper bounds in microseconds and counts of the buckets that are not empty."""
+
+class TopK:
+    """Exact nearest neighbours of many queries, block of rows by block of rows; see
+    `vectrial.datasets.truth`, which drives it. Uses every core that rayon has."""
+
+    def __init__(
+        self,
+        queries: NDArray[np.float32],
+        metric: str,
+        k: int,
+        *,
+        centre: NDArray[np.float32],
+        scale: float,
+        tie: float,
+        noise: float,
+        most_held: int,
+        filters: NDArray[np.int64] | None = None,
+    ) -> None:
+        """For `queries` (q, d). `centre` (d,) and the power of two `scale` move and stretch the
+        vectors to the origin's unit ball, roughly: they change the speed, never the answer.
+        `tie` and `noise` are those of `vectrial.distance`; `filters` (q,) is the row of `allowed`
+        that holds for a query, or -1. Raises ValueError when the arguments do not fit."""
+    def scan(
+        self,
+        vectors: NDArray[np.float32],
+        ids: NDArray[np.int64],
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Look at a block (b, d) with ids (b,) and, per filter, the rows it keeps (f, b).
+
+        Raises ValueError ("zero vector" | "not finite", id) for a row that has no distance, and
+        MemoryError (hits) when more than `most_held` hits tie; the search is then spoilt."""
+    def finish(
+        self,
+    ) -> tuple[
+        NDArray[np.int64],
+        NDArray[np.float64],
+        NDArray[np.int64],
+        NDArray[np.int64],
+        NDArray[np.int64],
+    ]:
+        """ids, distances, available, accept_offsets, accept_ids of `datasets.model.Truth`."""
