@@ -41,8 +41,7 @@ _HEADER_ERRORS = (
     struct.error,
     tokenize.TokenError,
 )
-#: What the standard library raises on damaged zip files and npy headers.
-ZIP_ERRORS = (
+_ZIP_ERRORS = (
     *_HEADER_ERRORS,
     zipfile.BadZipFile,
     zlib.error,
@@ -99,7 +98,7 @@ def open_npz(path: Path, options: Options) -> Source:
 
     Members are decompressed as they are read, block by block.
     """
-    with reading(path, *ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
+    with reading(path, *_ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
         headers = {}
         for info in bundle.infolist():
             if info.filename.endswith(".npy"):
@@ -129,7 +128,7 @@ def open_npz(path: Path, options: Options) -> Source:
     rows = min(options.rows or claimed, claimed)
 
     def read(step: int) -> Iterator[Block]:
-        with reading(path, *ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
+        with reading(path, *_ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
             if header.fortran_order:
                 yield from array_blocks(_load(bundle, name, header)[:rows], step)
                 return

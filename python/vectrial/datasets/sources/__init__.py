@@ -1,1 +1,0 @@
-"""Where the catalogue's datasets come from: one file per kind of source."""
