@@ -154,8 +154,9 @@ class Rows:
         self.refuse(batch)
         self._append(batch)
 
-    def upsert(self, batch: pa.RecordBatch) -> None:
-        """Add rows, or replace those whose ids exist; of an id that comes twice the last stays.
+    def upsert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Add rows, or replace those whose ids exist; returns what was written, which is the
+        batch less all but the last row of an id that comes twice.
 
         Raises:
             StoreError: another layout.
@@ -169,6 +170,7 @@ class Rows:
             ids = ids[last]
         self.delete(ids)
         self._append(batch)
+        return batch
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         """Remove rows; absent ids are ignored."""

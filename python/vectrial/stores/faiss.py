@@ -1,0 +1,351 @@
+"""FAISS: flat, HNSW and IVF-PQ indexes, with ids and metadata kept beside them.
+
+FAISS indexes hold vectors under integer keys and nothing else, so metadata lies in `Rows`, and a
+filter becomes an `IDSelector` of the rows it keeps, made with the searcher and so outside the
+clock: every search then applies it inside FAISS. Searches go to the index below the
+`IndexIDMap2`, and positions are translated to ids here: the map's own search writes into the
+parameters that it is given, so that two threads sharing them crash (seen with 1.15.1).
+Cosine is the inner product of vectors that are normalised when they are written; a query is
+normalised inside the timed call.
+
+Threads: writes and training use all cores that this process may run on; a search uses one.
+
+An IVF-PQ index is trained by `build` on everything written until then, which is held in memory
+so far; it cannot be searched before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field as Bound
+
+from vectrial.distance import Metric, ScoreKind
+from vectrial.errors import StoreError, Unsupported
+from vectrial.filters import Filter
+from vectrial.stores.arrow import batch_of, ids_of, table_of, vectors_of
+from vectrial.stores.base import (
+    ALL_OPERATORS,
+    Capabilities,
+    FieldType,
+    Footprint,
+    Index,
+    IndexKind,
+    Params,
+    Schema,
+    Searcher,
+    Store,
+)
+from vectrial.stores.rows import Rows
+
+
+class HnswBuild(Params):
+    """m: links per node and level; ef_construction: candidates while building."""
+
+    m: int = Bound(default=32, ge=2, le=512)
+    ef_construction: int = Bound(default=40, ge=1)
+
+
+class HnswSearch(Params):
+    """ef_search: candidates while searching."""
+
+    ef_search: int = Bound(default=16, ge=1)
+
+
+class IvfPqBuild(Params):
+    """nlist: coarse cells; subquantizers: bytes of a code at 8 bits; nbits: bits of each.
+
+    nlist None means 4·sqrt(n), subquantizers None the largest divisor of d up to d/2.
+    """
+
+    nlist: int | None = Bound(default=None, ge=1)
+    subquantizers: int | None = Bound(default=None, ge=1)
+    nbits: int = Bound(default=8, ge=4, le=12)
+
+
+class IvfPqSearch(Params):
+    """nprobe: cells looked into."""
+
+    nprobe: int = Bound(default=1, ge=1)
+
+
+class FaissStore(Store):
+    """One FAISS index, its rows, and two files."""
+
+    name: ClassVar[str] = "faiss"
+    title: ClassVar[str] = "FAISS"
+    module: ClassVar[str | None] = "faiss"
+    extra: ClassVar[str | None] = "faiss"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        scores={
+            Metric.L2: ScoreKind.L2_SQUARED,
+            Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
+            Metric.IP: ScoreKind.INNER_PRODUCT,
+        },
+        indexes={
+            "flat": IndexKind(exact=True, recall_floor=1.0),
+            "hnsw": IndexKind(
+                build=HnswBuild,
+                search=HnswSearch,
+                generous={"ef_search": 512},
+                lacks=frozenset({"upsert", "delete"}),
+            ),
+            "ivf_pq": IndexKind(
+                build=IvfPqBuild,
+                search=IvfPqSearch,
+                recall_floor=0.5,
+                generous={"nprobe": 4096},
+                lacks=frozenset({"get", "scan"}),
+                exact_scores=False,
+            ),
+        },
+        filters=ALL_OPERATORS,
+        find=ALL_OPERATORS,
+        field_types=frozenset(FieldType),
+        nulls=True,
+        persistent=True,
+        concurrent_search=True,
+        refuses_duplicates=True,
+        differences=(
+            "metadata lies beside the index, in this process; a filter is evaluated there before"
+            " the clock starts, and FAISS is given the ids it keeps",
+            "writes and training use all cores, a search uses one",
+            "flush writes the whole index to one file",
+            "ivf_pq: rows are searchable and durable once build has trained the index, and the"
+            " original vectors are not kept",
+        ),
+    )
+
+    def __init__(self, location: Path) -> None:
+        super().__init__(location)
+        import faiss
+
+        self._faiss = faiss
+        self._rows: Rows | None = None
+        self._index: Any = None
+        self._waiting: Rows | None = None  # what ivf_pq is to be trained on
+        self._saved = True
+
+    def version(self) -> str:
+        return f"faiss {self._faiss.__version__}"
+
+    # -- life ------------------------------------------------------------------------------
+
+    def create(self, schema: Schema, index: Index) -> None:
+        self._asked = index
+        self._rows = Rows(schema)
+        self._saved = False
+        faiss = self._faiss
+        measure = faiss.METRIC_L2 if schema.metric is Metric.L2 else faiss.METRIC_INNER_PRODUCT
+        match index.params:
+            case HnswBuild() as params:
+                bare = faiss.IndexHNSWFlat(schema.dim, params.m, measure)
+                bare.hnsw.efConstruction = params.ef_construction
+                self._index = faiss.IndexIDMap2(bare)
+            case IvfPqBuild():
+                self._waiting = Rows(Schema(schema.dim, schema.metric), keep_vectors=True)
+            case _:
+                self._index = faiss.IndexIDMap2(faiss.IndexFlat(schema.dim, measure))
+
+    def open(self, schema: Schema, index: Index) -> None:
+        if not self._index_file.exists():
+            raise StoreError(f"nothing was flushed at {self.location}")
+        self._asked = index
+        self._rows = Rows(schema)
+        self._rows.load(self._rows_file)
+        self._index = self._faiss.read_index(str(self._index_file))
+
+    def close(self) -> None:
+        self._index = self._rows = self._waiting = None
+
+    def drop(self) -> None:
+        self.close()
+        self._index_file.unlink(missing_ok=True)
+        self._rows_file.unlink(missing_ok=True)
+
+    def flush(self) -> None:
+        if self._saved or self._index is None:
+            return
+        aside = self._index_file.with_suffix(".new")
+        self._faiss.write_index(self._index, str(aside))
+        aside.replace(self._index_file)
+        self._open.save(self._rows_file)
+        self._saved = True
+
+    def build(self) -> None:
+        waiting = self._waiting
+        if waiting is None or not len(waiting):
+            return
+        assert isinstance(self._asked.params, IvfPqBuild)
+        vectors = waiting.vectors[waiting.live]
+        self._index = self._ivf_pq(self._asked.params, len(vectors))
+        self._use_all_cores()
+        self._index.train(vectors)
+        self._index.add_with_ids(vectors, waiting.ids[waiting.live])
+        self._waiting = None
+        self.flush()
+
+    def _ivf_pq(self, params: IvfPqBuild, rows: int) -> Any:
+        faiss, schema = self._faiss, self._open.schema
+        nlist = params.nlist or max(1, min(rows // 40, int(4 * rows**0.5)))
+        parts = params.subquantizers or _largest_divisor(schema.dim, schema.dim // 2)
+        if schema.dim % parts:
+            raise StoreError(f"{schema.dim} dimensions do not divide into {parts} subquantizers")
+        l2 = schema.metric is Metric.L2
+        coarse = (faiss.IndexFlatL2 if l2 else faiss.IndexFlatIP)(schema.dim)
+        measure = faiss.METRIC_L2 if l2 else faiss.METRIC_INNER_PRODUCT
+        index = faiss.IndexIVFPQ(coarse, schema.dim, nlist, parts, params.nbits, measure)
+        # Recall is measured by the gate: a warning on stderr would only break progress bars.
+        index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1
+        index.set_direct_map_type(faiss.DirectMap.Hashtable)  # what removing by id needs
+        return index
+
+    # -- data ------------------------------------------------------------------------------
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        self._open.insert(batch)
+        self._add(batch)
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        self._refuse_lacking("upsert")
+        known = self._open.present(ids_of(batch))
+        written = self._open.upsert(batch)
+        self._remove(known)
+        self._add(written)
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        self._refuse_lacking("delete")
+        known = self._open.present(ids)
+        self._open.delete(known)
+        self._remove(known)
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        self._refuse_lacking("get")
+        rows = self._open
+        known = rows.present(ids)
+        return table_of(rows.schema, [rows.batch(rows.slots(known), self._vectors(known))])
+
+    def count(self) -> int:
+        return len(self._open)
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        self._refuse_lacking("scan")
+        rows = self._open
+        for slots in rows.live_slots(batch_size):
+            yield rows.batch(slots, self._vectors(rows.ids[slots]))
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        self._saved = False
+        ids, vectors = ids_of(batch), vectors_of(batch)
+        if self._open.schema.metric is Metric.COSINE:
+            vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        if self._waiting is not None:
+            self._waiting.insert(batch_of(self._waiting.schema, ids, vectors, {}))
+            return
+        self._use_all_cores()
+        self._index.add_with_ids(vectors, ids)
+
+    def _remove(self, ids: NDArray[np.int64]) -> None:
+        if not len(ids):
+            return
+        self._saved = False
+        if self._waiting is not None:
+            self._waiting.delete(ids)
+        elif self._asked.kind == "ivf_pq":  # its hash table of ids takes no other selector
+            self._index.remove_ids(self._faiss.IDSelectorArray(ids))
+        else:
+            self._index.remove_ids(self._faiss.IDSelectorBatch(ids))
+
+    def _vectors(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        if not len(ids):
+            return np.empty((0, self._open.schema.dim), np.float32)
+        return np.asarray(self._index.reconstruct_batch(ids), dtype=np.float32)
+
+    # -- questions -------------------------------------------------------------------------
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        if self._index is None:
+            raise StoreError("ivf_pq cannot be searched before build has trained it")
+        faiss, rows = self._faiss, self._open
+        faiss.omp_set_num_threads(1)
+        if isinstance(params, IvfPqSearch):
+            index, ids = self._index, None
+            selector = None
+            if where is not None:
+                selector = faiss.IDSelectorBatch(rows.ids[rows.kept(where)])
+            nprobe = min(params.nprobe, index.nlist)
+            settings = faiss.SearchParametersIVF(nprobe=nprobe, sel=selector)
+        else:
+            index = faiss.downcast_index(self._index.index)
+            ids = faiss.vector_to_array(self._index.id_map)
+            selector = None
+            if where is not None:
+                kept = rows.kept(where)[rows.slots(ids)]
+                selector = faiss.IDSelectorBitmap(np.packbits(kept, bitorder="little"))
+            if isinstance(params, HnswSearch):
+                settings = faiss.SearchParametersHNSW(efSearch=params.ef_search, sel=selector)
+            else:
+                settings = faiss.SearchParameters(sel=selector)
+        return _searcher(index, ids, k, settings, rows.schema.metric is Metric.COSINE)
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        return self._open.find(where, limit)
+
+    def footprint(self) -> Footprint:
+        exists = self._index_file.exists()
+        return Footprint(index_bytes=self._index_file.stat().st_size if exists else None)
+
+    # -- small things ----------------------------------------------------------------------
+
+    @property
+    def _open(self) -> Rows:
+        assert self._rows is not None, "create or open comes first"
+        return self._rows
+
+    @property
+    def _index_file(self) -> Path:
+        return self.location / "index.faiss"
+
+    @property
+    def _rows_file(self) -> Path:
+        return self.location / "rows.parquet"
+
+    def _use_all_cores(self) -> None:
+        self._faiss.omp_set_num_threads(len(os.sched_getaffinity(0)))
+
+    def _refuse_lacking(self, operation: str) -> None:
+        kind = self.capabilities.indexes[self._asked.kind]
+        if operation in kind.lacks:
+            raise Unsupported(f"{self.name}: index '{self._asked.kind}' has no {operation}")
+
+
+def _largest_divisor(number: int, most: int) -> int:
+    return next(part for part in range(max(1, most), 0, -1) if number % part == 0)
+
+
+def _searcher(
+    index: Any, ids: NDArray[np.int64] | None, k: int, settings: Any, normalise: bool
+) -> Searcher:
+    """A search of `index`, whose answers are ids, or positions in `ids` where these are given."""
+    search = index.search
+
+    def plain(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        scores, found = search(vector[None], k, params=settings)
+        scores, found = scores[0], found[0]
+        if found[-1] < 0:  # fewer than k: the rest is padding
+            count = int(np.count_nonzero(found >= 0))
+            scores, found = scores[:count], found[:count]
+        return (found if ids is None else ids[found]), scores
+
+    def cosine(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        return plain(vector / np.sqrt(vector @ vector))
+
+    return cosine if normalise else plain
