@@ -2,8 +2,19 @@
 
 use pyo3::prelude::*;
 
+pub mod failures;
+pub mod histogram;
+pub mod judge;
+pub mod misuse;
+pub mod recorder;
+mod recording;
+pub mod topk;
+pub mod windows;
+
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<topk::python::TopK>()?;
+    recording::register(module)?;
     Ok(())
 }

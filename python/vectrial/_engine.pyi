@@ -23,7 +23,12 @@ class Judge:
         nothing is available and nothing was returned, 0.0 when something was."""
 
 class Recorder:
-    """Everything about the operations of one class by one worker; merged losslessly."""
+    """Everything about the operations of one class by one worker; merged losslessly.
+
+    Latencies above 100 s are kept as 100 s and counted as `saturated`. Memory is bounded: about
+    a megabyte, 16 bytes per query, and some hundred bytes per window.
+    A call whose arguments make no sense (times that run backwards, a query that does not exist,
+    ids that are not int64) raises ValueError and records nothing."""
 
     def __init__(self, judge: Judge | None = None, window_ns: int = 1_000_000_000) -> None: ...
     def start(self, at_ns: int) -> None:
@@ -41,14 +46,16 @@ class Recorder:
     def merge(self, other: Recorder) -> None:
         """Take in another worker's record, as if one recorder had seen everything."""
     def summary(self) -> dict[str, float | int | None]:
-        """By metric name of `vectrial.results.schema`: count, errors, short_answers,
-        duplicate_answers, qps, latency_* (us), recall_*; None where nothing was recorded."""
+        """By metric name of `vectrial.results.schema`: count, errors, saturated, short_answers,
+        duplicate_answers, qps, latency_* (us), recall_*; None where nothing was recorded.
+        Mean, least and greatest latency are exact, also beyond 100 s."""
     def windows(self) -> dict[str, list[float | int | None]]:
-        """Columns second, count, errors, p50_us, p99_us, max_us, recall."""
+        """Columns second, count, errors, p50_us, p99_us (both to two digits), max_us, recall; one
+        row per window from the start to the end, also where nothing happened."""
     def histogram(self, name: str) -> bytes:
         """HDR V2 encoding, ns, 3 significant digits; name: latency, service or error."""
     def errors(self) -> list[tuple[str, int, list[str]]]:
-        """Error classes: kind, count, the first few distinct messages."""
+        """Error classes: kind, count, the earliest five distinct messages (300 characters)."""
     def query_recall(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Per query: sum of recalls and number of answers; both (q,)."""
 
@@ -56,7 +63,49 @@ def histogram_merge(parts: list[bytes]) -> bytes:
     """One histogram of all samples of the parts. Raises ValueError for bytes that are none."""
 
 def histogram_quantiles(hdr: bytes, quantiles: list[float]) -> list[float]:
-    """Values in microseconds at quantiles in [0, 1]."""
+    """Values in microseconds at quantiles in [0, 1]. Raises ValueError when it is empty."""
 
 def histogram_buckets(hdr: bytes) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Upper bounds in microseconds and counts of the buckets that are not empty."""
+
+class TopK:
+    """Exact nearest neighbours of many queries, block of rows by block of rows; see
+    `vectrial.datasets.truth`, which drives it. Uses every core that rayon has."""
+
+    def __init__(
+        self,
+        queries: NDArray[np.float32],
+        metric: str,
+        k: int,
+        *,
+        centre: NDArray[np.float32],
+        scale: float,
+        tie: float,
+        noise: float,
+        most_held: int,
+        filters: NDArray[np.int64] | None = None,
+    ) -> None:
+        """For `queries` (q, d). `centre` (d,) and the power of two `scale` move and stretch the
+        vectors to the origin's unit ball, roughly: they change the speed, never the answer.
+        `tie` and `noise` are those of `vectrial.distance`; `filters` (q,) is the row of `allowed`
+        that holds for a query, or -1. Raises ValueError when the arguments do not fit."""
+    def scan(
+        self,
+        vectors: NDArray[np.float32],
+        ids: NDArray[np.int64],
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Look at a block (b, d) with ids (b,) and, per filter, the rows it keeps (f, b).
+
+        Raises ValueError ("zero vector" | "not finite", id) for a row that has no distance, and
+        MemoryError (hits) when more than `most_held` hits tie; the search is then spoilt."""
+    def finish(
+        self,
+    ) -> tuple[
+        NDArray[np.int64],
+        NDArray[np.float64],
+        NDArray[np.int64],
+        NDArray[np.int64],
+        NDArray[np.int64],
+    ]:
+        """ids, distances, available, accept_offsets, accept_ids of `datasets.model.Truth`."""

@@ -85,9 +85,9 @@ def ensure(environment: Environment, progress: Progress | None = None) -> Path:
         return python
     report = progress or (lambda message: None)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _only_one(folder.with_name(f"{folder.name}.making"), environment, report):
+    with _only_one(folder.with_name(f"{folder.name}.making"), environment, report) as lock:
         if not python.exists():  # else another process made it while this one waited
-            _make(environment, folder, report)
+            _make(environment, folder, lock, report)
     return python
 
 
@@ -157,18 +157,22 @@ def _only_vectrial(folder: Path) -> Path:
 
 
 @contextmanager
-def _only_one(lock: Path, environment: Environment, report: Progress) -> Iterator[None]:
-    """Hold `lock` while the body runs; the operating system lets go of it if we are killed."""
+def _only_one(lock: Path, environment: Environment, report: Progress) -> Iterator[int]:
+    """Hold `lock` while the body runs; gives the descriptor that holds it.
+
+    When this process is killed, the lock is free once its children, which share the descriptor,
+    have ended too: none of them can still write where another process begins to build.
+    """
     with lock.open("w") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             report(f"environment '{environment.name}': another process is making it; waiting")
             fcntl.flock(held, fcntl.LOCK_EX)
-        yield
+        yield held.fileno()
 
 
-def _make(environment: Environment, folder: Path, report: Progress) -> None:
+def _make(environment: Environment, folder: Path, lock: int, report: Progress) -> None:
     """Build the environment aside and rename it to `folder`. The caller holds its lock."""
     aside = folder.with_name(f"{folder.name}.partial")
     log = folder.with_name(f"{folder.name}.log")
@@ -181,7 +185,7 @@ def _make(environment: Environment, folder: Path, report: Progress) -> None:
     )
     try:
         for argv, env in _steps(environment, aside):
-            _run(argv, env, log, environment, started, report)
+            _run(argv, env, lock, log, environment, started, report)
         aside.rename(folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -232,6 +236,7 @@ def _interpreter(environment: Environment) -> str:
 def _run(
     argv: tuple[str, ...],
     env: Mapping[str, str],
+    lock: int,
     log: Path,
     environment: Environment,
     started: float,
@@ -242,7 +247,12 @@ def _run(
         output.write(f"$ {' '.join(argv)}\n")
         output.flush()
         process = subprocess.Popen(
-            argv, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            argv,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=(lock,),
         )
     try:
         reported = time.monotonic()

@@ -78,7 +78,7 @@ def test_names_remove_and_nearest() -> None:
         library.remove("glove-100")
 
 
-@pytest.mark.parametrize("name", ["", "..", "../x", "a/b", ".hidden", "x" * 101, "a b"])
+@pytest.mark.parametrize("name", ["", "truth", "..", "../x", "a/b", ".hidden", "x" * 101, "a b"])
 def test_names_that_are_none(name: str) -> None:
     with pytest.raises(UserError, match="cannot be a dataset's name"):
         saved(name)
@@ -171,6 +171,7 @@ def with_value(row: int, column: int, value: float) -> np.ndarray:
         ({"queries": Q[:, :7]}, "queries, row 0: a vector has 7 components"),
         ({"queries": Q * 0}, "queries, row 0: the vector is zero"),
         ({"ids": np.zeros(50, np.int64)}, "id 0 occurs at row 0 and at row 1"),
+        ({"ids": np.arange(50) - 4}, "row 0: id -4 is negative"),
         ({"ids": np.arange(49)}, "49 ids"),
         ({"ids": np.arange(51)}, "51 ids for 50 vectors"),
         ({"metadata": TABLE.slice(0, 49)}, "49 metadata rows|for 50 vectors"),

@@ -572,6 +572,8 @@ def npy_header(shape: str, descr: str = "'<f4'") -> bytes:
         ("a.parquet", b"PAR1" + bytes(40) + struct.pack("<I", 1 << 31) + b"PAR1", "be read"),
         ("a.npz", b"PK\3\4" + bytes(40), "cannot be read"),
         ("a.npz", b"<!DOCTYPE html>", "begins with"),
+        # Ends as a zip file does, without a directory: found by fuzzing.
+        ("a.bin", b"PK\3\4" + bytes(40) + b"PK\5\6" + b"\1" * 16 + bytes(2), "cannot be read"),
         ("a.jsonl", b"{" + b" " * 100, "line 1: the line is not JSON"),
         ("a.fbin", b"", "the file is empty"),
     ],

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -110,6 +111,38 @@ def test_two_that_ask_at_once_share_one_build(package: Path) -> None:
     assert sum("ready" in line for line in lines) == 1
 
 
+def test_a_killed_process_keeps_others_out_until_its_children_have_ended(
+    package: Path, tmp_path: Path
+) -> None:
+    """Else an orphaned installer would write into the folder that the next one builds."""
+    ended = tmp_path / "ended"
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from vectrial import environments as e\n"
+        "from vectrial.stores.base import Environment\n"
+        f"e._PACKAGE = Path({str(package)!r})\n"
+        "late = 'import pathlib, sys, time; time.sleep(2); pathlib.Path(sys.argv[1]).touch()'\n"
+        f"step = (sys.executable, '-c', late, {str(ended)!r})\n"
+        "e._steps = lambda environment, folder: [(step, {})]\n"
+        "say = lambda line: print(line, flush=True)\n"
+        f"e.ensure(Environment('tiny', {TINY.python!r}), say)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as killed:
+        assert killed.stdout is not None
+        assert b"installing" in killed.stdout.readline()
+        log = environments.path(TINY).with_name(f"{environments.path(TINY).name}.log")
+        while not log.exists() or not log.read_text():
+            time.sleep(0.01)
+        time.sleep(0.2)  # the line is written just before the child is started
+        killed.kill()
+    assert not ended.exists()
+    lines: list[str] = []
+    environments.ensure(TINY, lines.append)
+    assert "another process is making it" in lines[0]
+    assert ended.exists()
+
+
 def test_from_site_packages_only_vectrial_comes_along(package: Path, tmp_path: Path) -> None:
     """As installed from a wheel: beside the package lie libraries of other versions."""
     shutil.rmtree(package)
@@ -158,15 +191,18 @@ def test_the_command_line_makes_names_and_refuses(
 def test_what_the_measuring_process_needs_imports_in_every_environment() -> None:
     """The real environments: numpy, pyarrow, pydantic and psutil are all that they share with
     the main one, so nothing that measures may import more."""
-    names = ["distance", "filters", "errors", "home", "gate", "datasets.model"]
-    packages = ["stores", "load", "telemetry", "experiments"]
+    names = ["distance", "filters", "errors", "home", "datasets.model", "datasets.library"]
+    names += ["datasets.truth"]
+    packages = ["stores", "load", "telemetry", "experiments", "gate"]
     probe = (
         "import importlib, importlib.util, pkgutil\n"
         f"names = ['vectrial.' + name for name in {names!r}]\n"
         f"for package in {packages!r}:\n"
+        "    if not importlib.util.find_spec('vectrial.' + package):\n"
+        "        continue\n"
         "    found = importlib.import_module('vectrial.' + package)\n"
-        "    modules = pkgutil.walk_packages(found.__path__, found.__name__ + '.')\n"
-        "    names += [module.name for module in modules]\n"
+        "    below = getattr(found, '__path__', [])\n"
+        "    names += [m.name for m in pkgutil.walk_packages(below, found.__name__ + '.')]\n"
         "for name in names:\n"
         "    if importlib.util.find_spec(name):\n"
         "        importlib.import_module(name)\n"

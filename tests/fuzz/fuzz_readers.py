@@ -18,6 +18,12 @@ from typing import Any
 
 import numpy as np
 
+if sys.argv[1:2] == ["--atheris"]:
+    import atheris
+
+    with atheris.instrument_imports(include=["vectrial.datasets"]):
+        import vectrial.datasets.readers  # noqa: F401
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "datasets"))
 import reader_layouts as layouts
 
@@ -104,14 +110,11 @@ def fuzz(seconds: float, seed: int, folder: Path) -> tuple[int, int]:
 
 
 def _atheris(arguments: list[str]) -> None:
-    import atheris
-
     folder = Path(tempfile.mkdtemp())
     corpus = next((Path(a) for a in arguments if not a.startswith("-")), folder / "corpus")
     corpus.mkdir(parents=True, exist_ok=True)
     for i, data in enumerate(seeds(folder)):
         (corpus / f"seed-{i}").write_bytes(data)
-    atheris.instrument_all()
 
     def one(data: bytes) -> Any:
         read_all(data, folder)

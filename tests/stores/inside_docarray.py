@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ import pytest
 from annlite import AnnLite
 from docarray import Document, DocumentArray
 
+from vectrial._engine import Judge, Recorder
+from vectrial.datasets.truth import exact_topk
 from vectrial.distance import Metric
 from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.stores.annlite import AnnLiteStore, HnswBuild, HnswSearch
-from vectrial.stores.arrow import batch_of
+from vectrial.stores.arrow import batch_of, ids_of, vectors_of
 from vectrial.stores.base import Field, FieldType, Index, NoParams, Schema, Store
 from vectrial.stores.docarray import DocArrayMemory, DocArraySqlite
 
@@ -182,6 +185,26 @@ def test_two_searchers_keep_their_own_ef(make: Any) -> None:
         right["wide"] += int(wide(query)[0][0] == nearest)
     assert right["wide"] == 100
     assert right["narrow"] < 100
+
+
+def test_truth_and_recorder_work_with_numpy_1(make: Any) -> None:
+    assert np.__version__.startswith("1.")
+    store = make(DocArrayMemory, BARE)
+    batch = rows(BARE, 0, 400)
+    store.insert(batch)
+    queries = np.random.default_rng(2).standard_normal((20, 4)).astype(np.float32)
+    truth = exact_topk(vectors_of(batch), ids_of(batch), queries, Metric.L2, 10)
+    judge = Judge(10, truth.accept_offsets, truth.accept_ids, truth.available)
+    recorder, search = Recorder(judge), store.searcher(10, NoParams())
+    recorder.start(perf_counter_ns())
+    for number, query in enumerate(queries):
+        sent = perf_counter_ns()
+        ids, _ = search(query)
+        recorder.answer(number, sent, sent, perf_counter_ns(), ids)
+    recorder.finish(perf_counter_ns())
+    summary = recorder.summary()
+    assert summary["count"] == 20
+    assert summary["recall_mean"] == 1.0
 
 
 # -- why the stores do not offer, or work around, what the libraries have. When one of these

@@ -6,6 +6,7 @@ registry that it is made from is what this project installs everything else from
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,27 +14,55 @@ from pathlib import Path
 import pytest
 
 from vectrial import environments
-from vectrial.stores.base import Environment
+from vectrial.stores import registry
+from vectrial.stores.base import Environment, Store
+from vectrial.stores.documents import ENVIRONMENT as DOCARRAY
 
 HERE = Path(__file__).parent
+STORES = [s for s in map(registry.load, registry.names()) if s.environment is not None]
 
 
-def run_inside(environment: Environment, *arguments: str) -> None:
-    """Run pytest with these arguments inside `environment`; fails with what it printed."""
+def run_inside(environment: Environment, *arguments: str, stores: str = "") -> str:
+    """Run pytest with these arguments inside `environment`; returns what it printed, or fails
+    with it. `stores`: those that the conformance suite runs on, as `module:Class`."""
     run = environments.command(
         environment,
         "pytest",
         ["-q", "-p", "no:cacheprovider", *arguments],
         lambda line: print(line, file=sys.stderr),
     )
+    env = {**run.env, "VECTRIAL_STORES": stores}
     done = subprocess.run(
-        run.argv, env=run.env, cwd=HERE.parents[1], capture_output=True, text=True, check=False
+        run.argv, env=env, cwd=HERE.parents[1], capture_output=True, text=True, check=False
     )
-    print(done.stdout, done.stderr)
     if done.returncode != 0:
         pytest.fail(f"inside '{environment.name}':\n{done.stdout}{done.stderr}", pytrace=False)
+    return done.stdout
+
+
+def test_there_are_such_stores() -> None:
+    assert {"annlite", "docarray-memory", "docarray-sqlite"} <= {store.name for store in STORES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", STORES, ids=lambda store: store.name)
+def test_conformance(store: type[Store]) -> None:
+    assert store.environment is not None
+    output = run_inside(
+        store.environment, str(HERE / "conformance"), stores=registry.reference(store)
+    )
+    passed = re.search(r"(\d+) passed", output)
+    assert passed, output
+    assert int(passed[1]) >= 20, output
+
+
+@pytest.mark.slow
+def test_a_failure_inside_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "test_wrong.py").write_text("def test_wrong():\n    assert 6 * 7 == 43\n")
+    with pytest.raises(pytest.fail.Exception, match="assert \\(6 \\* 7\\) == 43"):
+        run_inside(DOCARRAY, str(tmp_path / "test_wrong.py"))
 
 
 @pytest.mark.slow
 def test_what_is_particular_to_annlite_and_docarray() -> None:
-    run_inside(Environment("docarray"), str(HERE / "inside_docarray.py"))
+    run_inside(DOCARRAY, str(HERE / "inside_docarray.py"))

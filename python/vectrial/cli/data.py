@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
 import typer
+from rich.console import Console
+
+from vectrial.cli.bars import bars
+from vectrial.cli.dataset_view import as_json, as_table
+from vectrial.datasets import library
+from vectrial.datasets.ingest import Import, import_file, name_of, peek
+from vectrial.datasets.inspect import inspect as facts_of
+from vectrial.datasets.model import Dataset
+from vectrial.datasets.progress import Progress
+from vectrial.datasets.readers import FORMATS, Options, open_source
+from vectrial.distance import Metric
+from vectrial.errors import UserError
+from vectrial.nearest import suggestion
 
 app = typer.Typer(
     name="data",
@@ -10,3 +29,192 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
+
+_METRICS = {
+    "cosine": Metric.COSINE,
+    "angular": Metric.COSINE,
+    "l2": Metric.L2,
+    "euclidean": Metric.L2,
+    "ip": Metric.IP,
+    "dot": Metric.IP,
+}
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+
+
+_Format = Annotated[Format, typer.Option("--format", help="A table, or one JSON object a line.")]
+_Metric = Annotated[
+    str | None,
+    typer.Option(help="cosine, l2 or ip; needed where the file does not say."),
+]
+_Vectors = Annotated[
+    str | None,
+    typer.Option(help="Column, key or array of vectors, where there are several."),
+]
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help=f"A file, folder or archive: {FORMATS}.")],
+    vectors: _Vectors = None,
+    id_: Annotated[
+        str | None,
+        typer.Option("--id", help="Integer column of ids; else 'id', else rows are numbered."),
+    ] = None,
+    metric: _Metric = None,
+    queries: Annotated[
+        str | None,
+        typer.Option(
+            help="How many rows to hold out as queries, or a file of queries. Without it: the"
+            " file's own queries, else up to 1000 rows."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What suites call it; else taken from the file's name.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Picks the rows that are held out.")] = 0,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Metadata columns to keep, a,b or repeated; 'none' keeps none."),
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="Read only the first so many rows.")] = None,
+    conditions: Annotated[
+        bool,
+        typer.Option("--conditions/--no-conditions", help="Take the filters that queries bring."),
+    ] = True,
+    licence: Annotated[str, typer.Option(help="Kept with the dataset and every run.")] = (
+        "not stated"
+    ),
+    force: Annotated[
+        bool, typer.Option("--force", "--yes", "-y", help="Replace a dataset of that name.")
+    ] = False,
+    form: _Format = Format.TABLE,
+) -> None:
+    """Make a dataset of your own vectors, to be used in suites by name.
+
+    Checks every row, holds out queries, keeps metadata columns for filters, computes the exact
+    neighbours, and says what was found.
+
+        vectrial data import my.parquet --vectors embedding --id id --metric cosine
+    """
+    wanted = Import(
+        path=file,
+        name=name,
+        metric=_metric(metric),
+        options=Options(vectors, id_, _keep(keep), rows, conditions),
+        queries=_queries(queries),
+        seed=seed,
+        licence=licence,
+        replace_existing=force or _may_replace(name or name_of(file)),
+    )
+    with bars() as progress:
+        dataset, _ = import_file(wanted, progress)
+    _show(dataset, form)
+    if form is Format.TABLE:
+        print(f'\nIn a suite:\n\n[[datasets]]\nname = "{dataset.name}"', file=sys.stderr)
+
+
+@app.command()
+def inspect(
+    what: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A dataset, or any file.")],
+    vectors: _Vectors = None,
+    metric: _Metric = None,
+    rows: Annotated[
+        int, typer.Option(min=1, help="Of a file, look at so many rows from its beginning.")
+    ] = 100_000,
+    again: Annotated[bool, typer.Option("--again", help="Find the facts anew.")] = False,
+    form: _Format = Format.TABLE,
+) -> None:
+    """Look into a dataset, or into a file without importing it.
+
+    Shows shape, duplicates, norms, intrinsic dimension, whether the queries lie where the rows
+    lie, and the values of the metadata.
+    """
+    with bars() as progress:
+        if what in library.names():
+            dataset = _facts(library.load(what), again, progress)
+        elif Path(what).exists():
+            dataset = _look(Path(what), vectors, _metric(metric), rows, progress)
+        else:
+            dataset = _unknown(what)
+    _show(dataset, form)
+
+
+def _facts(dataset: Dataset, again: bool, progress: Progress) -> Dataset:
+    if not again and {"duplicates", "norms", "intrinsic_dimension"} <= set(dataset.facts):
+        return dataset
+    return library.annotate(dataset, {**dataset.facts, **facts_of(dataset, progress=progress)})
+
+
+def _look(
+    path: Path, vectors: str | None, metric: Metric | None, rows: int, progress: Progress
+) -> Dataset:
+    with open_source(path, Options(vectors=vectors, conditions=False)) as source:
+        seen = peek(source, metric, rows)
+        notes = [f"{source.format}, {source.rows:,} rows of {source.dtype}", *source.notes]
+        if seen.rows < source.rows:
+            notes.append(f"facts are of the first {seen.rows:,} rows")
+        if metric is None and source.metric is None:
+            notes.append("the file does not say its metric; l2 is assumed here")
+        if source.neighbors is not None:
+            notes.append(f"brings the {source.neighbors.shape[1]} nearest of every query")
+    return replace(
+        seen,
+        provenance=replace(seen.provenance, notes=tuple(notes)),
+        facts=facts_of(seen, progress=progress),
+    )
+
+
+def _unknown(what: str) -> Dataset:
+    if "/" in what or Path(what).suffix:
+        known = suggestion(what, library.names())
+        raise UserError(f"there is no file '{what}', and no dataset of that name", remedy=known)
+    return library.load(what)
+
+
+def _show(dataset: Dataset, form: Format) -> None:
+    if form is Format.JSONL:
+        print(as_json(dataset))
+    else:
+        Console().print(as_table(dataset))
+
+
+def _metric(text: str | None) -> Metric | None:
+    if text is None:
+        return None
+    metric = _METRICS.get(text.lower())
+    if metric is None:
+        raise UserError(f"'{text}' is no metric", where="--metric", remedy="cosine, l2 or ip")
+    return metric
+
+
+def _keep(given: list[str] | None) -> tuple[str, ...] | None:
+    if not given:
+        return None
+    names = [name.strip() for part in given for name in part.split(",")]
+    return () if names == ["none"] else tuple(name for name in names if name)
+
+
+def _queries(text: str | None) -> int | Path | None:
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        if Path(text).exists():
+            return Path(text)
+        raise UserError(
+            f"'{text}' is neither a number nor a file", where="--queries", remedy="--queries 1000"
+        ) from None
+
+
+def _may_replace(name: str) -> bool:
+    """Asks, when there is someone to ask and something to replace."""
+    if not (library.path(name).exists() and sys.stdin.isatty()):
+        return False
+    return typer.confirm(f"Replace the dataset '{name}'?", err=True)

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from vectrial import __version__
-from vectrial.cli import data
+from vectrial.cli import data, data_fetch, report
 from vectrial.errors import VectrialError
 
 app = typer.Typer(
@@ -19,7 +19,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+data_fetch.register(data.app)
 app.add_typer(data.app)
+app.command()(report.report)
 
 
 def _version(wanted: bool) -> None:

@@ -63,7 +63,17 @@ def check_vectors(
 
 
 def check_ids(ids: NDArray[Any], *, where: str) -> None:
-    """Raises DataError naming an id that occurs twice, and the rows it occurs at."""
+    """Raises DataError naming an id that occurs twice and its rows, or one that is negative.
+
+    Negative numbers mean 'no row' in a `Truth`, and several stores cannot hold them.
+    """
+    negative = np.flatnonzero(ids < 0)
+    if negative.size:
+        raise DataError(
+            f"id {ids[negative[0]]} is negative",
+            where=f"{where}, row {negative[0]}",
+            remedy="ids are 0 or more; without an id column rows are numbered from 0",
+        )
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
     twice = np.flatnonzero(ordered[1:] == ordered[:-1])

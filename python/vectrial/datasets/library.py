@@ -5,6 +5,8 @@
     <name>/queries.npy      float32 (q, d)        <name>/metadata.arrow   Arrow IPC file, n rows
     <name>/filters.jsonl    one filter, or null, per query
 
+Beside them lies `truth`, the cached ground truth of all of them.
+
 A folder appears under its name only when it is complete. The arrays and the metadata are
 memory-mapped on loading, and written block by block, so that neither needs them in memory.
 The sha256 of an array is that of its elements (the file after its header), which is known
@@ -76,10 +78,10 @@ def path(name: str) -> Path:
     Raises:
         UserError: the name cannot be one.
     """
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or name == "truth":
         raise UserError(
             f"'{name}' cannot be a dataset's name",
-            remedy="letters, digits, '.', '_' and '-', beginning with a letter or digit",
+            remedy="letters, digits, '.', '_' and '-', first a letter or digit; not 'truth'",
         )
     return home.datasets_dir() / name
 

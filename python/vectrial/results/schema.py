@@ -76,6 +76,7 @@ class MetricName:
 _ALL = (
     MetricName("count", "1", None, "answers and finished operations"),
     MetricName("errors", "1", "lower", "operations that failed, of any class"),
+    MetricName("saturated", "1", "lower", "latencies beyond 100 s, kept as 100 s"),
     MetricName("short_answers", "1", "lower", "answers with fewer rows than exist"),
     MetricName("duplicate_answers", "1", "lower", "answers that name a row twice"),
     MetricName("qps", "1/s", "higher", "answers per second of the phase"),

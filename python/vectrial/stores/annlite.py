@@ -146,12 +146,15 @@ class AnnLiteStore(Store):
     def insert(self, batch: pa.RecordBatch) -> None:
         from docarray import DocumentArray
 
-        self._forget_dump()
-        self._ann.index(DocumentArray(to_documents(batch, self._schema)))
+        if batch.num_rows:  # of no Documents AnnLite cannot tell the dimension
+            self._forget_dump()
+            self._ann.index(DocumentArray(to_documents(batch, self._schema)))
 
     def upsert(self, batch: pa.RecordBatch) -> None:
         from docarray import DocumentArray
 
+        if not batch.num_rows:
+            return
         self._forget_dump()
         documents = DocumentArray(to_documents(batch, self._schema))
         if not self._schema.fields:

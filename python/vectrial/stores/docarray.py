@@ -62,8 +62,10 @@ class _DocumentArrayStore(Store):
     def __init__(self, location: Path) -> None:
         super().__init__(location)
         import docarray
+        from threadpoolctl import threadpool_limits
 
         self._module = docarray
+        self._threads = threadpool_limits(limits=1, user_api="blas")
         self._rows: Any = None
 
     def version(self) -> str:
@@ -78,6 +80,7 @@ class _DocumentArrayStore(Store):
         """The DocumentArray, with whatever was stored at this location before."""
 
     def close(self) -> None:
+        self._threads.restore_original_limits()
         self._rows = None
 
     def drop(self) -> None:
@@ -148,7 +151,8 @@ class DocArrayMemory(_DocumentArrayStore):
         **_COMMON,
         concurrent_search=True,
         differences=(
-            "every search gathers all embeddings into one matrix and computes every distance",
+            "every search gathers all embeddings into one matrix and computes every distance, "
+            "with one thread",
             "squared distances are differences of float32 products: rows closer to each other "
             "than that rounding may come back in either order",
             "results are asked for with only_id, so no Document is copied into the answer",
@@ -171,7 +175,8 @@ class DocArraySqlite(_DocumentArrayStore):
         **_COMMON,
         persistent=True,
         differences=(
-            "every search reads and unpickles all Documents, then computes every distance",
+            "every search reads and unpickles all Documents, then computes every distance, "
+            "with one thread",
             "squared distances are differences of float32 products: rows closer to each other "
             "than that rounding may come back in either order",
             "results are asked for with only_id, so no Document is copied into the answer",

@@ -17,10 +17,10 @@ from vectrial import home
 from vectrial.datasets.archive import is_archive, safe_unpack
 from vectrial.datasets.checks import check_vectors
 from vectrial.datasets.readers import bigann, texmex
-from vectrial.datasets.readers.base import Block, Options, Source
+from vectrial.datasets.readers.base import Block, Options, Source, reading
 from vectrial.datasets.readers.hdf5 import open_hdf5
 from vectrial.datasets.readers.jsonl import open_jsonl
-from vectrial.datasets.readers.numpy_files import open_npy, open_npz
+from vectrial.datasets.readers.numpy_files import ZIP_ERRORS, open_npy, open_npz
 from vectrial.datasets.readers.pairs import is_pair, open_pair
 from vectrial.datasets.readers.parquet import open_parquet, open_shards
 from vectrial.datasets.readers.qdrant import is_qdrant, open_qdrant
@@ -151,7 +151,7 @@ def _open_folder(folder: Path, options: Options) -> Source:
 
 def _open_npz_or_archive(path: Path, options: Options) -> Source:
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as bundle:
+        with reading(path, *ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
             names = bundle.namelist()
         if names and all(name.endswith(".npy") for name in names):
             return _opened(open_npz, path, options)

@@ -41,7 +41,8 @@ _HEADER_ERRORS = (
     struct.error,
     tokenize.TokenError,
 )
-_ZIP_ERRORS = (
+#: What the standard library raises on damaged zip files and npy headers.
+ZIP_ERRORS = (
     *_HEADER_ERRORS,
     zipfile.BadZipFile,
     zlib.error,
@@ -98,7 +99,7 @@ def open_npz(path: Path, options: Options) -> Source:
 
     Members are decompressed as they are read, block by block.
     """
-    with reading(path, *_ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
+    with reading(path, *ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
         headers = {}
         for info in bundle.infolist():
             if info.filename.endswith(".npy"):
@@ -128,7 +129,7 @@ def open_npz(path: Path, options: Options) -> Source:
     rows = min(options.rows or claimed, claimed)
 
     def read(step: int) -> Iterator[Block]:
-        with reading(path, *_ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
+        with reading(path, *ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
             if header.fortran_order:
                 yield from array_blocks(_load(bundle, name, header)[:rows], step)
                 return

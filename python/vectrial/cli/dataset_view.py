@@ -1,0 +1,136 @@
+"""A dataset and its facts for people, as a table, and for programs, as one JSON object."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+from rich.table import Table
+from rich.text import Text
+
+from vectrial.datasets.model import Dataset
+
+
+def as_json(dataset: Dataset) -> str:
+    """One line: name, shape, metric, fingerprint, provenance, metadata types, facts."""
+    schema = pa.schema([]) if dataset.metadata is None else dataset.metadata.schema
+    return json.dumps(
+        {
+            "name": dataset.name,
+            "rows": dataset.rows,
+            "dim": dataset.dim,
+            "metric": str(dataset.metric),
+            "queries": len(dataset.queries),
+            "filters": sum(where is not None for where in dataset.filters or ()),
+            "metadata": {field.name: str(field.type) for field in schema},
+            "fingerprint": dataset.fingerprint,
+            "provenance": asdict(dataset.provenance),
+            "facts": dataset.facts,
+        },
+        ensure_ascii=False,
+    )
+
+
+def as_table(dataset: Dataset) -> Table:
+    """A table of what there is and what was found."""
+    table = Table(title=Text(dataset.name), show_header=False, title_justify="left")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, text in _lines(dataset):
+        table.add_row(name, Text(text))
+    return table
+
+
+def _lines(dataset: Dataset) -> list[tuple[str, str]]:
+    size = _size(dataset.raw_bytes)
+    filtered = sum(where is not None for where in dataset.filters or ())
+    asked = f"{len(dataset.queries):,}" + (f", {filtered:,} with a filter" if filtered else "")
+    lines = [
+        ("vectors", f"{dataset.rows:,} × {dataset.dim:,}, {dataset.metric}, {size}"),
+        ("queries", asked),
+    ]
+    facts = dataset.facts
+    for name, label, describe in (
+        ("duplicates", "duplicates", _duplicates),
+        ("norms", "norms", _norms),
+        ("intrinsic_dimension", "intrinsic dimension", _dimension),
+        ("shift", "query shift", _shift),
+        ("published_neighbours", "published neighbours", _published),
+    ):
+        if facts.get(name):
+            lines.append((label, describe(facts[name])))
+    for column, found in facts.get("metadata", {}).items():
+        lines.append((f"metadata {column}", _column(found, dataset.rows)))
+    source = dataset.provenance
+    lines.append(("source", f"{source.source} (licence: {source.licence})"))
+    if source.stand_in_for:
+        lines.append(("stands in for", source.stand_in_for))
+    lines.extend(("note", note) for note in source.notes)
+    if dataset.fingerprint:
+        lines.append(("fingerprint", dataset.fingerprint[:16]))
+    return lines
+
+
+def _size(count: int) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"
+
+
+def _duplicates(found: dict[str, Any]) -> str:
+    if not found["rows"] and not found["queries"]:
+        return "none"
+    return (
+        f"{found['rows']:,} rows equal an earlier one ({found['groups']:,} groups);"
+        f" {found['queries']:,} queries equal a row"
+    )
+
+
+def _norms(found: dict[str, Any]) -> str:
+    if found["normalised"]:
+        return "normalised to 1"
+    return f"{found['min']:.4g} to {found['max']:.4g}, median {found['median']:.4g}"
+
+
+def _dimension(found: dict[str, Any]) -> str:
+    if found["median"] is None:
+        return "cannot be told: all neighbours lie at one distance"
+    low, high = found["quartiles"]
+    return (
+        f"{found['median']:.1f} (quartiles {low:.1f} to {high:.1f}), from"
+        f" {found['neighbours']} neighbours of {found['points']} sampled rows"
+    )
+
+
+def _shift(found: dict[str, Any]) -> str:
+    verdict = "the queries lie elsewhere than the rows" if found["shifted"] else "none found"
+    ratio = found["median_ratio"]
+    apart = "" if ratio is None else f", nearest row at {ratio:.2f} times a row's own distance"
+    return f"{verdict} (KS {found['ks']:.3f}, p {found['p_value']:.2g}{apart})"
+
+
+def _published(found: dict[str, Any]) -> str:
+    if found["recall"] is None:
+        return "none to compare"
+    text = f"{100 * found['recall']:.2f} % of the {found['k']} nearest are the exact ones"
+    return text if found["recall"] > 0.99 else f"{text}: is the metric the right one?"
+
+
+def _column(found: dict[str, Any], rows: int) -> str:
+    parts = [f"{found['type']}, {found['distinct']:,} values"]
+    if found["nulls"]:
+        parts.append(f"{100 * found['nulls'] / rows:.3g} % null")
+    if found["distinct"] > 20 and "quantiles" in found:
+        parts.append(f"{found['quantiles']['0']:g} to {found['quantiles']['1']:g}")
+    elif found["distinct"] < rows - found["nulls"]:
+        top = (f"{_short(value)} {100 * n / rows:.3g} %" for value, n in found["top"][:4])
+        parts.append(", ".join(top))
+    return "; ".join(parts)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 24 else f"{text[:23]}…"

@@ -1,0 +1,77 @@
+"""`vectrial report`: everything derived from a finished run."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+class Format(StrEnum):
+    """What a report is written as."""
+
+    ALL = "all"
+    HTML = "html"
+    MARKDOWN = "md"
+    CSV = "csv"
+    JSONL = "jsonl"
+    TEXT = "text"
+
+
+def report(
+    run: Annotated[
+        Path, typer.Argument(help="The run's folder, as `vectrial run` printed it.")
+    ] = Path("runs/latest"),
+    format_: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            "-f",
+            help="all: report.html, report.md, csv/ and figures/. html, md, csv: only that. "
+            "jsonl: every measured row to stdout. text: a summary to the terminal.",
+        ),
+    ] = Format.ALL,
+    out: Annotated[
+        Path | None, typer.Option(help="Where files go.", show_default="RUN/report")
+    ] = None,
+) -> None:
+    """Write the report of a run: one HTML file that opens offline, tables, figures, data.
+
+    Nothing is measured again: a report can be made as often as one likes, also of a run that
+    was interrupted. Examples:
+
+        vectrial report                                 the newest run, everything
+        vectrial report runs/2026-11-21 --format html   only the page
+        vectrial report --format jsonl | jq .value      every measured value
+    """
+    # Imported here: the other commands need not wait for the chart library.
+    from vectrial.report import export, terminal, write
+    from vectrial.report.build import build
+    from vectrial.report.data import load
+
+    if format_ is Format.JSONL:
+        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+        export.write_jsonl(export.measurements(run), sys.stdout)
+        return
+    loaded = load(run)
+    if format_ is Format.TEXT:
+        Console().print(terminal.summary(loaded))
+        return
+    made = build(loaded)
+    folder = write.made(loaded.folder / "report" if out is None else out)
+    console = Console(stderr=True)
+    with console.status("drawing") as status:
+        if format_ in (Format.ALL, Format.MARKDOWN):
+            write.write_figures(made, folder, lambda name: status.update(f"drawing {name}"))
+            written = write.write_markdown(made, folder)
+        if format_ in (Format.ALL, Format.CSV):
+            status.update("writing tables")
+            written = write.write_csv(made, loaded.folder, folder)[0].parent
+        if format_ in (Format.ALL, Format.HTML):
+            status.update("writing report.html")
+            written = write.write_html(made, folder)
+    print(written if format_ is not Format.ALL else folder / "report.html")

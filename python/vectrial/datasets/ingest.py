@@ -1,0 +1,294 @@
+"""The user's own data: a file or folder becomes a dataset that suites know by name."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial import home
+from vectrial.datasets import library
+from vectrial.datasets.checks import check_ids, check_vectors
+from vectrial.datasets.inspect import inspect
+from vectrial.datasets.model import Dataset, Provenance, Truth
+from vectrial.datasets.progress import Progress, silent
+from vectrial.datasets.readers import Block, Options, Source, open_source
+from vectrial.distance import TIE_TOLERANCE, Metric
+from vectrial.errors import DataError, UserError
+from vectrial.filters import Filter
+
+#: Queries held out when nobody says how many; fewer of a small file.
+DEFAULT_QUERIES = 1000
+_PEEK_BYTES = 512 << 20
+
+
+@dataclass(frozen=True)
+class Import:
+    """What to import, and how.
+
+    path: file, folder or archive in one of `readers.FORMATS`.
+    name: of the dataset; None takes it from the path.
+    metric: None takes what the file says.
+    options: columns, rows, conditions; see `readers.Options`.
+    queries: how many to hold out, or of the file's own queries how many to use; or a file of
+        queries. None uses all that the file brings, else holds out up to `DEFAULT_QUERIES`.
+    seed: picks the queries that are held out.
+    licence: kept with the dataset and every run.
+    replace_existing: overwrite a dataset of that name.
+    """
+
+    path: Path
+    name: str | None = None
+    metric: Metric | None = None
+    options: Options = field(default_factory=Options)
+    queries: int | Path | None = None
+    seed: int = 0
+    licence: str = "not stated"
+    replace_existing: bool = False
+
+
+@dataclass(frozen=True)
+class _Queries:
+    """The queries of an import: given, or the rows of the source that are held out."""
+
+    given: NDArray[np.float32] | None
+    held_out: NDArray[np.int64]
+    filters: tuple[Filter | None, ...] | None
+    note: str
+
+
+def name_of(path: Path) -> str:
+    """A dataset name made from a path: `data/My set.tar.gz` gives `My-set`."""
+    stem = re.sub(r"(\.tar)?\.[A-Za-z0-9]{1,7}$", "", path.resolve().name)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")
+    return name[:100] or "imported"
+
+
+def import_file(wanted: Import, progress: Progress = silent) -> tuple[Dataset, Source]:
+    """Read, check, hold out queries, store, and find the facts.
+
+    Rows keep their number in the file as id when there is no id column. Memory stays bounded
+    by the ids and the metadata, whatever the size of the vectors.
+
+    Returns:
+        The stored dataset, and the closed source with the neighbours it published.
+
+    Raises:
+        UserError: options that do not fit the file, a name that is taken, too little disk.
+        DataError: content that cannot be used, naming the file and row.
+    """
+    name = wanted.name or name_of(wanted.path)
+    if not wanted.replace_existing and library.path(name).exists():
+        raise UserError(
+            f"a dataset named '{name}' exists already",
+            remedy="`--name` chooses another, `--force` replaces it",
+        )
+    with open_source(wanted.path, wanted.options) as source:
+        metric = _metric(wanted, source)
+        queries = _plan_queries(wanted, source, metric)
+        _check_disk(source)
+        provenance = Provenance(
+            source=str(wanted.path.resolve()),
+            licence=wanted.licence,
+            checksum=f"sha256:{checksum(wanted.path, progress)}",
+            notes=(f"read as {source.format}", *source.notes, queries.note),
+        )
+        dataset = _store(wanted, name, metric, provenance, source, queries, progress)
+    return library.annotate(dataset, inspect(dataset, seed=wanted.seed, progress=progress)), source
+
+
+def _metric(wanted: Import, source: Source) -> Metric:
+    metric = wanted.metric or source.metric
+    if metric is None:
+        raise UserError(
+            "the file does not say how its vectors are compared",
+            where=str(wanted.path),
+            remedy="give `--metric cosine`, `--metric l2` or `--metric ip`",
+        )
+    return metric
+
+
+def _plan_queries(wanted: Import, source: Source, metric: Metric) -> _Queries:
+    none = np.empty(0, np.int64)
+    if isinstance(wanted.queries, Path):
+        given = _read_queries(wanted.queries, source.dim, metric)
+        return _Queries(given, none, None, f"{len(given)} queries from {wanted.queries}")
+    asked = wanted.queries
+    if asked is not None and asked < 1:
+        raise UserError(f"{asked} queries ask nothing", remedy="--queries is at least 1")
+    if source.queries is not None:
+        there = len(source.queries)
+        if asked is not None and asked > there:
+            raise UserError(
+                f"{asked} queries were asked for, and the file brings {there}",
+                where=str(wanted.path),
+                remedy=f"--queries of at most {there}",
+            )
+        given = check_vectors(
+            source.queries[:asked],
+            dim=source.dim,
+            metric=metric,
+            first_row=0,
+            where=f"{wanted.path}, queries",
+        )
+        filters = source.filters and source.filters[: len(given)]
+        return _Queries(given, none, filters, f"{len(given)} of the file's {there} queries")
+    count = asked if asked is not None else min(DEFAULT_QUERIES, max(1, source.rows // 10))
+    if count >= source.rows:
+        raise UserError(
+            f"{count} queries cannot be held out of {source.rows} rows",
+            where=str(wanted.path),
+            remedy=f"--queries of at most {source.rows - 1}"
+            if source.rows > 1
+            else "give more rows",
+        )
+    rng = np.random.default_rng(wanted.seed)
+    rows = np.sort(rng.choice(source.rows, count, replace=False))
+    note = f"{count} of {source.rows} rows held out as queries, seed {wanted.seed}"
+    return _Queries(None, rows, None, note)
+
+
+def _read_queries(path: Path, dim: int, metric: Metric) -> NDArray[np.float32]:
+    with open_source(path) as source:
+        if source.dim != dim:
+            raise DataError(
+                f"the queries have {source.dim} components, the vectors {dim}", where=str(path)
+            )
+        return np.concatenate([block.vectors for block in source.blocks(metric=metric)])
+
+
+def _check_disk(source: Source) -> None:
+    root = home.datasets_dir()
+    root.mkdir(parents=True, exist_ok=True)
+    needed, free = source.rows * source.dim * 4, shutil.disk_usage(root).free
+    if needed > free:
+        raise UserError(
+            f"{needed / 1e9:.1f} GB are needed and {free / 1e9:.1f} GB are free",
+            where=str(root),
+            remedy="make room, set VECTRIAL_HOME to another disk, or import fewer with `--rows`",
+        )
+
+
+def _store(
+    wanted: Import,
+    name: str,
+    metric: Metric,
+    provenance: Provenance,
+    source: Source,
+    queries: _Queries,
+    progress: Progress,
+) -> Dataset:
+    held: list[NDArray[np.float32]] = []
+    all_ids: list[NDArray[np.int64]] = []
+    replacing = wanted.replace_existing
+    with library.Writer(name, metric, provenance, replace_existing=replacing) as writer:
+        at = 0
+        for block in source.blocks(metric=metric):
+            progress(at, source.rows, "importing")
+            count = len(block.vectors)
+            ids = np.arange(at, at + count) if block.ids is None else block.ids
+            all_ids.append(ids)
+            out = queries.held_out[(queries.held_out >= at) & (queries.held_out < at + count)] - at
+            held.append(block.vectors[out])
+            stay = np.ones(count, dtype=bool)
+            stay[out] = False
+            writer.add(
+                block.vectors[stay],
+                ids=ids[stay],
+                metadata=block.metadata and block.metadata.filter(pa.array(stay)),
+            )
+            at += count
+        # Here the numbers of the rows are still those of the file.
+        check_ids(np.concatenate(all_ids), where=str(wanted.path))
+        given = queries.given if queries.given is not None else np.concatenate(held)
+        return writer.finish(given, filters=queries.filters)
+
+
+def checksum(path: Path, progress: Progress = silent) -> str:
+    """sha256 of a file; of a folder, that of the names and sha256 of all its files, in order."""
+    if path.is_file():
+        return _file_checksum(path, progress)
+    digest = hashlib.sha256()
+    for file in sorted(file for file in path.rglob("*") if file.is_file()):
+        line = f"{file.relative_to(path).as_posix()} {_file_checksum(file, progress)}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _file_checksum(path: Path, progress: Progress) -> str:
+    digest, size, done = hashlib.sha256(), path.stat().st_size, 0
+    with path.open("rb") as file:
+        while chunk := file.read(16 << 20):
+            digest.update(chunk)
+            progress(done := done + len(chunk), size, "checksum")
+    return digest.hexdigest()
+
+
+def agreement(published: NDArray[np.int64], truth: Truth) -> dict[str, Any]:
+    """How far published neighbours are the exact ones: recall of theirs against ours.
+
+    published: (q', k'), -1 where there are fewer; the first min(q, q') queries are compared,
+    each over as many neighbours as both have. Ties count as right.
+
+    Returns:
+        k, queries, and recall (None when nothing can be compared).
+    """
+    found = expected = 0
+    queries = min(len(published), len(truth.ids))
+    k = min(published.shape[1], truth.k)
+    for q in range(queries):
+        theirs = published[q, :k]
+        theirs = np.unique(theirs[theirs >= 0])
+        count = min(len(theirs), int(truth.available[q]))
+        if not count:
+            continue
+        last = truth.distances[q, count - 1]
+        right = truth.ids[q, truth.distances[q] <= last + TIE_TOLERANCE * abs(last)]
+        if count == truth.available[q]:
+            begin, end = truth.accept_offsets[q : q + 2]
+            right = truth.accept_ids[begin:end]
+        expected += count
+        found += min(count, int(np.isin(theirs, right).sum()))
+    return {"k": k, "queries": queries, "recall": found / expected if expected else None}
+
+
+def peek(source: Source, metric: Metric | None, rows: int) -> Dataset:
+    """The first rows of a source as a dataset in memory that has no name in the library.
+
+    At most `rows`, and at most 512 MiB. Without a metric, L2 is assumed.
+    """
+    limit = max(1, min(rows, source.rows, _PEEK_BYTES // (4 * source.dim)))
+    blocks: list[Block] = []
+    have = 0
+    for block in source.blocks(metric=metric):
+        blocks.append(block)
+        have += len(block.vectors)
+        if have >= limit:
+            break
+    parts = [block.metadata for block in blocks if block.metadata is not None]
+    queries = source.queries
+    return Dataset(
+        name=source.path.name,
+        metric=metric or source.metric or Metric.L2,
+        vectors=np.concatenate([block.vectors for block in blocks])[:limit],
+        ids=_ids(blocks)[:limit],
+        queries=np.empty((0, source.dim), np.float32) if queries is None else queries,
+        fingerprint="",
+        provenance=Provenance(source=str(source.path), licence="not stated", checksum=""),
+        metadata=pa.concat_tables(parts).slice(0, limit) if parts else None,
+    )
+
+
+def _ids(blocks: Sequence[Block]) -> NDArray[np.int64]:
+    given = [block.ids for block in blocks if block.ids is not None]
+    if given:
+        return np.concatenate(given)
+    return np.arange(sum(len(block.vectors) for block in blocks), dtype=np.int64)

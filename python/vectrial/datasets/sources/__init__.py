@@ -1,0 +1,1 @@
+"""Where the catalogue's datasets come from: one file per kind of source."""

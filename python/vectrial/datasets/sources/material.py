@@ -1,0 +1,112 @@
+"""What a source hands to the catalogue, which saves it under a dataset's name."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.datasets.readers import Block
+from vectrial.errors import DataError, UserError
+from vectrial.filters import Filter
+
+#: Values of the column `random_number`, which has nothing to do with the vectors: the
+#: independent control beside filters on columns that do.
+RANDOM_NUMBERS = 10_000
+
+
+class SourceUnavailable(DataError):
+    """The place that a dataset comes from does not answer, lacks it, or has no client here."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything of a dataset but its name, metric and provenance; shapes as in `Dataset`.
+
+    vectors: (n, d), or blocks of rows, which then bring their own ids and metadata if any.
+    notes: what a reader of the results must know about how it was made.
+    """
+
+    vectors: NDArray[Any] | Iterable[Block]
+    queries: NDArray[Any]
+    metadata: pa.Table | None = None
+    filters: Sequence[Filter | None] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def permutation(count: int, seed: int) -> NDArray[np.int64]:
+    """The numbers below `count` in an order that is the same on every machine and version.
+
+    numpy freezes the stream of RandomState, while that of Generator may change.
+    """
+    return np.random.RandomState(seed).permutation(count).astype(np.int64)
+
+
+def hold_out(count: int, queries: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows that stay, in their order, and `queries` rows that are taken away as queries.
+
+    Raises:
+        UserError: fewer than one row would stay.
+    """
+    if queries >= count:
+        raise UserError(
+            f"{queries} queries cannot be held out of {count} rows", remedy="ask for more rows"
+        )
+    taken = np.sort(permutation(count, seed)[:queries])
+    stays = np.ones(count, dtype=bool)
+    stays[taken] = False
+    return np.flatnonzero(stays).astype(np.int64), taken
+
+
+def random_numbers(count: int, seed: int) -> NDArray[np.int64]:
+    """The column `random_number`: uniform below `RANDOM_NUMBERS`; shape (count,)."""
+    return np.random.RandomState(seed).randint(0, RANDOM_NUMBERS, count).astype(np.int64)
+
+
+def in_hash_order(texts: Sequence[str]) -> list[int]:
+    """Rows of the distinct texts (first occurrences), ordered by the sha256 of their text.
+
+    A shuffle without a generator: which rows come first does not depend on how many there are,
+    so that a longer list begins, nearly, with the rows of a shorter one.
+    """
+    first = {text: row for row, text in reversed(list(enumerate(texts)))}
+    return sorted(first.values(), key=lambda row: hashlib.sha256(texts[row].encode()).digest())
+
+
+def at_most(available: int, rows: int | None, what: str) -> int:
+    """`rows`, or all that are available when None.
+
+    Raises:
+        UserError: more rows are asked for than there are.
+    """
+    if rows is None:
+        return available
+    if not 1 <= rows <= available:
+        raise UserError(
+            f"{rows} rows were asked for, and {what} has {available}",
+            remedy=f"a number from 1 to {available}",
+        )
+    return rows
+
+
+def extra(module: str) -> Any:
+    """A module of the extra `data`.
+
+    Raises:
+        UserError: it is not installed; the message names the command that installs it.
+    """
+    try:
+        found: ModuleType = importlib.import_module(module)
+    except ImportError as error:
+        raise UserError(
+            f"making this dataset needs {module}, which is not installed",
+            remedy="pip install 'vectrial[data]'",
+        ) from error
+    return found

@@ -1,0 +1,175 @@
+"""SIFT descriptors (Lowe 2004) of desktop backgrounds: 128 numbers from 0 to 255, under L2."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.datasets.progress import Progress
+from vectrial.datasets.sources.material import Material, at_most, extra, permutation
+from vectrial.datasets.sources.packages import Client, Package, unpacked
+
+DIM = 128
+MATE = Package(
+    Client.APT,
+    "mate-backgrounds",
+    "1.26.0-1",
+    "7bf4c2209f34b4f61ba6d24c8b58c28b361e82e4b943aae6d42c030169af9e04",
+    46.6,
+)
+GNOME = Package(
+    Client.APT,
+    "gnome-backgrounds",
+    "43.1-1",
+    "a670dea21572652127d6e55f9cdb3a226d0037854fdbfd037003c7d00ee0dc4e",
+    32.5,
+)
+LOMIRI_16 = Package(
+    Client.APT,
+    "lomiri-wallpapers-16.04",
+    "20.04.0-2",
+    "a99ff6a3bfe451e4cc0682ecb3cc82e71740626d59e4845ae34a0a0e45421eab",
+    15.8,
+)
+LOMIRI_20 = Package(
+    Client.APT,
+    "lomiri-wallpapers-20.04",
+    "20.04.0-2",
+    "d44e89b8473aafe64a5b678f014862dc31335aaaf18665c544d985d854f1a709",
+    11.4,
+)
+UKUI = Package(
+    Client.APT,
+    "ukui-wallpapers",
+    "20.04.3-1.1",
+    "6d49be70152e6d603163458e177e501deb0be8f2916389ccbfcf59b0d7fc0262",
+    21.5,
+)
+PLASMA = Package(
+    Client.APT,
+    "plasma-workspace-wallpapers",
+    "4:5.27.5-2",
+    "32cd18b71c8c938a18b3b351f217c02ac590e323caa3cf322fbb875ce8892f8b",
+    94.0,
+)
+_KINDS = (".jpg", ".jpeg", ".png", ".webp")
+_SMALLEST_FILE = 150_000  # below are thumbnails and flat gradients
+_SIZE_IN_NAME = re.compile(r"_?\d+x\d+")
+_SEED = 2004
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Which images, and how closely they are looked at.
+
+    longest_side: larger images are reduced to it, pixels.
+    contrast: SIFT's contrast threshold; lower finds more.
+    held_out: images whose descriptors are the queries; none of theirs is a row.
+    """
+
+    packages: tuple[Package, ...]
+    longest_side: int
+    contrast: float
+    held_out: int
+
+
+#: About a million rows; 222 MB and 200 CPU seconds.
+FULL = Recipe((MATE, GNOME, LOMIRI_16, LOMIRI_20, UKUI, PLASMA), 3840, 0.03, 12)
+#: Over a hundred thousand rows; 49 MB and 20 CPU seconds.
+QUICK = Recipe((LOMIRI_16, LOMIRI_20, UKUI), 1920, 0.03, 6)
+
+
+def descriptors(recipe: Recipe, rows: int | None, queries: int, progress: Progress) -> Material:
+    """Descriptors in a fixed random order, so that any first rows are a sample of all images."""
+    cv2 = extra("cv2")
+    images = [
+        path for package in recipe.packages for path in distinct_images(unpacked(package, progress))
+    ]
+    found = _detect(images, recipe, cv2, progress)
+    asked = set(permutation(len(images), _SEED)[: recipe.held_out].tolist())
+    base, base_image, base_size = _stack(found, [i for i in range(len(images)) if i not in asked])
+    questions, _, _ = _stack(found, sorted(asked))
+    order = permutation(len(base), _SEED)[: at_most(len(base), rows, "the images")]
+    names = pa.array([path.stem for path in images], pa.string())
+    metadata = pa.table(
+        {
+            "image": names.take(base_image[order]),
+            "size_px": pa.array(base_size[order].astype(np.float64)),
+        }
+    )
+    return Material(
+        vectors=base[order],
+        queries=questions[permutation(len(questions), _SEED)[:queries]],
+        metadata=metadata,
+        notes=(
+            f"SIFT of OpenCV {cv2.__version__}; other versions find slightly other points",
+            f"{len(images)} images; queries from {len(asked)} that gave no rows",
+        ),
+    )
+
+
+def distinct_images(folder: Path) -> list[Path]:
+    """The largest file of each image below a folder, ordered by path.
+
+    One picture often comes in several sizes, named by them, and in a dark folder beside the
+    light one: only one of those is taken, lest near-copies fill the dataset.
+    """
+    best: dict[str, Path] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or path.suffix.lower() not in _KINDS:
+            continue
+        if path.stat().st_size < _SMALLEST_FILE:
+            continue
+        key = _SIZE_IN_NAME.sub("", str(path.relative_to(folder)).replace("images_dark", "images"))
+        if key not in best or path.stat().st_size > best[key].stat().st_size:
+            best[key] = path
+    return [best[key] for key in sorted(best)]
+
+
+Found = tuple[NDArray[np.uint8], NDArray[np.float32]]
+
+
+def _detect(images: Sequence[Path], recipe: Recipe, cv2: Any, progress: Progress) -> list[Found]:
+    """Descriptors and sizes of each image, a few images at a time."""
+    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    found: list[Found] = []
+    with ThreadPoolExecutor(workers) as pool:
+        for one in pool.map(lambda path: _detect_one(path, recipe, cv2), images):
+            found.append(one)
+            progress(len(found), len(images), "finding SIFT points (images)")
+    return found
+
+
+def _detect_one(path: Path, recipe: Recipe, cv2: Any) -> Found:
+    image = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
+    if image is None:
+        return np.empty((0, DIM), np.uint8), np.empty(0, np.float32)
+    longest = max(image.shape)
+    if longest > recipe.longest_side:
+        scale = recipe.longest_side / longest
+        image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    points, described = cv2.SIFT_create(contrastThreshold=recipe.contrast).detectAndCompute(
+        image, None
+    )
+    if described is None:
+        return np.empty((0, DIM), np.uint8), np.empty(0, np.float32)
+    sizes = np.array([point.size for point in points], dtype=np.float32)
+    return described.astype(np.uint8), sizes
+
+
+def _stack(
+    found: Sequence[Found], images: Sequence[int]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
+    described = np.concatenate([found[image][0] for image in images])
+    sizes = np.concatenate([found[image][1] for image in images])
+    counts = [len(found[image][1]) for image in images]
+    return described, np.repeat(np.array(images, dtype=np.int64), counts), sizes

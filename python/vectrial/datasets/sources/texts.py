@@ -1,0 +1,74 @@
+"""Texts with metadata as datasets of MiniLM embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from vectrial.datasets.progress import Progress
+from vectrial.datasets.sources import debian, filter_sets, minilm, wordnet
+from vectrial.datasets.sources.material import (
+    Material,
+    at_most,
+    extra,
+    in_hash_order,
+    random_numbers,
+)
+
+_SEED = 384
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Texts with their metadata, and which columns filters are made of."""
+
+    texts: Sequence[str]
+    metadata: pa.Table
+    categories: tuple[str, ...]
+    numbers: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def glosses(rows: int | None, queries: int, progress: Progress, *, filtered: bool) -> Material:
+    """WordNet's glosses."""
+    texts, metadata = wordnet.read(progress)
+    corpus = Corpus(texts, metadata, ("pos", "lex_file"), ("n_words", "n_pointers"))
+    return _material(corpus, rows, queries, progress, filtered=filtered)
+
+
+def packages(rows: int | None, queries: int, progress: Progress, *, filtered: bool) -> Material:
+    """Debian's package descriptions, as of the lists on this machine."""
+    texts, metadata, release = debian.read(progress)
+    categories = ("section", "maintainer", "homepage_domain", "architecture", "role")
+    corpus = Corpus(texts, metadata, categories, ("installed_kib", "n_depends"), (release,))
+    return _material(corpus, rows, queries, progress, filtered=filtered)
+
+
+def _material(
+    corpus: Corpus, rows: int | None, queries: int, progress: Progress, *, filtered: bool
+) -> Material:
+    """The distinct texts in hash order: the first are the queries, the next the rows."""
+    order = in_hash_order(corpus.texts)
+    used = queries + at_most(len(order) - queries, rows, "the corpus")
+    chosen = order[:used]
+    vectors = minilm.embed([corpus.texts[row] for row in chosen], progress)
+    table = corpus.metadata.append_column(
+        "random_number", pa.array(random_numbers(corpus.metadata.num_rows, _SEED))
+    ).take(np.array(chosen))
+    asked, base = table.slice(0, queries), table.slice(queries)
+    notes: tuple[str, ...] = (
+        f"{len(corpus.texts)} texts, {len(order)} of them distinct",
+        f"embedded with onnxruntime {extra('onnxruntime').__version__}",
+        *corpus.notes,
+    )
+    filters = None
+    if filtered:
+        progress(0, 0, "choosing filters")
+        filters, shares = filter_sets.per_query(
+            base, asked, categories=corpus.categories, numbers=corpus.numbers, seed=_SEED
+        )
+        notes = (*notes, filter_sets.note(shares))
+    return Material(vectors[queries:], vectors[:queries], base, filters, notes)

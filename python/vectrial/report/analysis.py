@@ -1,0 +1,139 @@
+"""Which points of a run belong side by side, and which of them stands for a store."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from vectrial.report import fronts, text
+from vectrial.report.data import Point, RunData, Series
+
+#: The recalls at which stores are compared; the first is that of the headline.
+TARGETS = (0.95, 0.90, 0.99)
+
+
+@dataclass(frozen=True)
+class Facet:
+    """What is compared on one sheet: the same rows of the same dataset, the same k."""
+
+    dataset: str
+    rows: int
+    k: int | None = None
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        parts = [self.dataset, text.rows(self.rows)]
+        return " · ".join([*parts, f"k = {self.k}"] if self.k is not None else parts)
+
+    @property
+    def slug(self) -> str:
+        """For file names."""
+        parts = [self.dataset, str(self.rows), *([f"k{self.k}"] if self.k is not None else [])]
+        return slug("-".join(parts))
+
+
+def slug(name: str) -> str:
+    """A name that is safe in a file name and an anchor."""
+    kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in name.lower())
+    return "-".join(part for part in kept.split("-") if part) or "unnamed"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Search points of one facet: each with recall and qps of the same requests."""
+
+    facet: Facet
+    points: tuple[Point, ...]
+
+    @cached_property
+    def series(self) -> tuple[Series, ...]:
+        """All series that were measured here, wrong ones too."""
+        return tuple(dict.fromkeys(point.series for point in self.points))
+
+    def of(self, series: Series, state: str | None = "ok") -> list[Point]:
+        """A series' points in one state (None: in any)."""
+        return [p for p in self.points if p.series == series and state in (None, p.state)]
+
+    def best(self, series: Series, recall: float) -> Point | None:
+        """The fastest measured point of at least this recall, of those that are ok."""
+        points = self.of(series)
+        index = fronts.fastest_at(coordinates(points), recall)
+        return None if index is None else points[index]
+
+    def between(self, series: Series, recall: float) -> float | None:
+        """Qps at exactly this recall, between two measured points; None beyond them."""
+        return fronts.qps_at(coordinates(self.of(series)), recall)
+
+    def front(self, series: Series | None = None) -> list[Point]:
+        """Pareto front of a series, or of everything that is ok, by ascending recall."""
+        points = [p for p in self.points if p.state == "ok" and series in (None, p.series)]
+        return [points[i] for i in fronts.pareto(coordinates(points))]
+
+
+def coordinates(points: Iterable[Point]) -> list[tuple[float, float]]:
+    """(recall, qps) medians; a point without either is nowhere on a front."""
+    out = []
+    for point in points:
+        recall, qps = point.value("recall_mean"), point.value("qps")
+        known = recall is not None and qps is not None
+        out.append((recall, qps) if known else (-1.0, -1.0))
+    return out  # type: ignore[return-value]
+
+
+def sweeps(run: RunData) -> list[Sweep]:
+    """The recall sweeps; of a run without one, whatever else searched with one client."""
+    points = [p for p in run.points if p.experiment == "recall_sweep" and _searched(p)]
+    if not points:
+        points = [p for p in run.points if _searched(p) and p.params.get("clients", 1) == 1]
+    grouped: dict[Facet, list[Point]] = defaultdict(list)
+    for point in points:
+        grouped[facet_of(point, with_k=True)].append(point)
+    return [Sweep(facet, tuple(members)) for facet, members in sorted_facets(grouped)]
+
+
+def _searched(point: Point) -> bool:
+    return point.value("recall_mean") is not None and point.value("qps") is not None
+
+
+def facet_of(point: Point, with_k: bool = False) -> Facet:
+    """The facet a point belongs to."""
+    k = point.params.get("k") if with_k else None
+    return Facet(point.dataset, point.rows, k if isinstance(k, int) else None)
+
+
+def by_facet(points: Iterable[Point], with_k: bool = False) -> list[tuple[Facet, list[Point]]]:
+    """Points by facet, datasets in order of name and size."""
+    grouped: dict[Facet, list[Point]] = defaultdict(list)
+    for point in points:
+        grouped[facet_of(point, with_k)].append(point)
+    return sorted_facets(grouped)
+
+
+def sorted_facets(grouped: Mapping[Facet, list[Point]]) -> list[tuple[Facet, list[Point]]]:
+    """By dataset, then size, then k."""
+    return sorted(grouped.items(), key=lambda item: (item[0].dataset, item[0].rows, item[0].k or 0))
+
+
+def loaded_rows(point: Point) -> int:
+    """How many rows an ingest point loaded: its checkpoint."""
+    rows = point.params.get("rows", point.rows)
+    return int(rows) if isinstance(rows, int | float) else point.rows
+
+
+def operating_point(point: Point, without: Sequence[str] = ("k", "clients", "rows")) -> str:
+    """Index and search parameters, as shown beside a figure."""
+    values = {**point.index_params, **point.params}
+    return text.params({k: v for k, v in values.items() if k not in without})
+
+
+def matching(
+    points: Iterable[Point], series: Series, index_params: Mapping[str, Any]
+) -> list[Point]:
+    """A series' points, those built with these index parameters where there are any."""
+    own = [p for p in points if p.series == series]
+    same = [p for p in own if p.index_params == index_params]
+    return same or own

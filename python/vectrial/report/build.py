@@ -1,0 +1,59 @@
+"""From a run to a report: which sections there are, in which order."""
+
+from __future__ import annotations
+
+from vectrial.report import overview, provenance, sections_search, sections_store, text
+from vectrial.report.analysis import sweeps
+from vectrial.report.data import RunData
+from vectrial.report.document import Report
+from vectrial.report.theme import Looks
+
+
+def build(run: RunData) -> Report:
+    """Everything that is shown of a run, whatever it is written as."""
+    found = sweeps(run)
+    looks = Looks(run.labels, run.stores)
+    sections = (
+        overview.at_a_glance(run, found),
+        sections_search.speed(run, found, looks),
+        sections_search.latency(run, found, looks),
+        sections_store.crud(run, looks),
+        sections_store.ingest(run, looks),
+        sections_store.footprint(run, looks),
+        sections_search.concurrency(run, looks),
+        provenance.others(run),
+        provenance.gate(run),
+        provenance.not_measured(run),
+        provenance.stores(run),
+        provenance.data(run),
+        provenance.environment(run),
+        provenance.method(run),
+    )
+    return Report(
+        title=str(run.run["suite_name"]),
+        meta=_meta(run),
+        warnings=provenance.warnings(run),
+        answers=overview.answers(run, found),
+        sections=tuple(section for section in sections if section is not None),
+        labels=run.labels,
+        stores=run.stores,
+    )
+
+
+def _meta(run: RunData) -> tuple[tuple[str, str], ...]:
+    began = run.run["started_at"]
+    measured = sum(trial.status == "ok" for trial in run.trials)
+    facts = [
+        ("Run", str(run.run["run_id"])),
+        ("Measured", f"{began:%Y-%m-%d %H:%M} UTC" if began is not None else text.NOTHING),
+        ("Stores", str(len(run.stores))),
+        ("Trials", f"{measured:,} of {len(run.trials):,} ok"),
+        ("Datasets", ", ".join(run.datasets) or text.NOTHING),
+        ("Vectrial", " ".join(filter(None, (run.run["vectrial_version"], _revision(run))))),
+    ]
+    return tuple(facts)
+
+
+def _revision(run: RunData) -> str:
+    revision = run.run.get("git_revision")
+    return f"({str(revision)[:10]})" if revision else ""

@@ -1,0 +1,297 @@
+"""A run as the report sees it: trials with their phases, and repeats gathered to points."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from vectrial.results.reader import RunReader
+from vectrial.stats.intervals import Spread, spread_of
+
+
+@dataclass(frozen=True)
+class Value:
+    """One row of the table `metric`."""
+
+    value: float | None
+    unit: str
+    valid: bool
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Check:
+    """One gate check; `passed` is None when it does not apply."""
+
+    name: str
+    passed: bool | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class PhaseResult:
+    """One row of the table `phase` with its metrics and error classes (kind, count, messages)."""
+
+    phase_id: int
+    name: str
+    params: Mapping[str, Any]
+    valid: bool
+    reason: str | None
+    metrics: Mapping[str, Value]
+    errors: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, order=True)
+class Series:
+    """What one line of a chart stands for."""
+
+    store: str
+    index_kind: str
+    lane: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One row of the table `trial` with everything that belongs to it."""
+
+    trial_id: int
+    key: str
+    series: Series
+    store_version: str | None
+    dataset: str
+    rows: int
+    experiment: str
+    index_params: Mapping[str, Any]
+    params: Mapping[str, Any]
+    repeat: int
+    status: str
+    reason: str | None
+    differences: tuple[str, ...]
+    phases: tuple[PhaseResult, ...]
+    gate: tuple[Check, ...]
+
+
+@dataclass(frozen=True)
+class Point:
+    """The repeats of one phase of one operating point.
+
+    state: 'ok'; 'wrong' when the store failed a gate check on this dataset; 'invalid' when no
+        repeat may be trusted. `reason` says why it is not 'ok', or what is amiss with some
+        repeats when it is.
+    phases: those that the figures come from: the valid repeats, or all when none is.
+    """
+
+    series: Series
+    dataset: str
+    rows: int
+    experiment: str
+    phase: str
+    index_params: Mapping[str, Any]
+    params: Mapping[str, Any]
+    state: Literal["ok", "wrong", "invalid"]
+    reason: str | None
+    phases: tuple[PhaseResult, ...]
+    spreads: dict[str, Spread | None] = field(default_factory=dict, compare=False, repr=False)
+
+    def spread(self, metric: str) -> Spread | None:
+        """Median and spread over the repeats; None when no repeat has a finite value."""
+        if metric not in self.spreads:
+            found = [p.metrics[metric] for p in self.phases if metric in p.metrics]
+            if self.state == "ok":
+                found = [value for value in found if value.valid]
+            numbers = [v.value for v in found if v.value is not None and math.isfinite(v.value)]
+            self.spreads[metric] = spread_of(numbers) if numbers else None
+        return self.spreads[metric]
+
+    def value(self, metric: str) -> float | None:
+        """The median over the repeats."""
+        spread = self.spread(metric)
+        return None if spread is None else spread.median
+
+    def why_missing(self, metric: str) -> str:
+        """Why there is no value of the metric."""
+        for phase in self.phases:
+            found = phase.metrics.get(metric)
+            if found is not None and found.reason:
+                return found.reason
+        return self.reason or f"{metric} was not recorded"
+
+    @property
+    def repeats(self) -> int:
+        """How many measurements the figures come from."""
+        return len(self.phases)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """Everything the report needs of a run.
+
+    run: the table `run`, environment as a dict. datasets: by name, `facts` as a dict.
+    histograms: latency histograms (HDR V2, ns) by phase id.
+    """
+
+    folder: Path
+    run: Mapping[str, Any]
+    datasets: Mapping[str, Mapping[str, Any]]
+    trials: tuple[Trial, ...]
+    histograms: Mapping[int, bytes]
+
+    @cached_property
+    def stores(self) -> tuple[str, ...]:
+        """The stores, in the suite's order."""
+        return tuple(dict.fromkeys(trial.series.store for trial in self.trials))
+
+    @cached_property
+    def labels(self) -> Mapping[Series, str]:
+        """A short name of each series: the store, with its index or lane only where needed."""
+        every = list(dict.fromkeys(trial.series for trial in self.trials))
+        lanes = {series.lane for series in every}
+        kinds: dict[str, set[str]] = defaultdict(set)
+        for series in every:
+            kinds[series.store].add(series.index_kind)
+        labels = {}
+        for series in every:
+            parts = [series.store]
+            if len(kinds[series.store]) > 1 and series.index_kind:
+                parts.append(series.index_kind)
+            if len(lanes) > 1:
+                parts.append(series.lane)
+            labels[series] = " · ".join(parts)
+        return labels
+
+    @cached_property
+    def wrong(self) -> Mapping[tuple[str, Series], str]:
+        """(dataset, series) → the gate checks it failed, with what was found."""
+        found: dict[tuple[str, Series], dict[str, str]] = defaultdict(dict)
+        for trial in self.trials:
+            for check in trial.gate:
+                if check.passed is False:
+                    found[trial.dataset, trial.series].setdefault(check.name, check.detail)
+        return {
+            key: "; ".join(f"{name}: {detail}" for name, detail in checks.items())
+            for key, checks in found.items()
+        }
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """Every phase of every operating point, repeats gathered, in the order measured."""
+        groups: dict[tuple[Any, ...], list[tuple[Trial, PhaseResult]]] = defaultdict(list)
+        for trial in self.trials:
+            for phase in trial.phases:
+                key = (
+                    trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
+                    _stable(trial.index_params), _stable(trial.params), _stable(phase.params),
+                )  # fmt: skip
+                groups[key].append((trial, phase))
+        return tuple(self._point(members) for members in groups.values())
+
+    def _point(self, members: Sequence[tuple[Trial, PhaseResult]]) -> Point:
+        trial, phase = members[0]
+        bad = [(t, p) for t, p in members if not p.valid or t.status != "ok"]
+        reasons = list(dict.fromkeys(p.reason or t.reason or t.status for t, p in bad))
+        state: Literal["ok", "wrong", "invalid"] = "ok"
+        reason = "; ".join(reasons) or None
+        used = [p for t, p in members if (t, p) not in bad]
+        if reason and used:
+            reason = f"{len(bad)} of {len(members)} repeats are invalid: {reason}"
+        if not used:
+            state, used = "invalid", [p for _, p in members]
+        if (trial.dataset, trial.series) in self.wrong:
+            state, reason = "wrong", self.wrong[trial.dataset, trial.series]
+        return Point(
+            trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
+            trial.index_params, {**trial.params, **phase.params}, state, reason, tuple(used),
+        )  # fmt: skip
+
+    def select(self, experiment: str, phase: str | None = None) -> list[Point]:
+        """Points of an experiment (and phase)."""
+        return [
+            p
+            for p in self.points
+            if p.experiment == experiment and (phase is None or p.phase == phase)
+        ]
+
+
+def load(folder: Path) -> RunData:
+    """Read a run folder whole.
+
+    Raises:
+        UserError: there is no run, it is being written, or it is newer than this Vectrial.
+    """
+    with RunReader(folder) as reader:
+        return RunData(
+            folder=reader.folder,
+            run=reader.run(),
+            datasets={row["name"]: _parsed(row, "facts") for row in reader.rows(_DATASETS)},
+            trials=tuple(_trials(reader)),
+            histograms={
+                row["phase_id"]: row["hdr"]
+                for row in reader.rows("select phase_id, hdr from histogram where name = 'latency'")
+            },
+        )
+
+
+_DATASETS = "select * from dataset order by name"
+
+
+def _trials(reader: RunReader) -> Iterable[Trial]:
+    metrics: dict[int, dict[str, Value]] = defaultdict(dict)
+    for row in reader.rows("select * from metric"):
+        metrics[row["phase_id"]][row["name"]] = Value(
+            row["value"], row["unit"], row["valid"], row["reason"]
+        )
+    errors: dict[int, list[tuple[str, int, tuple[str, ...]]]] = defaultdict(list)
+    for row in reader.rows("select * from error order by phase_id, count desc, kind"):
+        messages = tuple(json.loads(row["messages"]))
+        errors[row["phase_id"]].append((row["kind"], row["count"], messages))
+    phases: dict[int, list[PhaseResult]] = defaultdict(list)
+    for row in reader.rows("select * from phase order by trial_id, ordinal"):
+        phase_id = row["phase_id"]
+        phases[row["trial_id"]].append(
+            PhaseResult(
+                phase_id,
+                row["name"],
+                json.loads(row["params"]),
+                row["valid"],
+                row["reason"],
+                metrics[phase_id],
+                tuple(errors[phase_id]),
+            )
+        )
+    gate: dict[int, list[Check]] = defaultdict(list)
+    for row in reader.rows("select * from gate order by trial_id, rowid"):
+        gate[row["trial_id"]].append(Check(row["check_name"], row["passed"], row["detail"]))
+    for row in reader.rows("select * exclude (started_at) from trial order by trial_id"):
+        trial_id = row["trial_id"]
+        yield Trial(
+            trial_id=trial_id,
+            key=row["key"],
+            series=Series(row["store"], row["index_kind"], row["lane"]),
+            store_version=row["store_version"],
+            dataset=row["dataset"],
+            rows=row["rows"],
+            experiment=row["experiment"],
+            index_params=json.loads(row["index_params"]),
+            params=json.loads(row["params"]),
+            repeat=row["repeat"],
+            status=row["status"],
+            reason=row["reason"],
+            differences=tuple(json.loads(row["differences"])),
+            phases=tuple(phases[trial_id]),
+            gate=tuple(gate[trial_id]),
+        )
+
+
+def _parsed(row: dict[str, Any], column: str) -> dict[str, Any]:
+    row[column] = json.loads(row[column])
+    return row
+
+
+def _stable(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, default=str)

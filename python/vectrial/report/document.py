@@ -1,0 +1,197 @@
+"""What a report consists of, whatever it is written as: sections of tables, figures and text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from vectrial.report import text
+from vectrial.report.data import Point, Series
+from vectrial.stats.intervals import Spread
+
+#: ok; wrong: failed the gate; invalid: not to be trusted; absent: there is nothing to show.
+Tone = Literal["ok", "wrong", "invalid", "absent"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One value of a table.
+
+    text: as shown. detail: smaller, beneath (the spread). value, low, high: for CSV.
+    note: why there is no value, or what to know about it; shown as a footnote.
+    """
+
+    text: str
+    value: Any = None
+    detail: str = ""
+    note: str = ""
+    low: float | None = None
+    high: float | None = None
+    tone: Tone = "ok"
+
+
+@dataclass(frozen=True)
+class Column:
+    """key: the CSV column, with its unit in `unit`. group: a heading over several columns.
+
+    spread: the CSV has `<key>_low` and `<key>_high` beside it.
+    """
+
+    key: str
+    title: str
+    unit: str = ""
+    group: str = ""
+    numeric: bool = True
+    spread: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row; `series` gives it the colour and marker it has in the charts."""
+
+    cells: tuple[Cell, ...]
+    tone: Tone = "ok"
+    series: Series | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """name: of the CSV file. notes: under the table. wide: many columns, small type."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart, defined once.
+
+    spec: plot width in pixels, whether a legend is drawn → a Vega-Lite specification.
+    series: those that appear, for the legend. alt: what it shows, in words.
+    """
+
+    name: str
+    title: str
+    caption: str
+    alt: str
+    spec: Callable[[int, bool], Mapping[str, Any]]
+    series: tuple[Series, ...] = ()
+
+
+@dataclass(frozen=True)
+class Text:
+    """Paragraphs, or a list when `bullets`; `code` is shown as typed."""
+
+    paragraphs: tuple[str, ...]
+    title: str = ""
+    bullets: bool = False
+    code: bool = False
+
+
+Block = Table | Figure | Text
+
+
+@dataclass(frozen=True)
+class Section:
+    """A question and what answers it."""
+
+    name: str
+    title: str
+    lead: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One card of the first screen: a question, its answer, and what bounds the claim."""
+
+    question: str
+    answer: str
+    figure: str
+    bound: str
+    series: Series | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that is shown of a run.
+
+    meta: label → value under the title. warnings: what a reader must know first.
+    """
+
+    title: str
+    meta: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...]
+    answers: tuple[tuple[str, tuple[Answer, ...]], ...]
+    sections: tuple[Section, ...]
+    labels: Mapping[Series, str] = field(default_factory=dict)
+    stores: tuple[str, ...] = ()
+
+    def tables(self) -> list[Table]:
+        """All tables, in order."""
+        return [b for s in self.sections for b in s.blocks if isinstance(b, Table)]
+
+    def figures(self) -> list[Figure]:
+        """All figures, in order."""
+        return [b for s in self.sections for b in s.blocks if isinstance(b, Figure)]
+
+
+def spread_cell(
+    point: Point | None,
+    metric: str,
+    unit: str,
+    *,
+    absent: str = "not measured",
+    show: Callable[[float], str] | None = None,
+) -> Cell:
+    """The median over the repeats with its spread; '—' with the reason when there is none."""
+    if point is None:
+        return Cell(text.NOTHING, note=absent, tone="absent")
+    spread = point.spread(metric)
+    if spread is None:
+        return Cell(text.NOTHING, note=point.why_missing(metric), tone="absent")
+    return value_cell(spread, unit, show=show)
+
+
+def value_cell(spread: Spread, unit: str, *, show: Callable[[float], str] | None = None) -> Cell:
+    """A median with its spread."""
+    if show is None:
+        shown, detail = text.measure(spread.median, unit), text.spread(spread, unit)
+    else:
+        shown = show(spread.median)
+        ends = (show(spread.low), show(spread.high))
+        detail = "" if ends[0] == ends[1] else "–".join(ends)
+    return Cell(shown, spread.median, detail, low=spread.low, high=spread.high)
+
+
+def plain(value: Any, shown: str | None = None, note: str = "") -> Cell:
+    """A cell without a spread."""
+    return Cell(str(value) if shown is None else shown, value, note=note)
+
+
+def footnoted(table: Table) -> tuple[dict[tuple[int, int], int], list[str]]:
+    """Footnote numbers by (row, column), and the notes in that order, each once."""
+    notes: list[str] = []
+    marks: dict[tuple[int, int], int] = {}
+    for i, row in enumerate(table.rows):
+        for j, cell in enumerate(row.cells):
+            if cell.note:
+                if cell.note not in notes:
+                    notes.append(cell.note)
+                marks[i, j] = notes.index(cell.note) + 1
+    return marks, notes
+
+
+def groups_of(columns: Sequence[Column]) -> list[tuple[str, int]]:
+    """Column groups with how many columns each spans."""
+    spans: list[tuple[str, int]] = []
+    for column in columns:
+        if spans and spans[-1][0] == column.group:
+            spans[-1] = (column.group, spans[-1][1] + 1)
+        else:
+            spans.append((column.group, 1))
+    return spans

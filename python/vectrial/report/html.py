@@ -1,0 +1,103 @@
+"""The report as one HTML file that opens offline.
+
+Nothing is requested from anywhere: the policy in the file's head forbids it, and allows no style
+or script but the two that are part of it, by their hashes. All text is escaped by the template;
+drawings come from the chart library, which escapes what it draws.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from vectrial.report import draw
+from vectrial.report.document import Block, Figure, Report, Table, footnoted, groups_of
+from vectrial.report.styles import shape, variables
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(report: Report) -> str:
+    """The whole file."""
+    style = _variables(report) + (_TEMPLATES / "style.css").read_text(encoding="utf-8")
+    script = (_TEMPLATES / "script.js").read_text(encoding="utf-8")
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        policy=policy,
+        style=Markup(style),
+        script=Markup(script),
+        kind=_kind,
+        drawings=lambda figure: _drawings(figure, report),
+        colour=lambda series: f"var(--s{report.stores.index(series.store)})",
+        shape=lambda series: shape(series.store, report.stores),
+        table_parts=_table_parts,
+    )
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def _variables(report: Report) -> str:
+    def block(dark: bool) -> str:
+        pairs = variables(report.stores, dark).items()
+        return ";".join(f"{name}:{value}" for name, value in pairs)
+
+    return (
+        f":root{{{block(False)}}}\n"
+        f"@media screen and (prefers-color-scheme:dark){{:root{{{block(True)}}}}}\n"
+        f"@media screen{{:root[data-theme=light]{{{block(False)}}}"
+        f":root[data-theme=dark]{{{block(True)}}}}}\n"
+    )
+
+
+def _kind(block: Block) -> str:
+    return type(block).__name__.lower()
+
+
+def _drawings(figure: Figure, report: Report) -> list[tuple[str, Markup]]:
+    """The two drawings of a figure: (class, SVG), one for wide and one for narrow screens."""
+    label = str(escape(figure.alt))
+    return [
+        (name, Markup(draw.inline(draw.svg(figure, width, False), report.stores, label)))
+        for name, width in (("wide", draw.WIDE), ("narrow", draw.NARROW))
+    ]
+
+
+def _table_parts(table: Table) -> Mapping[str, Any]:
+    marks, notes = footnoted(table)
+    groups = groups_of(table.columns)
+    return {
+        "marks": marks,
+        "notes": notes,
+        "groups": groups if any(name for name, _ in groups) else [],
+        "starts": _group_starts(groups),
+    }
+
+
+def _group_starts(groups: list[tuple[str, int]]) -> set[int]:
+    """Indices of the columns that a group begins or ends before, for a line between them."""
+    starts, at = set(), 0
+    for name, span in groups:
+        if name or at:
+            starts.add(at)
+        at += span
+    return starts if len(groups) > 1 else set()

@@ -1,0 +1,86 @@
+"""The report as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from vectrial.report.document import Block, Figure, Report, Row, Table, footnoted
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
+
+
+def escape(text: str) -> str:
+    """Text that stays text in Markdown, also inside a table."""
+    return _SPECIAL.sub(r"\\\1", text).replace("\n", " ")
+
+
+def render(report: Report, figures: str = "figures") -> str:
+    """The whole report; `figures` is the folder of the drawings, relative to the file."""
+    return "\n".join(_lines(report, figures)).rstrip() + "\n"
+
+
+def _lines(report: Report, figures: str) -> Iterator[str]:
+    yield f"# {escape(report.title)}\n"
+    yield " · ".join(f"{label}: {escape(value)}" for label, value in report.meta) + "\n"
+    for warning in report.warnings:
+        yield f"> **Note.** {escape(warning)}\n"
+    for sheet, answers in report.answers:
+        yield f"**{escape(sheet)}**\n"
+        for answer in answers:
+            yield (
+                f"- {escape(answer.question)}: **{escape(answer.answer)}**, "
+                f"{escape(answer.figure)}. {escape(answer.bound)}"
+            )
+        yield ""
+    for section in report.sections:
+        yield f"## {section.title}\n"
+        yield f"{escape(section.lead)}\n"
+        for block in section.blocks:
+            yield from _block(block, figures)
+
+
+def _block(block: Block, figures: str) -> Iterator[str]:
+    if isinstance(block, Table):
+        yield from _table(block)
+    elif isinstance(block, Figure):
+        yield f"### {escape(block.title)}\n"
+        yield f"![{escape(block.alt)}]({figures}/{block.name}.svg)\n"
+        yield f"{escape(block.caption)}\n"
+    else:
+        if block.title:
+            yield f"### {escape(block.title)}\n"
+        for paragraph in block.paragraphs:
+            if block.code:
+                yield f"```\n{paragraph.replace('```', '')}\n```\n"
+            else:
+                yield f"- {escape(paragraph)}" if block.bullets else f"{escape(paragraph)}\n"
+        yield ""
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield f"### {escape(table.title)}\n"
+    yield "| " + " | ".join(escape(column.title) for column in table.columns) + " |"
+    yield "|" + "|".join("---:" if column.numeric else "---" for column in table.columns) + "|"
+    marks, notes = footnoted(table)
+    for i, row in enumerate(table.rows):
+        yield "| " + " | ".join(_cells(i, row, marks)) + " |"
+    yield ""
+    for number, note in enumerate(notes, 1):
+        yield f"{number}. {escape(note)}"
+    if notes:
+        yield ""
+    for note in table.notes:
+        yield f"{escape(note)}\n"
+
+
+def _cells(i: int, row: Row, marks: dict[tuple[int, int], int]) -> Iterator[str]:
+    for j, cell in enumerate(row.cells):
+        shown = escape(cell.text)
+        if row.tone in ("wrong", "invalid") and j > 0 and cell.value is not None and shown:
+            shown = f"~~{shown}~~"
+        if cell.detail:
+            shown += f" ({escape(cell.detail)})"
+        if (i, j) in marks:
+            shown += f" [{marks[i, j]}]"
+        yield shown

@@ -1,0 +1,215 @@
+"""The first screen: short answers, and one table that answers the whole question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from vectrial.report import text
+from vectrial.report.analysis import TARGETS, Facet, Sweep, loaded_rows, matching
+from vectrial.report.data import Point, RunData, Series
+from vectrial.report.document import (
+    Answer,
+    Cell,
+    Column,
+    Row,
+    Section,
+    Table,
+    Tone,
+    plain,
+    spread_cell,
+)
+from vectrial.report.sections_search import equal_recall_row
+from vectrial.report.sections_store import largest
+from vectrial.stats.intervals import Spread
+
+_SEARCH = f"Search at recall ≥ {TARGETS[0]:.2f}"
+_COLUMNS = (
+    Column("store", "Store", numeric=False),
+    Column("qps", "Answers/s", "1/s", _SEARCH, spread=True),
+    Column("recall", "Recall", "1", _SEARCH, spread=True),
+    Column("search_p99", "p99", "us", _SEARCH, spread=True),
+    Column("clients", "Clients", "1", _SEARCH),
+    Column("errors", "Errors", "1", _SEARCH),
+    Column("read_p50", "Read", "us", "Single operation, p50", spread=True),
+    Column("create_p50", "Create", "us", "Single operation, p50", spread=True),
+    Column("update_p50", "Update", "us", "Single operation, p50", spread=True),
+    Column("delete_p50", "Delete", "us", "Single operation, p50", spread=True),
+    Column("ready_rows_per_s", "Rows/s", "1/s", "Loading until ready", spread=True),
+    Column("ready_s", "Time", "s", "Loading until ready", spread=True),
+    Column("disk_bytes", "Disk", "B", "Size", spread=True),
+    Column("rss_growth_bytes", "Memory", "B", "Size", spread=True),
+)
+_OPERATIONS = ("read", "create", "update", "delete")
+
+
+def at_a_glance(run: RunData, found: Sequence[Sweep]) -> Section | None:
+    """One row per store: search at equal recall, single operations, loading, size."""
+    tables = tuple(_glance(run, sweep) for sweep in found)
+    if not tables:
+        return None
+    return Section(
+        "glance",
+        "At a glance",
+        f"Search columns: the fastest measured point with recall ≥ {TARGETS[0]:.2f}, every figure "
+        "of it from the same requests. The other columns belong to the index that was built for "
+        "it. Small print under a figure is its spread over repeats.",
+        tables,
+    )
+
+
+def _glance(run: RunData, sweep: Sweep) -> Table:
+    rows = [_glance_row(run, sweep, series) for series in _everyone(run, sweep)]
+    rows.sort(key=_rank)
+    return Table(
+        f"glance-{sweep.facet.slug}",
+        sweep.facet.title,
+        _COLUMNS,
+        tuple(rows),
+        (
+            "Speeds are those of measured points; nothing is interpolated in this table. “Not "
+            "reached” means that no measured setting had the recall, not that none could.",
+        ),
+    )
+
+
+def _everyone(run: RunData, sweep: Sweep) -> list[Series]:
+    """Series measured here, and those that failed or were skipped on this dataset."""
+    others = [t.series for t in run.trials if t.dataset == sweep.facet.dataset]
+    return list(dict.fromkeys([*sweep.series, *others]))
+
+
+def _rank(row: Row) -> tuple[int, float]:
+    qps = row.cells[1].value
+    order = {"ok": 0, "absent": 1, "invalid": 2, "wrong": 3}[row.tone]
+    return order, -(qps if isinstance(qps, int | float) else 0)
+
+
+def _glance_row(run: RunData, sweep: Sweep, series: Series) -> Row:
+    facet = sweep.facet
+    if series not in sweep.series:
+        search, tone, built = _not_swept(run, facet, series)
+        front: tuple[Cell, ...] = (plain(run.labels[series]), search, *(Cell("") for _ in range(4)))
+    else:
+        row = equal_recall_row(run, sweep, series, TARGETS[0])
+        tone, (store, _, qps, recall, _, p99, clients, errors, at, _) = row.tone, row.cells
+        head = Cell(store.text, store.value, at.text)
+        front = (head, qps, recall, p99, clients, errors)
+        best = sweep.best(series, TARGETS[0])
+        built = best or sweep.of(series, None)[0]
+    return Row((*front, *_costs(run, facet, series, built)), tone, series)
+
+
+def _not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, Tone, Point | None]:
+    """Why a series has no search points: what its trials say."""
+    wrong = run.wrong.get((facet.dataset, series))
+    if wrong:
+        return Cell("wrong", note=f"failed the gate: {wrong}", tone="wrong"), "wrong", None
+    own = [t for t in run.trials if t.series == series and t.dataset == facet.dataset]
+    told = [t for t in own if t.experiment == "recall_sweep"] or own
+    status = next((t.status for t in told if t.status in ("failed", "skipped")), "not measured")
+    reason = "; ".join(dict.fromkeys(t.reason for t in told if t.reason))
+    return Cell(status, note=reason, tone="absent"), "absent", None
+
+
+def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> list[Cell]:
+    def one(points: Sequence[Point], metric: str, unit: str) -> Cell:
+        own = [p for p in points if p.dataset == facet.dataset and p.series == series]
+        if built is not None:
+            own = matching(own, series, built.index_params)
+        point = next((p for p in own if p.spread(metric) is not None), own[0] if own else None)
+        cell = spread_cell(point, metric, unit)
+        if point is not None and point.state == "invalid" and cell.value is not None:
+            return Cell(text.NOTHING, note=point.reason or "invalid", tone="invalid")
+        return cell
+
+    loads = largest(run.select("ingest", "ingest"))
+    sizes = [p for p in run.select("footprint", "footprint") if p.rows == facet.rows]
+    return [
+        *(one(run.select("crud", name), "latency_p50", "us") for name in _OPERATIONS),
+        one(loads, "ready_rows_per_s", "1"),
+        one(loads, "ready_s", "s"),
+        one(sizes, "disk_bytes", "B"),
+        one(sizes, "rss_growth_bytes", "B"),
+    ]
+
+
+def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answer, ...]], ...]:
+    """Per dataset the best store for each question, and whether that is more than noise."""
+    sheets = []
+    for sweep in found:
+        cards = [
+            _fastest(run, sweep),
+            _best(run, sweep.facet, "Cheapest read by id", run.select("crud", "read"),
+                  "latency_p50", "us", "p50"),
+            _best(run, sweep.facet, "Soonest ready to search", _whole(run, sweep.facet), "ready_s",
+                  "s", f"for {text.rows(sweep.facet.rows)}"),
+            _best(run, sweep.facet, "Smallest on disk", run.select("footprint", "footprint"),
+                  "disk_bytes", "B", "after flush"),
+        ]  # fmt: skip
+        sheets.append((sweep.facet.title, tuple(card for card in cards if card is not None)))
+    return tuple(sheets)
+
+
+def _whole(run: RunData, facet: Facet) -> list[Point]:
+    return [p for p in run.select("ingest", "ingest") if loaded_rows(p) >= facet.rows]
+
+
+def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
+    question = f"Fastest at recall ≥ {TARGETS[0]:.2f}"
+    best = {s: p for s in sweep.series if (p := sweep.best(s, TARGETS[0])) is not None}
+    speeds = {s: spread for s, p in best.items() if (spread := p.spread("qps")) is not None}
+    if not speeds:
+        most = max((p.value("recall_mean") or 0 for p in sweep.front()), default=0.0)
+        return Answer(question, "none reached it", text.recall(most), "greatest recall measured")
+    first, bound = _judge(run, speeds, lambda s: -s.median)
+    point = best[first]
+    clients = point.params.get("clients", point.value("concurrency"))
+    at = [f"recall {text.recall(point.value('recall_mean') or 0)}"]
+    if (p99 := point.value("latency_p99")) is not None:
+        at.append(f"p99 {text.duration(p99)}")
+    if isinstance(clients, int | float):
+        at.append(text.plural(int(clients), "client"))
+    figure = f"{text.number(speeds[first].median)} answers/s"
+    return Answer(question, run.labels[first], figure, f"{', '.join(at)}. {bound}", first)
+
+
+def _best(
+    run: RunData,
+    facet: Facet,
+    question: str,
+    points: Sequence[Point],
+    metric: str,
+    unit: str,
+    what: str,
+) -> Answer | None:
+    spreads: dict[Series, Spread] = {}
+    for point in points:
+        spread = point.spread(metric) if point.state == "ok" else None
+        if spread is None or point.dataset != facet.dataset:
+            continue
+        if point.series not in spreads or spread.median < spreads[point.series].median:
+            spreads[point.series] = spread
+    if not spreads:
+        return None
+    first, bound = _judge(run, spreads, lambda s: s.median)
+    figure = f"{text.measure(spreads[first].median, unit)} {what}"
+    return Answer(question, run.labels[first], figure, bound, first)
+
+
+def _judge(
+    run: RunData, spreads: dict[Series, Spread], key: Callable[[Spread], float]
+) -> tuple[Series, str]:
+    """The first by `key`, and what can be said of its lead."""
+    order = sorted(spreads, key=lambda s: key(spreads[s]))
+    first = order[0]
+    rivals = order[1:]
+    if not rivals:
+        return first, "The only one measured."
+    tied = [s for s in rivals if spreads[s].overlaps(spreads[first])]
+    if tied:
+        names = text.joined([run.labels[s] for s in tied[:3]] + (["others"] if tied[3:] else []))
+        return first, f"Not told apart from {names}: their spreads overlap."
+    second = f"Next: {run.labels[rivals[0]]}."
+    if spreads[first].kind == "single" or spreads[rivals[0]].kind == "single":
+        return first, f"{second} One repeat only: the order may be chance."
+    return first, second

@@ -1,0 +1,362 @@
+"""What bounds the figures: the gate, what did not run, the data, the machine, the method."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vectrial.report import text
+from vectrial.report.analysis import operating_point
+from vectrial.report.data import Point, RunData, Series
+from vectrial.report.document import Block, Cell, Column, Row, Section, Table, Text, plain
+from vectrial.stats.intervals import LEAST_REPEATS
+
+#: A load average above this share of the cores when a phase began deserves a warning, since
+#: something else was using the machine.
+BUSY = 0.5
+
+
+def warnings(run: RunData) -> tuple[str, ...]:
+    """What a reader must know before believing a figure."""
+    found = []
+    wrong = sorted({run.labels[series] for _, series in run.wrong})
+    if wrong:
+        found.append(
+            f"{text.joined(wrong)} failed the correctness gate: shown as wrong, ranked nowhere."
+        )
+    counts = Counter(t.status for t in run.trials)
+    for status, what in (("failed", "failed"), ("skipped", "skipped")):
+        if counts[status]:
+            found.append(f"{text.plural(counts[status], 'trial')} {what}; reasons below.")
+    invalid = [p for p in run.points if p.state == "invalid" and p.reason]
+    if invalid:
+        found.append(
+            f"{text.plural(len(invalid), 'row')} of measurements may not be trusted and "
+            "count nowhere; reasons below."
+        )
+    few = _repeats(run)
+    if few < LEAST_REPEATS:
+        found.append(
+            f"{text.plural(few, 'repeat')} of some measurements: no interval, so small "
+            "differences may be chance."
+        )
+    busy = _busy(run)
+    if busy:
+        found.append(busy)
+    if run.run.get("finished_at") is None:
+        found.append("The run did not finish: what is here was measured before it stopped.")
+    for name, dataset in run.datasets.items():
+        if dataset.get("stand_in_for"):
+            found.append(f"{name} stands in for {dataset['stand_in_for']}: not that dataset.")
+    return tuple(found)
+
+
+def _repeats(run: RunData) -> int:
+    return min((p.repeats for p in run.points if p.state == "ok"), default=LEAST_REPEATS)
+
+
+def _busy(run: RunData) -> str | None:
+    cores = _cores(run.run["environment"])
+    loads = [
+        value.value
+        for trial in run.trials
+        for phase in trial.phases
+        if (value := phase.metrics.get("load_1m")) is not None and value.value is not None
+    ]
+    if not cores or not loads:
+        return None
+    most = max(loads)
+    over = sum(load > cores * (1 + BUSY) for load in loads)
+    if not over:
+        return None
+    return (
+        f"The machine was busy: load average up to {most:.1f} on {cores} cores when a phase began "
+        f"({over} of {len(loads)} phases above {cores * (1 + BUSY):.1f})."
+    )
+
+
+def _cores(environment: Mapping[str, Any]) -> int:
+    for path, value in flat(environment):
+        last = path.rpartition(".")[2]
+        if last in ("cores", "logical_cores", "cpus", "cpu_count", "logical") and (
+            isinstance(value, int) and value > 0
+        ):
+            return value
+    return 0
+
+
+def gate(run: RunData) -> Section | None:
+    """Which checks each store passed, and what the failures were."""
+    checks: dict[tuple[str, Series], dict[str, tuple[bool | None, str]]] = defaultdict(dict)
+    for trial in run.trials:
+        for check in trial.gate:
+            known = checks[trial.dataset, trial.series].get(check.name)
+            if known is None or (known[0] is not False and check.passed is False):
+                checks[trial.dataset, trial.series][check.name] = (check.passed, check.detail)
+    if not checks:
+        return None
+    names = list(dict.fromkeys(name for found in checks.values() for name in found))
+    columns = (
+        Column("store", "Store", numeric=False),
+        Column("dataset", "Dataset", numeric=False),
+        *(Column(name, name.replace("_", " "), numeric=False) for name in names),
+    )
+    rows = []
+    for (dataset, series), found in checks.items():
+        cells = [_check_cell(*found.get(name, (None, "not asked"))) for name in names]
+        failed = any(passed is False for passed, _ in found.values())
+        head = (plain(run.labels[series]), plain(dataset))
+        rows.append(Row((*head, *cells), "wrong" if failed else "ok", series))
+    rows.sort(key=lambda row: row.tone != "wrong")
+    failures = tuple(
+        f"{run.labels[series]} on {dataset}: {why}" for (dataset, series), why in run.wrong.items()
+    )
+    blocks: list[Block] = [Table("gate", "Correctness checks", columns, tuple(rows))]
+    if failures:
+        blocks.insert(0, Text(failures, "Stores that are wrong", bullets=True))
+    return Section(
+        "gate",
+        "Which stores answer correctly",
+        "Before anything is timed every store is asked questions whose answers are known. One that "
+        "fails a check is shown as wrong, not as fast: its figures are hollow, crossed out, and on "
+        "no front.",
+        tuple(blocks),
+    )
+
+
+def _check_cell(passed: bool | None, detail: str) -> Cell:
+    if passed is None:
+        return Cell("n/a", "", note=detail, tone="absent")
+    if passed:
+        return Cell("✓", True)
+    return Cell("✗", False, note=detail, tone="wrong")
+
+
+def not_measured(run: RunData) -> Section | None:
+    """Skipped and failed trials, and measurements that may not be trusted, with reasons."""
+    columns = (
+        Column("store", "Store", numeric=False),
+        Column("dataset", "Dataset", numeric=False),
+        Column("experiment", "Experiment", numeric=False),
+        Column("what", "What", numeric=False),
+        Column("count", "How many"),
+        Column("reason", "Reason", numeric=False),
+    )
+    rows: Counter[tuple[Series, str, str, str, str]] = Counter()
+    for trial in run.trials:
+        if trial.status in ("failed", "skipped"):
+            key = (trial.series, trial.dataset, trial.experiment, trial.status)
+            rows[*key, trial.reason or "no reason was recorded"] += 1
+    for point in run.points:
+        if point.state == "invalid" and point.reason:
+            what = f"invalid {point.phase}"
+            rows[point.series, point.dataset, point.experiment, what, point.reason] += 1
+    for point in run.points:
+        for kind, count, messages in (e for phase in point.phases for e in phase.errors):
+            said = f"{kind}: {messages[0]}" if messages else kind
+            rows[
+                point.series, point.dataset, point.experiment, f"errors in {point.phase}", said
+            ] += count
+    if not rows:
+        return None
+    made = tuple(
+        Row(
+            (
+                plain(run.labels[series]), plain(dataset), plain(experiment), plain(what),
+                plain(count, f"{count:,}"), plain(reason),
+            ),
+            "absent",
+            series,
+        )
+        for (series, dataset, experiment, what, reason), count in rows.items()
+    )  # fmt: skip
+    return Section(
+        "missing",
+        "What did not run, and what does not count",
+        "Nothing is dropped in silence.",
+        (Table("not-measured", "Skipped, failed, invalid, errors", columns, made),),
+    )
+
+
+KNOWN = ("ingest", "recall_sweep", "concurrency", "crud", "footprint")
+
+
+def others(run: RunData) -> Section | None:
+    """Experiments that have no section of their own: every value, in one table."""
+    points = [p for p in run.points if p.experiment not in KNOWN]
+    if not points:
+        return None
+    columns = (
+        Column("store", "Store", numeric=False),
+        Column("dataset", "Dataset", numeric=False),
+        Column("experiment", "Experiment", numeric=False),
+        Column("phase", "Phase", numeric=False),
+        Column("at", "Setting", numeric=False),
+        Column("metric", "Metric", numeric=False),
+        Column("value", "Value", spread=True),
+        Column("unit", "Unit", numeric=False),
+    )
+    rows = tuple(row for point in points for row in _every_metric(run, point))
+    table = Table("others", "Everything measured", columns, rows)
+    return Section("others", "Other experiments", "Every value as measured.", (table,))
+
+
+def _every_metric(run: RunData, point: Point) -> Iterator[Row]:
+    names = dict.fromkeys(name for phase in point.phases for name in phase.metrics)
+    for name in names:
+        unit = next(p.metrics[name].unit for p in point.phases if name in p.metrics)
+        spread = point.spread(name)
+        shown = Cell(text.NOTHING, note=point.why_missing(name), tone="absent")
+        if spread is not None:
+            shown = Cell(
+                text.measure(spread.median, unit),
+                spread.median,
+                text.spread(spread, unit),
+                note=point.reason or "",
+                low=spread.low,
+                high=spread.high,
+            )
+        head = (run.labels[point.series], point.dataset, point.experiment, point.phase)
+        cells = (*map(plain, head), plain(operating_point(point)), plain(name), shown, plain(unit))
+        yield Row(cells, point.state, point.series)
+
+
+def data(run: RunData) -> Section | None:
+    """The datasets: facts, source, licence."""
+    if not run.datasets:
+        return None
+    columns = (
+        Column("name", "Dataset", numeric=False),
+        Column("rows", "Rows"),
+        Column("dim", "Dimension"),
+        Column("queries", "Queries"),
+        Column("metric_space", "Distance", numeric=False),
+        Column("raw_bytes", "Raw", "B"),
+        Column("metadata_bytes", "Metadata", "B"),
+        Column("source", "Source", numeric=False),
+        Column("licence", "Licence", numeric=False),
+        Column("stand_in_for", "Stands in for", numeric=False),
+        Column("fingerprint", "Fingerprint", numeric=False),
+    )
+    rows, facts = [], []
+    for name, row in run.datasets.items():
+        counts = [plain(row[key], f"{row[key]:,}") for key in ("rows", "dim", "queries")]
+        sizes = [plain(row[key], text.size(row[key])) for key in ("raw_bytes", "metadata_bytes")]
+        rows.append(
+            Row(
+                (
+                    plain(name),
+                    *counts,
+                    plain(row["metric_space"]),
+                    *sizes,
+                    plain(row["source"]),
+                    plain(row["licence"]),
+                    plain(row["stand_in_for"] or "", row["stand_in_for"] or text.NOTHING),
+                    plain(row["fingerprint"], str(row["fingerprint"])[:16]),
+                ),
+            )
+        )
+        said = [f"{path}: {_shown(value)}" for path, value in flat(row["facts"])]
+        if said:
+            facts.append(f"{name} — " + "; ".join(said))
+    blocks: list[Block] = [Table("datasets", "Datasets", columns, tuple(rows))]
+    if facts:
+        blocks.append(Text(tuple(facts), "What was found in them", bullets=True))
+    lead = "Where the vectors come from, and what may be done with them."
+    return Section("data", "The data", lead, tuple(blocks))
+
+
+def stores(run: RunData) -> Section:
+    """Versions, and what each store forces that the others do not."""
+    columns = (
+        Column("store", "Store", numeric=False),
+        Column("version", "Version", numeric=False),
+        Column("lane", "Lane", numeric=False),
+        Column("index", "Index kinds", numeric=False),
+        Column("differences", "What it forces", numeric=False),
+    )
+    rows = []
+    for store in run.stores:
+        own = [t for t in run.trials if t.series.store == store]
+        differences = list(dict.fromkeys(d for t in own for d in t.differences))
+        version = ", ".join(dict.fromkeys(t.store_version for t in own if t.store_version))
+        rows.append(
+            Row(
+                (
+                    plain(store),
+                    plain(version, version or text.NOTHING),
+                    plain(", ".join(dict.fromkeys(t.series.lane for t in own))),
+                    plain(", ".join(dict.fromkeys(t.series.index_kind for t in own))),
+                    plain("; ".join(differences), "; ".join(differences) or text.NOTHING),
+                ),
+                series=own[0].series,
+            )
+        )
+    return Section(
+        "stores",
+        "The stores, and what each of them forces",
+        "Every store gets the same rows, queries, batch size and k. What it does not let be equal "
+        "stands here.",
+        (Table("stores", "Stores", columns, tuple(rows)),),
+    )
+
+
+def environment(run: RunData) -> Section:
+    """The machine and the versions."""
+    columns = (Column("fact", "Fact", numeric=False), Column("value", "Value", numeric=False))
+    rows = tuple(
+        Row((plain(path), plain(_shown(value)))) for path, value in flat(run.run["environment"])
+    )
+    return Section(
+        "environment",
+        "The machine",
+        "As found when the run began.",
+        (Table("environment", "Environment", columns, rows),),
+    )
+
+
+def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves of nested mappings as ('cpu.model', value); short lists are leaves."""
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            yield from flat(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(values, list) and any(isinstance(v, Mapping | list) for v in values):
+        for i, value in enumerate(values):
+            yield from flat(value, f"{path}.{i}")
+    elif values not in (None, "", [], {}):
+        yield path, values
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return text.number(value, 6) if isinstance(value, float) else str(value)
+
+
+def method(run: RunData) -> Section:
+    """How it was measured, in short, and how to do it again."""
+    notes = (
+        "Throughput, latency, recall and errors of a row come from the same requests.",
+        "Closed loop: a client sends its next request when the last is answered; latency counts "
+        "from sending to the answer, so waiting that a fixed schedule would show is not in it.",
+        "Recall is tie-aware: an id counts when its true distance is within the k-th true "
+        "distance; duplicates count once. The truth is exact and our own.",
+        "Median over repeats. With three repeats or more the small print is the bootstrap 95 % "
+        "interval of the median (of three repeats that is their range); with fewer the range, and "
+        "no interval. Where spreads overlap, no order is claimed.",
+        "A Pareto front holds the points that no other beats in both recall and speed. Points of a "
+        "store that failed the gate, or that are invalid, are on no front.",
+        "Errors are counted, never retried inside a sample. Warm-up is not in the figures.",
+        "Disk is allocated blocks after flush; memory is the growth of the measuring process "
+        "while everything is loaded.",
+    )
+    return Section(
+        "method",
+        "How it was measured, and how to repeat it",
+        "Every figure can be recomputed from the run folder.",
+        (
+            Text((str(run.run["command"]),), "The command", code=True),
+            Text(notes, "Method", bullets=True),
+        ),
+    )

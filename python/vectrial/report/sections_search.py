@@ -1,0 +1,256 @@
+"""Sections about searching: recall against speed, latency, concurrency."""
+
+from __future__ import annotations
+
+from vectrial.report import charts_search, text
+from vectrial.report.analysis import TARGETS, Sweep, by_facet, operating_point
+from vectrial.report.data import Point, RunData, Series
+from vectrial.report.document import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    plain,
+    spread_cell,
+)
+from vectrial.report.theme import Looks
+
+
+def speed(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
+    """Recall against qps, and the same at equal recall."""
+    if not found:
+        return None
+    blocks: list[Block] = []
+    for sweep in found:
+        blocks += [_recall_qps(sweep, looks), _equal_recall(run, sweep)]
+    return Section(
+        "speed",
+        "Which recall at which speed",
+        "Every marker is one measured operating point: recall, answers per second and latency "
+        "come from the same requests. Up and to the right is better.",
+        tuple(blocks),
+    )
+
+
+def _recall_qps(sweep: Sweep, looks: Looks) -> Figure:
+    bad = [p for p in sweep.points if p.state != "ok"]
+    hidden = sum((p.value("recall_mean") or 0) < charts_search.recall_floor(sweep) for p in bad)
+    caption = (
+        "Lines join each store's Pareto front; the broad band beneath is the front of all stores. "
+        "Small, pale markers are measured points that another setting of the same store beats. "
+        f"Upright strokes are the spread over repeats ({_repeats(sweep.points)})."
+    )
+    if bad:
+        caption += (
+            f" Hollow, crossed-out markers ({len(bad)}) failed the correctness gate or are invalid "
+            "and are on no front."
+        )
+    if hidden:
+        caption += f" {hidden} of them lie left of the axis."
+    front = [looks.labels[p.series] for p in sweep.front()]
+    return Figure(
+        f"recall-qps-{sweep.facet.slug}",
+        f"Recall and speed: {sweep.facet.title}",
+        caption,
+        f"Recall against answers per second on {sweep.facet.title}. On the front of all stores: "
+        + (text.joined(list(dict.fromkeys(front))) or "none")
+        + ".",
+        charts_search.recall_qps(sweep, looks, TARGETS[0]),
+        sweep.series,
+    )
+
+
+def _repeats(points: tuple[Point, ...] | list[Point]) -> str:
+    kinds = {s.meaning for p in points if (s := p.spread("qps")) is not None}
+    return "; ".join(sorted(kinds)) or "none"
+
+
+_EQUAL = (
+    Column("store", "Store", numeric=False),
+    Column("target", "Recall asked for"),
+    Column("qps", "Answers/s", "1/s", "Fastest measured point that reaches it", spread=True),
+    Column("recall", "Recall", "1", "Fastest measured point that reaches it", spread=True),
+    Column("latency_p50", "p50", "us", "Fastest measured point that reaches it", spread=True),
+    Column("latency_p99", "p99", "us", "Fastest measured point that reaches it", spread=True),
+    Column("clients", "Clients", "1", "Fastest measured point that reaches it"),
+    Column("errors", "Errors", "1", "Fastest measured point that reaches it"),
+    Column("at", "Setting", "", "Fastest measured point that reaches it", numeric=False),
+    Column("qps_between", "Answers/s at exactly this recall", "1/s"),
+)
+
+
+def _equal_recall(run: RunData, sweep: Sweep) -> Table:
+    rows: list[Row] = []
+    for target in sorted(TARGETS):
+        part = [equal_recall_row(run, sweep, series, target) for series in sweep.series]
+        rows += sorted(part, key=_fastest_first)
+    return Table(
+        f"equal-recall-{sweep.facet.slug}",
+        f"At equal recall: {sweep.facet.title}",
+        _EQUAL,
+        tuple(rows),
+        (
+            "“Answers/s at exactly this recall” lies between two neighbouring measured points of "
+            "the store's front (straight in recall and log answers/s). Nothing is extended beyond "
+            "measured points: without one on each side it stays empty.",
+        ),
+    )
+
+
+def _fastest_first(row: Row) -> tuple[int, float]:
+    value = row.cells[2].value
+    return ({"ok": 0, "absent": 1}.get(row.tone, 2), -value if value is not None else 0.0)
+
+
+def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) -> Row:
+    """What a series reaches at a recall: all figures of one row come from the same requests."""
+    head = (plain(run.labels[series]), plain(target, f"≥ {target:.2f}"))
+    wrong = run.wrong.get((sweep.facet.dataset, series))
+    if wrong is not None:
+        nothing = Cell("wrong", note=f"failed the gate: {wrong}", tone="wrong")
+        return Row((*head, nothing, *_empty(7)), "wrong", series)
+    if not sweep.of(series):
+        reason = "; ".join(dict.fromkeys(p.reason or p.state for p in sweep.of(series, None)))
+        nothing = Cell("invalid", note=reason, tone="invalid")
+        return Row((*head, nothing, *_empty(7)), "invalid", series)
+    best = sweep.best(series, target)
+    if best is None:
+        most = max(p.value("recall_mean") or 0 for p in sweep.of(series))
+        nothing = Cell("not reached", tone="absent", detail=f"most: {text.recall(most)}")
+        return Row((*head, nothing, *_empty(7)), "absent", series)
+    between = sweep.between(series, target)
+    cells = search_cells(best)
+    exact = Cell(text.NOTHING, tone="absent")
+    if between is not None:
+        exact = plain(between, text.number(between))
+    return Row((*head, *cells, exact), "ok", series)
+
+
+def search_cells(point: Point) -> tuple[Cell, ...]:
+    """qps, recall, p50, p99, clients, errors, setting of one operating point."""
+    clients = charts_search.clients_of(point)
+    errors = point.value("errors")
+    note = point.reason or ""
+    if errors:
+        note = "; ".join(f"{kind}: {count}" for p in point.phases for kind, count, _ in p.errors)
+    return (
+        spread_cell(point, "qps", "1"),
+        spread_cell(point, "recall_mean", "1", show=text.recall),
+        spread_cell(point, "latency_p50", "us"),
+        spread_cell(point, "latency_p99", "us"),
+        Cell(text.NOTHING, tone="absent") if clients is None else plain(clients),
+        Cell(text.NOTHING, note=point.why_missing("errors"), tone="absent")
+        if errors is None
+        else plain(int(errors), f"{int(errors):,}", note),
+        plain(operating_point(point)),
+    )
+
+
+def _empty(count: int) -> tuple[Cell, ...]:
+    return tuple(Cell("") for _ in range(count))
+
+
+def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
+    """Latency distributions at equal recall."""
+    blocks: list[Block] = []
+    for sweep in found:
+        best = [p for s in sweep.series if (p := sweep.best(s, TARGETS[0])) is not None]
+        lines = charts_search.percentiles(run, best)
+        if not lines:
+            continue
+        blocks.append(
+            Figure(
+                f"latency-{sweep.facet.slug}",
+                f"Latency by percentile: {sweep.facet.title}",
+                f"Each store at its fastest measured point with recall ≥ {TARGETS[0]:.2f}; stores "
+                "that do not reach it, or are wrong, are absent. The axis stretches the tail: from "
+                "99 to 99.9 % is as wide as from 90 to 99 %. All repeats together; closed loop.",
+                "Latency percentiles per store on " + sweep.facet.title + ".",
+                charts_search.latency_distribution(lines, best, looks),
+                tuple(dict.fromkeys(best[i].series for i in lines)),
+            )
+        )
+    if not blocks:
+        return None
+    lead = "How long single searches take, and how long the slowest of them."
+    return Section("latency", "How long a search takes", lead, tuple(blocks))
+
+
+_CONCURRENCY = (
+    Column("store", "Store", numeric=False),
+    Column("clients", "Clients"),
+    Column("qps", "Answers/s", "1/s", spread=True),
+    Column("speedup", "Against 1 client", "1"),
+    Column("latency_p50", "p50", "us", spread=True),
+    Column("latency_p99", "p99", "us", spread=True),
+    Column("recall", "Recall", "1", spread=True),
+    Column("errors", "Errors", "1"),
+    Column("at", "Setting", numeric=False),
+)
+
+
+def concurrency(run: RunData, looks: Looks) -> Section | None:
+    """Qps and p99 against clients."""
+    blocks: list[Block] = []
+    for facet, members in by_facet(run.select("concurrency"), with_k=True):
+        points = [p for p in members if charts_search.clients_of(p) is not None]
+        if not any(p.spread("qps") for p in points):
+            continue
+        series = tuple(dict.fromkeys(p.series for p in points))
+        for metric, what in (("qps", "Answers per second"), ("latency_p99", "p99 latency")):
+            if any(p.spread(metric) for p in points):
+                blocks.append(
+                    Figure(
+                        f"concurrency-{metric.replace('_', '-')}-{facet.slug}",
+                        f"{what} with more clients: {facet.title}",
+                        "Closed loop: each client has one request in flight and sends the next "
+                        "when it is answered. Hollow markers are invalid or failed the gate.",
+                        f"{what} against the number of clients on {facet.title}.",
+                        charts_search.against_clients(points, metric, looks),
+                        series,
+                    )
+                )
+        blocks.append(_concurrency_table(run, facet.slug, facet.title, points))
+    if not blocks:
+        return None
+    lead = "What several callers at once get, and what each of them waits for it."
+    return Section("concurrency", "Many callers at once", lead, tuple(blocks))
+
+
+def _concurrency_table(run: RunData, slug: str, title: str, points: list[Point]) -> Table:
+    alone = {
+        (p.series, operating_point(p)): p.value("qps")
+        for p in points
+        if charts_search.clients_of(p) == 1 and p.state == "ok"
+    }
+    rows = []
+    for point in sorted(points, key=lambda p: _order(run, p)):
+        qps, recall_, p50, p99, clients, errors, at = search_cells(point)
+        base, value = alone.get((point.series, operating_point(point))), point.value("qps")
+        ratio = Cell(text.NOTHING, tone="absent")
+        if base and value is not None and point.state == "ok":
+            ratio = plain(value / base, f"× {text.number(value / base)}")
+        cells = (
+            plain(run.labels[point.series]),
+            clients,
+            qps,
+            ratio,
+            p50,
+            p99,
+            recall_,
+            errors,
+            at,
+        )
+        if point.state != "ok":
+            marked = Cell(clients.text, clients.value, note=point.reason or point.state)
+            cells = (cells[0], marked, *cells[2:])
+        rows.append(Row(cells, point.state, point.series))
+    return Table(f"concurrency-{slug}", f"More clients: {title}", _CONCURRENCY, tuple(rows))
+
+
+def _order(run: RunData, point: Point) -> tuple[int, str, int]:
+    order = list(run.labels).index(point.series)
+    return order, operating_point(point), charts_search.clients_of(point) or 0

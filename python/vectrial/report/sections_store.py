@@ -1,0 +1,319 @@
+"""Sections about what a store costs: single operations, loading, size."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vectrial.report import charts_store, text
+from vectrial.report.analysis import Facet, by_facet, loaded_rows
+from vectrial.report.data import Point, RunData
+from vectrial.report.document import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    plain,
+    spread_cell,
+)
+from vectrial.report.theme import Looks
+
+#: Operations of the experiment crud, in the order shown; others follow.
+OPERATIONS = ("create", "read", "update", "delete", "find_by_condition", "find_by_vector")
+
+
+def names_of(run: RunData, points: Sequence[Point]) -> list[str]:
+    """A name per point: its series, with the index parameters where a series comes twice."""
+    count = Counter(p.series for p in points)
+    return [
+        run.labels[p.series] + (f" ({text.params(p.index_params)})" if count[p.series] > 1 else "")
+        for p in points
+    ]
+
+
+def head(run: RunData, point: Point) -> tuple[Cell, Cell]:
+    """The first two columns: store and index."""
+    return plain(run.labels[point.series]), plain(text.params(point.index_params))
+
+
+_HEAD = (Column("store", "Store", numeric=False), Column("index", "Index", numeric=False))
+
+_CRUD = (
+    *_HEAD,
+    Column("operation", "Operation", numeric=False),
+    Column("latency_p50", "p50", "us", spread=True),
+    Column("latency_p99", "p99", "us", spread=True),
+    Column("latency_max", "max", "us", spread=True),
+    Column("count", "Done", "1"),
+    Column("errors", "Errors", "1"),
+    Column("verified", "Verified", "1"),
+    Column("ineffective", "Ineffective", "1"),
+)
+
+
+def crud(run: RunData, looks: Looks) -> Section | None:
+    """Single operations: p50 and p99, and whether their effect was there afterwards."""
+    blocks: list[Block] = []
+    for facet, points in by_facet(run.select("crud")):
+        order = [*OPERATIONS, *sorted({p.phase for p in points} - set(OPERATIONS))]
+        points = sorted(points, key=lambda p: (order.index(p.phase), _p50(p)))
+        if any(p.value("latency_p50") is not None for p in points):
+            blocks.append(
+                Figure(
+                    f"operations-{facet.slug}",
+                    f"Single operations, p50 to p99: {facet.title}",
+                    "The marker is the median, the line reaches to the 99th percentile. One "
+                    "caller, one operation at a time. Hollow markers did not do what they "
+                    "acknowledged, or belong to a store that failed the gate.",
+                    f"Latency of single operations per store on {facet.title}.",
+                    charts_store.operations(points, order, looks),
+                    tuple(dict.fromkeys(p.series for p in points)),
+                )
+            )
+        blocks.append(_crud_table(run, facet, points))
+    if not blocks:
+        return None
+    return Section(
+        "operations",
+        "What single operations cost",
+        "One operation at a time by one caller; whether each had its effect was checked "
+        "afterwards, outside the clock.",
+        tuple(blocks),
+    )
+
+
+def _p50(point: Point) -> float:
+    value = point.value("latency_p50")
+    return float("inf") if value is None else value
+
+
+def _crud_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
+    rows = []
+    for p in points:
+        cells = (
+            *head(run, p),
+            plain(p.phase.replace("_", " "), note=p.reason or ""),
+            *(spread_cell(p, f"latency_{name}", "us") for name in ("p50", "p99", "max")),
+            *(_count(p, name) for name in ("count", "errors", "verified", "ineffective")),
+        )
+        rows.append(Row(cells, p.state, p.series))
+    return Table(
+        f"operations-{facet.slug}", f"Single operations: {facet.title}", _CRUD, tuple(rows)
+    )
+
+
+def _count(point: Point, metric: str) -> Cell:
+    """A count summed over the repeats: what is bounded is the whole of what was measured."""
+    values = [p.metrics[metric].value for p in point.phases if metric in p.metrics]
+    known = [value for value in values if value is not None]
+    if not known:
+        return Cell(text.NOTHING, tone="absent")
+    total = int(sum(known))
+    bad = metric in ("errors", "ineffective") and total > 0
+    return Cell(f"{total:,}", total, tone="wrong" if bad else "ok")
+
+
+_INGEST = (
+    *_HEAD,
+    Column("rows", "Rows"),
+    Column("rows_per_s", "Rows/s", "1/s", "Loading", spread=True),
+    Column("mb_per_s", "MB/s", "MB/s", "Loading", spread=True),
+    Column("load_s", "load", "s", "Until every row is served by the final index", spread=True),
+    Column("flush_s", "flush", "s", "Until every row is served by the final index", spread=True),
+    Column("build_s", "build", "s", "Until every row is served by the final index", spread=True),
+    Column("wait_s", "wait", "s", "Until every row is served by the final index", spread=True),
+    Column("ready_s", "together", "s", "Until every row is served by the final index", spread=True),
+    Column("ready_rows_per_s", "Rows/s until ready", "1/s", spread=True),
+    Column("time_to_searchable", "Row searchable after", "us", spread=True),
+)
+
+
+def ingest(run: RunData, looks: Looks) -> Section | None:
+    """Loading: rates over rows, the steps apart."""
+    blocks: list[Block] = []
+    for facet, members in by_facet(_with_dataset_rows(run)):
+        totals = [p for p in members if p.phase == "ingest"]
+        phases: dict[tuple[object, ...], dict[str, Point]] = defaultdict(dict)
+        for p in members:
+            phases[_same_load(p)][p.phase] = p
+        if not totals:
+            continue
+        blocks += _ingest_figures(run, facet, totals, looks)
+        blocks.append(_ingest_table(run, facet, totals, phases))
+    if not blocks:
+        return None
+    return Section(
+        "loading",
+        "How fast it loads",
+        "From an empty store until every row is served by the final index. A store that indexes "
+        "while inserting pays under load, one that indexes afterwards under build or wait; "
+        "“together” is what compares them.",
+        tuple(blocks),
+    )
+
+
+def _with_dataset_rows(run: RunData) -> list[Point]:
+    """Ingest points; checkpoints of one dataset share a facet, whichever rows they loaded."""
+    points = run.select("ingest")
+    most: dict[str, int] = {}
+    for p in points:
+        most[p.dataset] = max(most.get(p.dataset, 0), p.rows)
+    return [
+        replace(p, rows=most[p.dataset], params={"rows": loaded_rows(p), **p.params}, spreads={})
+        for p in points
+    ]
+
+
+def _same_load(point: Point) -> tuple[object, ...]:
+    return point.series, text.params(point.index_params), loaded_rows(point)
+
+
+def largest(points: Sequence[Point]) -> list[Point]:
+    """Of each series and index the point with the most rows."""
+    best: dict[tuple[object, ...], Point] = {}
+    for p in points:
+        key = (p.series, text.params(p.index_params))
+        if key not in best or loaded_rows(p) > loaded_rows(best[key]):
+            best[key] = p
+    return list(best.values())
+
+
+def _ingest_figures(run: RunData, facet: Facet, totals: list[Point], looks: Looks) -> list[Figure]:
+    whole = sorted(largest(totals), key=lambda p: p.value("ready_s") or 0)
+    figures = [
+        Figure(
+            f"loading-steps-{facet.slug}",
+            f"Until every row is served: {facet.title}",
+            "Load, flush, build and wait of the largest checkpoint, one after the other; median "
+            "of the repeats."
+            + (" Stores that failed the gate are marked ✗." if _any_bad(whole) else ""),
+            f"Seconds per step of loading on {facet.title}.",
+            charts_store.ingest_steps(whole, _marked(run, whole)),
+        )
+    ]
+    if len({loaded_rows(p) for p in totals}) > 1:
+        figures.insert(
+            0,
+            Figure(
+                f"loading-rate-{facet.slug}",
+                f"Loading rate as the store grows: {facet.title}",
+                "Each marker is a load from empty to that many rows, divided by the time until "
+                "all were served by the final index.",
+                f"Rows per second against rows loaded on {facet.dataset}.",
+                charts_store.ingest_rate(totals, "ready_rows_per_s", looks),
+                tuple(dict.fromkeys(p.series for p in totals)),
+            ),
+        )
+    return figures
+
+
+def _any_bad(points: Sequence[Point]) -> bool:
+    return any(p.state != "ok" for p in points)
+
+
+def _marked(run: RunData, points: Sequence[Point]) -> list[str]:
+    names = names_of(run, points)
+    return [n if p.state == "ok" else f"✗ {n}" for n, p in zip(names, points, strict=True)]
+
+
+def _ingest_table(
+    run: RunData,
+    facet: Facet,
+    totals: list[Point],
+    phases: dict[tuple[object, ...], dict[str, Point]],
+) -> Table:
+    rows = []
+    for p in sorted(totals, key=lambda p: (loaded_rows(p), p.value("ready_s") or 0)):
+        own = phases[_same_load(p)]
+        cells = (
+            *head(run, p),
+            plain(loaded_rows(p), f"{loaded_rows(p):,}", p.reason or ""),
+            _either(own, "rows_per_s", "1"),
+            _either(own, "mb_per_s", "1"),
+            *(_either(own, f"{step}_s", "s") for step in (*charts_store.STEPS, "ready")),
+            _either(own, "ready_rows_per_s", "1"),
+            _either(own, "time_to_searchable", "us"),
+        )
+        rows.append(Row(cells, p.state, p.series))
+    notes = [
+        f"{run.labels[series]}: {known}"
+        for series, known in {
+            p.series: str(p.params["known_by"]) for p in run.select("ingest", "wait")
+            if "known_by" in p.params and p.dataset == facet.dataset
+        }.items()
+    ]  # fmt: skip
+    if notes:
+        notes = ["How it is known that every row is indexed: " + "; ".join(notes) + "."]
+    return Table(
+        f"loading-{facet.slug}", f"Loading: {facet.title}", _INGEST, tuple(rows), tuple(notes)
+    )
+
+
+def _either(own: dict[str, Point], metric: str, unit: str) -> Cell:
+    """A metric from the totals, or from the phase that measured it."""
+    holders = [p for p in own.values() if any(metric in phase.metrics for phase in p.phases)]
+    holders.sort(key=lambda p: (p.spread(metric) is None, p.phase != "ingest"))
+    return spread_cell(holders[0] if holders else None, metric, unit)
+
+
+_FOOTPRINT = (
+    *_HEAD,
+    Column("disk_bytes", "Disk", "B", "On disk after flush", spread=True),
+    Column("disk_ratio", "× raw", "1", "On disk after flush", spread=True),
+    Column("index_bytes", "Index", "B", "As the store tells", spread=True),
+    Column("log_bytes", "Log", "B", "As the store tells", spread=True),
+    Column("rss_growth_bytes", "Grown by", "B", "Resident memory", spread=True),
+    Column("rss_ratio", "× raw", "1", "Resident memory", spread=True),
+    Column("rss_bytes", "In all", "B", "Resident memory", spread=True),
+)
+
+
+def footprint(run: RunData, looks: Looks) -> Section | None:
+    """Bytes on disk and in memory beside the raw bytes."""
+    blocks: list[Block] = []
+    for facet, points in by_facet(run.select("footprint", "footprint")):
+        raw = next((v for p in points if (v := p.value("raw_bytes")) is not None), 0.0)
+        extra = next((v for p in points if (v := p.value("metadata_bytes")) is not None), 0.0)
+        for metric, what in (("disk_bytes", "On disk"), ("rss_growth_bytes", "In memory")):
+            held = sorted(
+                (p for p in points if p.value(metric) is not None),
+                key=lambda p: p.value(metric) or 0,
+            )
+            if held:
+                blocks.append(
+                    Figure(
+                        f"size-{metric.split('_')[0]}-{facet.slug}",
+                        f"{what}: {facet.title}",
+                        f"Beside the raw bytes: {text.size(raw)} of vectors"
+                        + (f" and {text.size(extra)} of metadata." if extra else ".")
+                        + (
+                            " Dashed bars failed the gate or are invalid." if _any_bad(held) else ""
+                        ),
+                        f"{what}, bytes per store on {facet.title}.",
+                        charts_store.footprint(
+                            held, names_of(run, held), metric, raw + extra, looks
+                        ),
+                    )
+                )
+        blocks.append(_footprint_table(run, facet, points))
+    if not blocks:
+        return None
+    return Section(
+        "size",
+        "How big it gets",
+        "Allocated blocks of the store's folder after flush, and how much resident memory grew "
+        "while everything was loaded, beside the raw bytes of vectors and metadata.",
+        tuple(blocks),
+    )
+
+
+def _footprint_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
+    rows = []
+    for p in sorted(points, key=lambda p: p.value("disk_bytes") or float("inf")):
+        cells = [spread_cell(p, c.key, c.unit) for c in _FOOTPRINT[2:]]
+        rows.append(Row((*head(run, p), *cells), p.state, p.series))
+    return Table(f"size-{facet.slug}", f"Size: {facet.title}", _FOOTPRINT, tuple(rows))

@@ -1,0 +1,109 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from vectrial.stats.intervals import Spread
+
+NOTHING = "—"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """At least `digits` significant digits, thousands grouped: 1234.5 → '1,234', 0.01234."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0:
+        return "0"
+    whole = math.floor(math.log10(abs(value))) + 1
+    decimals = max(0, digits - whole)
+    return f"{value:,.{min(decimals, 12)}f}"
+
+
+def recall(value: float) -> str:
+    """Four decimals, and never 1 for what is not."""
+    return f"{math.floor(value * 10_000) / 10_000:.4f}"
+
+
+def duration(us: float) -> str:
+    """Microseconds in the unit that fits: '850 ns', '12.3 µs', '4.56 ms', '1.20 s'."""
+    for unit, scale in (("ns", 1e-3), ("µs", 1.0), ("ms", 1e3)):
+        if abs(us) < scale * 1000:
+            return f"{number(us / scale)} {unit}"
+    return f"{number(us / 1e6)} s"
+
+
+def seconds(value: float) -> str:
+    """Seconds in the unit that fits, up to minutes and hours."""
+    if value >= 5400:
+        return f"{number(value / 3600)} h"
+    if value >= 300:
+        return f"{number(value / 60)} min"
+    return duration(value * 1e6)
+
+
+def size(count: float) -> str:
+    """Bytes in decimal units: '1.23 GB'."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 1000:
+            return f"{number(value)} {unit}"
+        value /= 1000
+    return f"{number(value)} TB"
+
+
+def measure(value: float, unit: str) -> str:
+    """A value in the unit the results hold it in."""
+    if unit == "us":
+        return duration(value)
+    if unit == "s":
+        return seconds(value)
+    if unit == "B":
+        return size(value)
+    if unit in ("1", ""):
+        return f"{value:,.0f}" if float(value).is_integer() else number(value)
+    return f"{number(value)} {unit}"
+
+
+def spread(value: Spread, unit: str) -> str:
+    """The range around a median, '4,700–4,900'; empty where both ends read the same."""
+    if value.kind == "single":
+        return ""
+    low, high = measure(value.low, unit), measure(value.high, unit)
+    if low == high:
+        return ""
+    tail = low.rpartition(" ")[2]
+    if " " in low and high.endswith(f" {tail}"):
+        low = low.removesuffix(f" {tail}")
+    return f"{low}–{high}"
+
+
+#: Order of well-known parameters: what the index is built with, then what it is asked with.
+_FIRST = ("m", "ef_construction", "nlist", "ef_search", "nprobe")
+
+
+def params(values: Mapping[str, Any]) -> str:
+    """'m=16 ef_search=64': the well-known ones first, the others in the order given."""
+    order = sorted(values, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
+    return " ".join(f"{key}={_plain(values[key])}" for key in order) or "defaults"
+
+
+def _plain(value: Any) -> str:
+    return number(value, 6) if isinstance(value, float) else str(value)
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """'1 store', '3 stores'."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def rows(count: int) -> str:
+    """'50,000 rows'."""
+    return plural(count, "row")
+
+
+def joined(items: list[str]) -> str:
+    """'a', 'a and b', 'a, b and c'."""
+    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)

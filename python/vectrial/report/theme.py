@@ -1,0 +1,83 @@
+"""What all charts have in common: type, colours, axes, legends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from vectrial.report.data import Series
+from vectrial.report.styles import INK, colour, dash, shape
+
+FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+#: Plot widths below this are drawn for a phone: fewer ticks, two legend columns.
+NARROW = 480
+
+
+def ink(name: str) -> str:
+    """A colour of the drawing by name, as on white paper."""
+    return INK[name][0]
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How the series of a run look in charts."""
+
+    labels: Mapping[Series, str]
+    stores: Sequence[str]
+
+    def scales(self, series: Sequence[Series]) -> tuple[alt.Scale, alt.Scale, alt.Scale]:
+        """Colour, shape and dash scales over the labels of `series`."""
+        domain = [self.labels[s] for s in series]
+        return (
+            alt.Scale(domain=domain, range=[colour(s.store, self.stores) for s in series]),
+            alt.Scale(domain=domain, range=[shape(s.store, self.stores) for s in series]),
+            alt.Scale(domain=domain, range=[dash(s, self.labels) for s in series]),
+        )
+
+
+def legend(wanted: bool, width: int, count: int) -> alt.Legend | None:
+    """The legend below a chart; None in the HTML, which has its own."""
+    if not wanted:
+        return None
+    columns = max(1, min(count, width // 150))
+    return alt.Legend(orient="bottom", title=None, columns=columns, labelLimit=240, symbolSize=90)
+
+
+def chart_of(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
+    """A chart over plain rows, which become part of the specification."""
+    return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
+
+
+def finished(chart: Any, width: int, height: int) -> dict[str, Any]:
+    """The chart at its size in the common theme, as a Vega-Lite specification."""
+    small = 11 if width >= NARROW else 10.5
+    themed = chart.properties(width=width, height=height, background="transparent").configure(
+        font=FONT,
+        padding=4,
+        view=alt.ViewConfig(stroke=None),
+        axis=alt.AxisConfig(
+            labelColor=ink("muted"),
+            titleColor=ink("muted"),
+            labelFontSize=small,
+            titleFontSize=small + 0.5,
+            titleFontWeight="normal",
+            titlePadding=8,
+            gridColor=ink("grid"),
+            domainColor=ink("axis"),
+            tickColor=ink("axis"),
+            tickSize=4,
+            labelLimit=230 if width >= NARROW else 110,
+        ),
+        legend=alt.LegendConfig(labelColor=ink("ink"), labelFontSize=11.5, titleColor=ink("muted")),
+        text=alt.MarkConfig(color=ink("muted"), fontSize=small),
+    )
+    specification: dict[str, Any] = themed.to_dict(validate=False)
+    return specification
+
+
+def described(*parts: tuple[str, str]) -> str:
+    """A mark's description: 'label: value' lines; the HTML shows it as a tooltip."""
+    return " | ".join(f"{label}: {value}" if label else value for label, value in parts if value)

@@ -1,0 +1,96 @@
+"""How far repeats of one measurement lie apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: From this many repeats on an interval is given; with fewer only the range.
+LEAST_REPEATS = 3
+
+_RESAMPLES = 4000
+_SEED = 20_260_101
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of `n` repeats and what lies around it.
+
+    low, high: with three repeats or more the bootstrap 95 % interval of the median (`interval`),
+        with two their range (`range`), with one the value itself (`single`).
+    """
+
+    n: int
+    median: float
+    low: float
+    high: float
+    kind: Literal["interval", "range", "single"]
+
+    def overlaps(self, other: Spread) -> bool:
+        """Whether the two ranges share a value; then neither is shown to be the greater."""
+        return self.low <= other.high and other.low <= self.high
+
+    @property
+    def meaning(self) -> str:
+        """What `low` and `high` are, in words."""
+        if self.kind == "interval":
+            return f"bootstrap 95 % interval of the median of {self.n} repeats"
+        if self.kind == "range":
+            return f"min–max of {self.n} repeats: no interval"
+        return "1 repeat: no interval"
+
+
+def spread_of(values: Sequence[float]) -> Spread:
+    """Median and spread of the repeats of one measurement, in any order.
+
+    Raises:
+        ValueError: there are no values, or one is not finite.
+    """
+    if not values:
+        raise ValueError("a spread needs at least one value")
+    if not all(math.isfinite(value) for value in values):
+        raise ValueError("a spread needs finite values")
+    n = len(values)
+    median = float(np.median(values))
+    if n == 1:
+        return Spread(1, median, median, median, "single")
+    if n < LEAST_REPEATS:
+        return Spread(n, median, float(min(values)), float(max(values)), "range")
+    low, high = median_interval(values)
+    return Spread(n, median, low, high, "interval")
+
+
+def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """Percentile bootstrap interval of the median (Efron & Tibshirani 1993, chapter 13).
+
+    The resamples are drawn with a fixed seed: the same values give the same interval. Of three
+    or four values it is their range, which is all that so few can say.
+
+    Args:
+        values: at least one finite value; one value gives an interval of no width.
+        confidence: between 0 and 1, both excluded.
+
+    Raises:
+        ValueError: no values, or a confidence out of range.
+    """
+    if not values:
+        raise ValueError("an interval needs at least one value")
+    if not 0 < confidence < 1:
+        raise ValueError("confidence lies between 0 and 1")
+    sample = np.sort(np.asarray(values, dtype=np.float64))
+    medians = np.median(sample[_draws(len(sample))], axis=1)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(medians, [tail, 1 - tail], method="inverted_cdf")
+    return float(low), float(high)
+
+
+@lru_cache(maxsize=64)
+def _draws(n: int) -> NDArray[np.int64]:
+    """Indices of the resamples of n values, (resamples, n)."""
+    return np.random.default_rng(_SEED + n).integers(0, n, size=(_RESAMPLES, n))

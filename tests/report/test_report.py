@@ -1,0 +1,367 @@
+"""A report says what the database says, in every form, and escapes what it is told."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import duckdb
+import pytest
+from conftest import Written
+from rich.console import Console
+from synthetic import LONG, SCRIPT, write_run
+from typer.testing import CliRunner
+
+from vectrial.cli.main import app
+from vectrial.report import export, html, markdown, terminal
+from vectrial.report.analysis import sweeps
+from vectrial.report.build import build
+from vectrial.report.data import Series, load
+from vectrial.results.schema import EXPORT_KEYS
+
+
+def sql(folder: Path, text: str) -> list[tuple[object, ...]]:
+    with duckdb.connect(str(folder / "run.duckdb"), read_only=True) as db:
+        return db.execute(text).fetchall()
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the text outside style and script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self._silent = 0
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._silent += tag in ("style", "script")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent -= tag in ("style", "script")
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self.text.append(data)
+
+
+@pytest.fixture(scope="session")
+def page(written: Written) -> Page:
+    return Page((written.out / "report.html").read_text(encoding="utf-8"))
+
+
+# -- html ------------------------------------------------------------------------------------
+
+
+def test_hostile_names_stay_text(page: Page, written: Written) -> None:
+    assert sum(tag == "script" for tag, _ in page.tags) == 1
+    assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
+    assert SCRIPT in "".join(page.text)
+    assert "<b>friends</b>" in "".join(page.text)
+    for drawing in (written.out / "figures").glob("*.svg"):
+        assert "<script" not in drawing.read_text(encoding="utf-8")
+    assert "<script>" not in (written.out / "report.md").read_text(encoding="utf-8")
+
+
+def test_page_requests_nothing(page: Page) -> None:
+    for tag, attrs in page.tags:
+        assert tag not in ("link", "img", "iframe", "object", "embed", "image", "use")
+        assert "src" not in attrs
+        assert "style" not in attrs, "the policy forbids style attributes"
+        for name in ("href", "xlink:href"):
+            assert (attrs.get(name) or "#").startswith("#")
+    policy = next(a["content"] for t, a in page.tags if a.get("http-equiv"))
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_every_figure_is_drawn_for_both_widths(page: Page, written: Written) -> None:
+    drawings = [a for t, a in page.tags if t == "div" and "drawing" in (a.get("class") or "")]
+    assert len(drawings) == 2 * len(written.report.figures())
+
+
+def test_anchors_exist_once(page: Page) -> None:
+    names = [a["id"] for _, a in page.tags if a.get("id")]
+    assert len(names) == len(set(names))
+    for tag, attrs in page.tags:
+        if tag == "a":
+            assert (attrs["href"] or "")[1:] in names
+
+
+def test_drawings_use_only_known_colours(written: Written) -> None:
+    body = (written.out / "report.html").read_text(encoding="utf-8").split("</style>")[1]
+    loose = set(re.findall(r'(?:fill|stroke)="(#[0-9a-fA-F]+)"', body))
+    assert loose == set(), "a colour that dark mode cannot change"
+
+
+# -- what is said ----------------------------------------------------------------------------
+
+
+def test_wrong_store_wins_nothing(written: Written) -> None:
+    (sweep,) = sweeps(written.run)
+    broken = Series("broken", "hnsw", "embedded")
+    assert sweep.of(broken, None), "it was measured"
+    assert not sweep.of(broken)
+    assert broken not in {p.series for p in sweep.front()}
+    for _, answers in written.report.answers:
+        assert answers
+        assert all(a.answer != "broken" for a in answers)
+    glance = next(t for t in written.report.tables() if t.name.startswith("glance"))
+    (row,) = (r for r in glance.rows if r.series == broken)
+    assert row.tone == "wrong"
+    assert row.cells[1].text == "wrong"
+    assert "recomputed 0.87" in row.cells[1].note
+
+
+def test_glance_has_every_store_once(written: Written) -> None:
+    glance = next(t for t in written.report.tables() if t.name.startswith("glance"))
+    found = [row.cells[0].value for row in glance.rows]
+    stores = {str(r[0]) for r in sql(written.folder, "select distinct store from trial")}
+    assert sorted(found) == sorted(stores)
+    states = {row.cells[0].value: row.cells[1].text for row in glance.rows}
+    assert states["annlite"] == "skipped"
+    assert states["lancedb"] == "failed"
+
+
+def test_equal_recall_agrees_with_the_database(written: Written) -> None:
+    rows = read_csv(next((written.out / "csv").glob("equal-recall-*.csv")))
+    best = dict(
+        sql(
+            written.folder,
+            """
+            with point as (
+              select t.store, t.index_params, t.params,
+                     median(m.value) filter (m.name = 'qps') as qps,
+                     median(m.value) filter (m.name = 'recall_mean') as recall
+              from trial t join phase p using (trial_id) join metric m using (phase_id)
+              where t.experiment = 'recall_sweep' and t.status = 'ok' group by all)
+            select store, max(qps) from point where recall >= 0.95 group by store""",
+        )
+    )
+    told = {
+        r["store"]: float(r["qps [1/s]"]) for r in rows if r["target"] == "0.95" and r["qps [1/s]"]
+    }
+    assert told == pytest.approx(best)
+    assert {r["store"] for r in rows if r["state"] == "wrong"} == {"broken"}
+
+
+def test_figures_of_a_row_come_from_the_same_point(written: Written) -> None:
+    (sweep,) = sweeps(written.run)
+    for series in sweep.series:
+        best = sweep.best(series, 0.95)
+        if best is not None:
+            assert len({p.phase_id for p in best.phases}) == best.repeats == 3
+            assert best.value("recall_mean") >= 0.95  # type: ignore[operator]
+
+
+def test_missing_values_say_why(written: Written) -> None:
+    (table,) = (t for t in written.report.tables() if t.name.startswith("operations"))
+    for row in table.rows:
+        for cell in row.cells:
+            assert cell.text != "—" or cell.note or cell.tone == "absent"
+    notes = {c.note for r in table.rows for c in r.cells}
+    assert "unsupported: delete" in notes
+    assert "3 of 1000 were acknowledged without their effect" in notes
+
+
+def test_unknown_experiment_is_shown(written: Written) -> None:
+    (table,) = (t for t in written.report.tables() if t.name == "others")
+    values = {r.cells[5].value: r.cells[6] for r in table.rows}
+    assert values["count"].value == 12.0
+    assert values["latency_p99"].note == "too few samples"
+
+
+def test_warnings_name_what_bounds_the_claims(written: Written) -> None:
+    said = " ".join(written.report.warnings)
+    for part in ("broken failed", "failed; reasons", "skipped; reasons", "stands in for"):
+        assert part in said
+
+
+def test_one_repeat_claims_no_order(tmp_path: Path) -> None:
+    stores = {"a": (1.0, "hnsw", True), "b": (1.5, "hnsw", True)}
+    folder = write_run(tmp_path / "run", repeats=1, stores=stores, efs=(64,), only_sweep=True)
+    report = build(load(folder))
+    assert any("no interval" in w for w in report.warnings)
+    ((_, (card,)),) = report.answers
+    assert "One repeat only" in card.bound
+
+
+def test_run_without_trials(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", stores={}, only_sweep=True)
+    report = build(load(folder))
+    assert html.render(report)
+    assert markdown.render(report)
+    Console(file=(tmp_path / "out").open("w")).print(terminal.rendered(report))
+
+
+# -- files -----------------------------------------------------------------------------------
+
+
+def test_every_figure_file_exists(written: Written) -> None:
+    figures = written.report.figures()
+    assert len(figures) >= 8
+    assert len({f.name for f in figures}) == len(figures)
+    for figure in figures:
+        drawn = (written.out / "figures" / f"{figure.name}.svg").read_text(encoding="utf-8")
+        assert drawn.startswith("<svg")
+        image = (written.out / "figures" / f"{figure.name}.png").read_bytes()
+        assert image.startswith(b"\x89PNG")
+        assert len(image) > 5000
+
+
+def test_markdown_has_every_table_and_figure(written: Written) -> None:
+    said = (written.out / "report.md").read_text(encoding="utf-8")
+    for table in written.report.tables():
+        assert f"### {markdown.escape(table.title)}\n" in said
+    for figure in written.report.figures():
+        assert f"(figures/{figure.name}.svg)" in said
+    widths = [
+        line.replace("\\|", "").count("|") for line in said.splitlines() if line.startswith("|")
+    ]
+    columns = [len(t.columns) + 1 for t in written.report.tables() for _ in range(len(t.rows) + 2)]
+    assert widths == columns
+
+
+def test_csv_has_every_table(written: Written) -> None:
+    for table in written.report.tables():
+        rows = read_csv(written.out / "csv" / f"{table.name}.csv")
+        assert len(rows) == len(table.rows)
+
+
+def test_footprint_csv_agrees_with_the_database(written: Written) -> None:
+    rows = read_csv(next((written.out / "csv").glob("size-*.csv")))
+    medians = dict(
+        sql(
+            written.folder,
+            """select t.store, median(m.value) from trial t join phase p using (trial_id)
+               join metric m using (phase_id) where m.name = 'disk_bytes' group by t.store""",
+        )
+    )
+    told = {r["store"]: float(r["disk_bytes [B]"]) for r in rows if r["disk_bytes [B]"]}
+    assert told == pytest.approx({k: v for k, v in medians.items() if v is not None})
+
+
+def test_measurements_csv_is_the_whole_of_the_metrics(written: Written) -> None:
+    rows = read_csv(written.out / "csv" / "measurements.csv")
+    ((count, total),) = sql(written.folder, "select count(*), sum(value) from metric")
+    metrics = [r for r in rows if r["kind"] == "metric"]
+    assert len(metrics) == count
+    assert sum(float(r["value"]) for r in metrics if r["value"]) == pytest.approx(total)
+
+
+# -- jsonl -----------------------------------------------------------------------------------
+
+
+def test_jsonl_keys_rows_and_reasons(written: Written) -> None:
+    done = CliRunner().invoke(app, ["report", str(written.folder), "--format", "jsonl"])
+    assert done.exit_code == 0, done.output
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(tuple(row)[: len(EXPORT_KEYS)] == EXPORT_KEYS for row in rows)
+    assert {len(row) for row in rows} == {len(EXPORT_KEYS) + len(export.MORE_KEYS)}
+    ((metrics, empty, checks),) = sql(
+        written.folder,
+        """select (select count(*) from metric), (select count(*) from metric where value is null),
+           (select count(*) from gate)""",
+    )
+    kinds = [row["kind"] for row in rows]
+    assert kinds.count("metric") == metrics
+    assert kinds.count("gate") == checks
+    assert kinds.count("trial") == 2
+    assert sum(r["value"] is None for r in rows if r["kind"] == "metric") == empty
+    assert all(r["reason"] for r in rows if r["value"] is None)
+    assert all(r["reason"] for r in rows if not r["valid"])
+    assert all(r["params"].keys() >= r["trial_params"].keys() for r in rows)
+    assert not any(r["valid"] for r in rows if r["store"] == "broken" and r["kind"] == "metric")
+
+
+def test_jsonl_of_gate_and_trials(written: Written) -> None:
+    rows = list(export.measurements(written.folder))
+    failed = [r for r in rows if r["kind"] == "gate" and r["value"] == 0.0]
+    assert {(r["store"], r["phase"], r["metric"]) for r in failed} == {
+        ("broken", "gate", "scores_agree")
+    }
+    skipped = next(r for r in rows if r["kind"] == "trial" and r["store"] == "annlite")
+    assert skipped["reason"].startswith("skipped: not installed")
+    assert (skipped["phase"], skipped["metric"], skipped["valid"]) == (None, None, False)
+
+
+# -- command and terminal --------------------------------------------------------------------
+
+
+def test_terminal_summary(written: Written) -> None:
+    done = CliRunner().invoke(app, ["report", str(written.folder), "--format", "text"])
+    assert done.exit_code == 0, done.output
+    assert "usearch" in done.stdout
+    console = Console(width=160, record=True, file=(written.out / "terminal.txt").open("w"))
+    console.print(terminal.summary(written.run))
+    said = console.export_text()
+    assert LONG[:20] in said
+    assert "<script>" in said
+
+
+@pytest.mark.parametrize(
+    ("format_", "made"),
+    [("html", {"report.html"}), ("csv", {"csv"}), ("md", {"report.md", "figures"})],
+)
+def test_formats(written: Written, tmp_path: Path, format_: str, made: set[str]) -> None:
+    out = tmp_path / "here"
+    done = CliRunner().invoke(
+        app, ["report", str(written.folder), "--format", format_, "--out", str(out)]
+    )
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in out.iterdir()} == made
+
+
+def test_no_run_is_a_user_error(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "nothing")])
+    assert done.exception is not None
+    assert getattr(done.exception, "exit_code", None) == 2
+    assert "no run here" in str(done.exception)
+
+
+def test_a_thousand_trials_render_in_seconds(tmp_path: Path) -> None:
+    stores = {f"store-{i}": (1 + i / 10, "hnsw", True) for i in range(2)}
+    folder = write_run(tmp_path / "run", repeats=1, stores=stores, efs=(16, 64), only_sweep=True)
+    with duckdb.connect(str(folder / "run.duckdb")) as db:
+        # The same trials again and again under other stores' names and settings.
+        db.execute("create temp table n as select unnest(range(1, 140)) as n")
+        db.execute(
+            """insert into metric select phase_id + 1000 * n, name, value * (1 + n / 300), unit,
+               valid, reason from metric, n where name <> 'recall_mean'"""
+        )
+        db.execute(
+            """insert into metric select phase_id + 1000 * n, name, value * (1 - n / 500), unit,
+               valid, reason from metric, n where name = 'recall_mean' and phase_id < 1000"""
+        )
+        db.execute(
+            """insert into phase by name select * exclude (n) replace (
+               phase_id + 1000 * n as phase_id, trial_id + 1000 * n as trial_id)
+               from phase, n where phase_id < 1000"""
+        )
+        db.execute(
+            """insert into trial by name select * exclude (n) replace (
+               trial_id + 1000 * n as trial_id, key || '-' || n as key,
+               'store-' || (n % 14) as store,
+               '{"m": ' || (1000 * n + trial_id) || '}' as index_params)
+               from trial, n where trial_id < 1000"""
+        )
+    began = time.perf_counter()
+    run = load(folder)
+    report = build(run)
+    page = html.render(report)
+    took = time.perf_counter() - began
+    assert len(run.trials) >= 1000
+    assert page.count("aria-roledescription") > 1000
+    assert took < 60, "generous: a busy machine must not fail this, a quadratic report must"
