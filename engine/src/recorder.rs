@@ -157,6 +157,11 @@ impl Recorder {
         Ok(())
     }
 
+    /// How many samples there are so far, failed ones too.
+    pub fn samples(&self) -> u64 {
+        self.latency.count() + self.error.count()
+    }
+
     /// The end of the phase: what qps divides by.
     pub fn finish(&mut self, at: i64) -> Result<(), Misuse> {
         let Some(started) = self.started else {

@@ -142,6 +142,10 @@ impl Recorder {
         Ok(self.0.error(intended_ns, sent_ns, done_ns, kind, message)?)
     }
 
+    fn samples(&self) -> u64 {
+        self.0.samples()
+    }
+
     fn finish(&mut self, at_ns: i64) -> PyResult<()> {
         Ok(self.0.finish(at_ns)?)
     }

@@ -41,6 +41,8 @@ class Recorder:
         """A finished operation that has no answer to judge."""
     def error(self, intended_ns: int, sent_ns: int, done_ns: int, kind: str, message: str) -> None:
         """A failed operation: counted and timed in its own histogram, first messages kept."""
+    def samples(self) -> int:
+        """How many there are so far, failed ones too; cheap, for progress."""
     def finish(self, at_ns: int) -> None:
         """End of the phase: what qps divides by."""
     def merge(self, other: Recorder) -> None:
