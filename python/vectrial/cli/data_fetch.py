@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from vectrial.cli.bars import bars
 from vectrial.datasets import catalog, library
 from vectrial.datasets.model import Dataset
-from vectrial.datasets.progress import Progress as Told
 from vectrial.errors import UserError
 
 _NUMERIC = frozenset({"rows", "dim", "MB", "CPU s"})
@@ -80,9 +77,9 @@ def list_datasets(
     console = Console()
     console.print(table)
     console.print(
-        "\n• is here already. MB are those to fetch, CPU s those to make it. Sources, licences and"
-        " columns: --format jsonl.\nGet one: vectrial data fetch NAME. Any size of the synthetic ones, and"
-        " NAME-10k of many others, can be had.",
+        "\n• is here already. MB are those to fetch, CPU s those to make it."
+        "\nSources, licences and columns: --format jsonl. Get one: vectrial data fetch NAME."
+        "\nSynthetic ones have any size, and most others a variant NAME-10k of any number.",
         style="dim",
         highlight=False,
     )
@@ -110,9 +107,9 @@ def fetch(
         wanted = [catalog.cut(catalog.entry(name), rows) for name in names]
     console = Console(stderr=True)
     _agree(wanted, yes, console)
-    with _progress(console) as told:
+    with bars() as tell:
         for entry in wanted:
-            dataset = catalog.fetch(entry, told)
+            dataset = catalog.fetch(entry, tell)
             _say(dataset, console)
     here = {entry.name for entry in wanted}
     for name in names if rows is None else ():
@@ -197,24 +194,6 @@ def _agree(wanted: list[catalog.Entry], yes: bool, console: Console) -> None:
         raise typer.Exit(1)
 
 
-@contextmanager
-def _progress(console: Console) -> Iterator[Told]:
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    ) as bars:
-        task = bars.add_task("", total=None)
-
-        def told(done: float, of: float, what: str) -> None:
-            bars.update(task, description=what, completed=done, total=of or None)
-
-        yield told
-
-
 def _say(dataset: Dataset, console: Console) -> None:
     columns = 0 if dataset.metadata is None else dataset.metadata.num_columns
     filters = ", a filter per query" if dataset.filters else ""
@@ -222,6 +201,7 @@ def _say(dataset: Dataset, console: Console) -> None:
         f"[bold]{dataset.name}[/]: {dataset.rows:,} × {dataset.dim}, {dataset.metric},"
         f" {len(dataset.queries):,} queries, {columns} columns{filters}",
         highlight=False,
+        soft_wrap=True,
     )
     for note in dataset.provenance.notes:
-        console.print(f"  {note}", highlight=False, markup=False)
+        console.print(f"  {note}", highlight=False, markup=False, soft_wrap=True)

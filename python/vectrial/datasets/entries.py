@@ -158,6 +158,7 @@ _WORDS = (
         build=words.words_50,
         fields=_WORD_FIELDS,
         stand_in_for="glove-100-angular",
+        fingerprint="e5fd76514dc52c3f8cfec9695fc173d0bd7fff78c9a843763e7a9683d9f5dee8",
         fallback="glove-words-100",
     ),
     _offline(
@@ -218,7 +219,7 @@ def _texts(filtered: bool) -> tuple[Entry, ...]:
             packages=(wordnet.PACKAGE, minilm.PACKAGE),
             build=partial(texts.glosses, filtered=filtered),
             fields=_GLOSS_FIELDS,
-            stand_in_for="arxiv-titles-384-angular" + ("-filters" if filtered else ""),
+            stand_in_for="arxiv-titles-384-angular",
             filtered=filtered,
             fallback="clustered-384-100k-cosine" + ("-filtered" if filtered else ""),
         ),
@@ -263,6 +264,7 @@ _PIXELS = (
         build=images.fashion,
         fields=_LABEL_FIELDS,
         stand_in_for="fashion-mnist-784-euclidean",
+        fingerprint="76c107d4927d8a1ed46cefea0df550840d2c6db4de9cab2fae836f89e0a5ba9a",
         fallback="mnist-784",
     ),
     _offline(
@@ -275,6 +277,7 @@ _PIXELS = (
         build=images.digits,
         fields=_LABEL_FIELDS,
         stand_in_for="mnist-784-euclidean",
+        fingerprint="c21e36056ddd535612075dea91f250c12df5cbb33c5872d37230009e927eec81",
         fallback="fashion-mnist-784",
     ),
 )
@@ -321,7 +324,6 @@ _HNM_FIELDS = _fields(
     " department_name index_code index_name index_group_name section_name garment_group_name"
     " detail_desc",
 )
-_ARXIV_FIELDS = _fields(integers="update_date_ts", strings="submitter id")
 _NOT_STATED = "not stated by the publisher"
 
 _ANN_BENCHMARKS = (
@@ -364,54 +366,37 @@ _ANN_BENCHMARKS = (
 )
 
 
-def _of_qdrant(
-    name: str,
-    title: str,
-    archive: str,
-    *,
-    shape: tuple[int, int, Metric, int],
-    cost: Cost,
-    licence: str,
-    fallback: str,
-    fields: tuple[Field, ...],
-) -> tuple[Entry, ...]:
-    """An archive in its two forms: with filters, and without."""
-    stem, _, suffix = archive.partition(".")
-    plain = published.qdrant(f"{stem}_no_filters.{suffix}", conditions=False)
-    common = {"shape": shape, "cost": cost, "licence": licence, "fields": fields}
-    return (
-        _public(name, title, plain, fallback=fallback, **common),  # type: ignore[arg-type]
-        _public(
-            f"{name}-filters",
-            f"{title}, a filter per query",
-            published.qdrant(archive),
-            fallback=f"{fallback}-filtered",
-            filtered=True,
-            **common,  # type: ignore[arg-type]
-        ),
-    )
-
-
+# The archive of arXiv titles with filters is left out: its conditions read the field `label`,
+# which its payloads do not have, so that no row passes them.
 _QDRANT = (
-    *_of_qdrant(
+    _public(
         "arxiv-titles-384-angular",
         "MiniLM embeddings of arXiv titles (qdrant)",
-        "arxiv.tar.gz",
+        published.qdrant("arxiv_no_filters.tar.gz", conditions=False),
         shape=(2_138_591, 384, Metric.COSINE, 10_000),
         cost=Cost(3_000, 7_000, 120),
         licence="CC0-1.0 (titles)",
         fallback="wordnet-minilm-384",
-        fields=_ARXIV_FIELDS,
     ),
-    *_of_qdrant(
+    _public(
         "h-and-m-2048-angular",
         "EfficientNet features of H&M products (qdrant)",
-        "hnm.tgz",
+        published.qdrant("hnm_no_filters.tgz", conditions=False),
         shape=(105_100, 2048, Metric.COSINE, 2_000),
         cost=Cost(600, 2_500, 60),
         licence=_NOT_STATED,
         fallback="fashion-images-2048",
+    ),
+    _public(
+        "h-and-m-2048-angular-filters",
+        "EfficientNet features of H&M products, a filter per query (qdrant)",
+        published.qdrant("hnm.tgz"),
+        shape=(105_100, 2048, Metric.COSINE, 2_000),
+        cost=Cost(600, 2_500, 60),
+        licence=_NOT_STATED,
+        fallback="fashion-images-2048-filtered",
         fields=_HNM_FIELDS,
+        filtered=True,
     ),
 )
 

@@ -67,7 +67,7 @@ def hold_out(count: int, queries: int, seed: int) -> tuple[NDArray[np.int64], ND
 
 def random_numbers(count: int, seed: int) -> NDArray[np.int64]:
     """The column `random_number`: uniform below `RANDOM_NUMBERS`; shape (count,)."""
-    return np.random.RandomState(seed).randint(0, RANDOM_NUMBERS, count).astype(np.int64)
+    return np.random.RandomState(seed).randint(0, RANDOM_NUMBERS, count, dtype=np.int64)
 
 
 def in_hash_order(texts: Sequence[str]) -> list[int]:

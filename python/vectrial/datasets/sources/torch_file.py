@@ -24,6 +24,18 @@ _STORAGES: dict[str, np.dtype[Any]] = {
     "LongStorage": np.dtype("<i8"),
 }
 
+#: What the unpickler raises on damaged input.
+_DAMAGE = (
+    pickle.UnpicklingError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+)
+
 
 @dataclass(frozen=True)
 class _View:
@@ -43,12 +55,12 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
     """
     try:
         with path.open("rb") as file:
-            return _read(file)
-    except (pickle.UnpicklingError, EOFError, ValueError, KeyError, TypeError) as error:
+            return _read(file, path.stat().st_size)
+    except _DAMAGE as error:
         raise DataError(f"not a checkpoint that can be read: {error}", where=str(path)) from error
 
 
-def _read(file: IO[bytes]) -> dict[str, NDArray[Any]]:
+def _read(file: IO[bytes], size: int) -> dict[str, NDArray[Any]]:
     for _ in range(3):
         _Unpickler(file).load()
     unpickler = _Unpickler(file)
@@ -57,9 +69,9 @@ def _read(file: IO[bytes]) -> dict[str, NDArray[Any]]:
     for key in _Unpickler(file).load():
         count = int.from_bytes(file.read(8), "little")
         kind = unpickler.kinds[key]
-        storages[key] = np.frombuffer(file.read(count * kind.itemsize), dtype=kind)
-        if len(storages[key]) != count:
+        if count * kind.itemsize > size - file.tell():
             raise EOFError(f"storage {key} is cut short")
+        storages[key] = np.frombuffer(file.read(count * kind.itemsize), dtype=kind)
     return {name: _tensor(storages[view.storage], view) for name, view in state.items()}
 
 

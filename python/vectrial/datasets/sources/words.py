@@ -34,7 +34,7 @@ WORDS_100 = Package(
     117.9,
 )
 _SEED = 20_140  # the year of GloVe
-_NUMBER = re.compile(r"[-+]?[\d.,:/%]+")
+_NUMBER = re.compile(r"[-+]?[\d.,:/%]*\d[\d.,:/%]*")
 
 
 def words_50(rows: int | None, queries: int, progress: Progress) -> Material:

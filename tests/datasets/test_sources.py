@@ -1,0 +1,307 @@
+"""The parts that packages are made into datasets with."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import pickle
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vectrial.datasets.progress import silent
+from vectrial.datasets.sources import blocks, debian, filter_sets, sift, wordnet, words
+from vectrial.datasets.sources.images import read_idx
+from vectrial.datasets.sources.material import (
+    extra,
+    hold_out,
+    in_hash_order,
+    permutation,
+    random_numbers,
+)
+from vectrial.datasets.sources.minilm import read_safetensors
+from vectrial.datasets.sources.torch_file import read_tensors
+from vectrial.errors import DataError, UserError
+from vectrial.filters import evaluate, operators
+
+
+def test_orders_are_the_same_everywhere() -> None:
+    # Recorded: a different order would silently make other datasets under the same names.
+    assert permutation(10, 7).tolist() == [8, 5, 0, 2, 1, 9, 7, 3, 6, 4]
+    assert random_numbers(5, 7).tolist() == [9412, 537, 5699, 4307, 919]
+    assert in_hash_order(["a", "b", "a", "c", "d"]) == [4, 3, 1, 0]
+
+
+@given(st.integers(2, 300), st.data())
+def test_hold_out_divides(count: int, data: st.DataObject) -> None:
+    queries = data.draw(st.integers(1, count - 1))
+    stays, taken = hold_out(count, queries, 3)
+    assert len(taken) == queries
+    assert sorted([*stays, *taken]) == list(range(count))
+    assert (np.diff(stays) > 0).all()
+
+
+@given(st.lists(st.text(max_size=4), max_size=30), st.text(max_size=4))
+def test_hash_order_holds_when_a_text_is_added(texts: list[str], more: str) -> None:
+    before = [texts[row] for row in in_hash_order(texts)]
+    assert len(before) == len(set(texts)) == len(set(before))
+    longer = [*texts, more]
+    after = [longer[row] for row in in_hash_order(longer)]
+    assert [text for text in after if text in texts] == before
+
+
+def test_missing_extra_names_its_command() -> None:
+    with pytest.raises(UserError, match=r"pip install 'vectrial\[data\]'"):
+        extra("no_such_module_here")
+
+
+def test_blocks_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
+    data = np.arange(5_000, dtype=np.float32)
+    computed: list[slice] = []
+
+    def compute(rows: slice) -> Any:
+        computed.append(rows)
+        return np.stack([data[rows], -data[rows]], axis=1)
+
+    def run(count: int, recipe: str = "r") -> Any:
+        return blocks.computed(
+            count,
+            2,
+            recipe=recipe,
+            content=lambda rows: data[rows].tobytes(),
+            compute=compute,
+            progress=silent,
+            what="",
+        )
+
+    first = run(5_000)
+    assert len(computed) == 3
+    np.testing.assert_array_equal(first[:, 1], -data)
+    np.testing.assert_array_equal(run(5_000), first)
+    np.testing.assert_array_equal(run(4_000), first[:4_000])
+    assert len(computed) == 3
+    run(2_000, "another model")
+    assert len(computed) == 4
+
+
+def _idx(array: np.ndarray[Any, np.dtype[np.uint8]]) -> bytes:
+    return (
+        bytes([0, 0, 8, array.ndim])
+        + struct.pack(f">{array.ndim}I", *array.shape)
+        + array.tobytes()
+    )
+
+
+def test_idx_plain_and_gzipped(tmp_path: Path) -> None:
+    array = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    (tmp_path / "a").write_bytes(_idx(array))
+    (tmp_path / "a.gz").write_bytes(gzip.compress(_idx(array)))
+    np.testing.assert_array_equal(read_idx(tmp_path / "a"), array)
+    np.testing.assert_array_equal(read_idx(tmp_path / "a.gz"), array)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0\0\x08",
+        b"\0\0\x0d\x01\0\0\0\1\0",
+        b"\0\0\x08\x01\0\0\0\2\0",
+        b"\0\0\x08\x01\0\0\0\1\0\0",
+        b"\0\0\x08\x03" + b"\xff" * 12,
+        b"<html>",
+    ],
+)
+def test_idx_damaged(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(DataError):
+        read_idx(tmp_path / "a")
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    tensor = np.arange(6, dtype="<f4").reshape(2, 3)
+    header = json.dumps({"x": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}).encode()
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + tensor.tobytes())
+    np.testing.assert_array_equal(read_safetensors(path)["x"], tensor)
+    path.write_bytes((1 << 40).to_bytes(8, "little") + header)
+    with pytest.raises(DataError, match="longer than the file"):
+        read_safetensors(path)
+
+
+class _Stored:
+    """Pickles as a torch tensor of the older format does."""
+
+    def __init__(self, key: str, offset: int, shape: Any, strides: Any) -> None:
+        self.parts = (key, offset, shape, strides)
+
+
+def _checkpoint(tensors: dict[str, _Stored], storages: dict[str, Any], count: int = 0) -> bytes:
+    """A checkpoint written with opcodes, since torch is not here to write one."""
+    out = io.BytesIO()
+    for head in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}):
+        pickle.dump(head, out, protocol=2)
+    out.write(b"\x80\x02}(")
+    for name, tensor in tensors.items():
+        key, offset, shape, strides = tensor.parts
+        out.write(pickle.dumps(name, 2)[2:-1])
+        out.write(b"ctorch._utils\n_rebuild_tensor_v2\n((")
+        out.write(pickle.dumps("storage", 2)[2:-1] + b"ctorch\nFloatStorage\n")
+        out.write(pickle.dumps(key, 2)[2:-1] + pickle.dumps("cpu", 2)[2:-1])
+        out.write(b"K\x00NtQ")
+        for part in (offset, shape, strides):
+            out.write(pickle.dumps(part, 2)[2:-1])
+        out.write(b"\x89NtR")
+    out.write(b"u.")
+    pickle.dump(list(storages), out, protocol=2)
+    for data in storages.values():
+        out.write((count or len(data)).to_bytes(8, "little") + data.tobytes())
+    return out.getvalue()
+
+
+def test_torch_file(tmp_path: Path) -> None:
+    data = np.arange(6, dtype="<f4")
+    path = tmp_path / "m.pth"
+    path.write_bytes(_checkpoint({"w": _Stored("7", 0, (3, 2), (1, 3))}, {"7": data}))
+    np.testing.assert_array_equal(read_tensors(path)["w"], data.reshape(2, 3).T)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        pickle.dumps(1) * 3 + b"cos\nsystem\n(S'true'\ntR.",
+        _checkpoint({"w": _Stored("7", 0, (9, 2), (1, 3))}, {"7": np.zeros(6, "<f4")}),
+        _checkpoint({"w": _Stored("7", 0, (3, 2), (1, 3))}, {"7": np.zeros(6, "<f4")}, 1 << 50),
+        _checkpoint({"w": _Stored("8", 0, (3, 2), (1, 3))}, {"7": np.zeros(6, "<f4")}),
+    ],
+)
+def test_torch_file_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "m.pth").write_bytes(content)
+    with pytest.raises(DataError):
+        read_tensors(tmp_path / "m.pth")
+
+
+def test_wordnet_line() -> None:
+    line = (
+        "02084071 05 n 03 dog 0 domestic_dog 0 Canis_familiaris 0 023 @ 02083346 n 0000"
+        " | a member of the genus Canis  \n"
+    )
+    assert wordnet.parse_synset(line, "noun") == {
+        "word": "dog",
+        "pos": "noun",
+        "lex_file": "noun.animal",
+        "n_words": 3,
+        "n_pointers": 23,
+        "gloss": "a member of the genus Canis",
+    }
+    assert len(wordnet.LEX_FILES) == 45
+
+
+def test_debian_entry() -> None:
+    text = """Package: a
+Version: 1
+Section: contrib/libs
+Maintainer: A Team <team@lists.Debian.org>
+Homepage: https://github.com/a/a
+Depends: b (>= 1), c | d
+Installed-Size: 30
+Tag: role::program, implemented-in::rust,
+ implemented-in::c
+Description: does
+ much
+
+Package: b
+Description: less
+"""
+    first, second = map(debian.describe, debian.paragraphs(text))
+    assert first["area"] == "contrib"
+    assert first["section"] == "libs"
+    assert first["maintainer_domain"] == "lists.debian.org"
+    assert first["homepage_domain"] == "github.com"
+    assert first["n_depends"] == 2
+    assert first["installed_kib"] == 30
+    assert first["implemented_in"] == "c"
+    assert first["tags"] == "implemented-in::c,implemented-in::rust,role::program"
+    assert first["description"] == "does"
+    assert second["tags"] is None
+    assert second["area"] == "main"
+    assert second["n_depends"] == 0
+
+
+def test_words_are_described() -> None:
+    table = words.describe(["the", "1,000", "well-known", "...", "ßoo"], np.array([0, 1, 2, 3, 4]))
+    assert table.column("kind").to_pylist() == ["word", "number", "hyphenated", "other", "word"]
+    assert table.column("initial").to_pylist() == ["t", "other", "w", "other", "other"]
+
+
+def _table(rows: int) -> pa.Table:
+    random = np.random.RandomState(1)
+    colours = random.choice(["red", "blue", "green"], rows, p=[0.7, 0.2, 0.1]).tolist()
+    colours[0] = None
+    return pa.table(
+        {
+            "random_number": pa.array(random_numbers(rows, 1)),
+            "colour": pa.array(colours, pa.string()),
+            "own": pa.array([f"row {row}" for row in range(rows)], pa.string()),
+            "size": pa.array(random.randint(0, 1_000, rows)),
+        }
+    )
+
+
+def test_filters_span_selectivities_and_always_keep_some_row() -> None:
+    table = _table(12_000)
+    base, asked = table.slice(0, 11_500), table.slice(11_500)
+    filters, shares = filter_sets.per_query(
+        base, asked, categories=("colour", "own"), numbers=("size",), seed=1
+    )
+    kept = [evaluate(where, base).mean() for where in filters]
+    np.testing.assert_allclose(kept, shares)
+    assert min(kept) > 0
+    assert max(kept) > 0.89
+    assert min(kept) < 0.0006
+    assert sum(0.05 < share < 0.2 for share in kept) > 20
+    used = frozenset[str]().union(*map(operators, filters))
+    assert used >= {"eq", "in", "range", "and", "or", "not"}
+    again, _ = filter_sets.per_query(
+        base, asked, categories=("colour", "own"), numbers=("size",), seed=1
+    )
+    assert again == filters
+
+
+def test_sift_of_images(tmp_path: Path) -> None:
+    cv2 = pytest.importorskip("cv2", reason="the extra 'data' is not installed")
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for number in range(3):
+        noise = np.random.RandomState(number).randint(0, 255, (600, 800), np.uint8)
+        cv2.imwrite(str(folder / f"{number}.png"), noise)
+    cv2.imwrite(str(folder / "0_400x300.png"), noise[:450, :600])
+    (folder / "small.png").write_bytes(b"too small to be a picture")
+    (folder / "link.png").symlink_to(folder / "0.png")
+    images = sift.distinct_images(folder)
+    assert [path.name for path in images] == ["0.png", "1.png", "2.png"]
+    found = sift._detect(images, sift.Recipe((), 400, 0.03, 1), cv2, silent)
+    assert [image for image, _ in found if len(image) == 0] == []
+    described, owner, sizes = sift._stack(found, [0, 2])
+    assert described.shape == (len(found[0][0]) + len(found[2][0]), 128)
+    assert described.dtype == np.uint8
+    assert set(owner.tolist()) == {0, 2}
+    assert len(sizes) == len(described)
+
+
+@settings(max_examples=50)
+@given(st.binary(max_size=200))
+def test_torch_file_never_breaks(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("fuzz") / "m.pth"
+    path.write_bytes(content)
+    with pytest.raises(DataError):
+        read_tensors(path)
