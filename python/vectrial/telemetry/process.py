@@ -1,0 +1,225 @@
+"""What processes cost: processor time, memory, I/O and disk, sampled once a second.
+
+A sample adds up a process and its descendants. What cannot be read (a platform that does not
+tell, a process that ended meanwhile) is None or left out, never guessed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psutil
+
+#: st_blocks counts units of this size, whatever the file system's own block size is (stat(2)).
+_BLOCK = 512
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process and its descendants have used; the counters never fall.
+
+    cpu_s: user and system time, also of descendants that have ended.
+    rss_bytes: resident memory; pages shared between the processes count once for each.
+    """
+
+    cpu_s: float
+    rss_bytes: int
+    threads: int
+    read_bytes: int | None
+    write_bytes: int | None
+    voluntary_switches: int | None
+    involuntary_switches: int | None
+
+
+class ProcessTree:
+    """A process and its descendants, whose ended ones are not forgotten."""
+
+    def __init__(self, pid: int) -> None:
+        self._root = psutil.Process(pid)
+        self._alive: dict[psutil.Process, Usage] = {}
+        self._ended: list[Usage] = []
+
+    def usage(self, look: bool = True) -> Usage | None:
+        """The sum over the tree now; None when its root has ended.
+
+        Finding descendants reads every process of the machine: without `look`, only those that
+        were found before are asked.
+        """
+        try:
+            found = self._root.children(recursive=True) if look else self._alive
+        except psutil.Error:
+            return None
+        processes = [self._root, *(one for one in found if one != self._root)]
+        now = {one: usage for one in processes if (usage := _usage_of(one)) is not None}
+        if self._root not in now:
+            return None
+        self._ended += [usage for one, usage in self._alive.items() if one not in now]
+        self._alive = now
+        everyone = [*now.values(), *self._ended]
+        return Usage(
+            cpu_s=sum(one.cpu_s for one in everyone),
+            rss_bytes=sum(one.rss_bytes for one in now.values()),
+            threads=sum(one.threads for one in now.values()),
+            read_bytes=_total(one.read_bytes for one in everyone),
+            write_bytes=_total(one.write_bytes for one in everyone),
+            voluntary_switches=_total(one.voluntary_switches for one in everyone),
+            involuntary_switches=_total(one.involuntary_switches for one in everyone),
+        )
+
+
+def _usage_of(process: psutil.Process) -> Usage | None:
+    try:
+        with process.oneshot():
+            times, switches = process.cpu_times(), process.num_ctx_switches()
+            rss, threads = process.memory_info().rss, process.num_threads()
+            read = write = None
+            if hasattr(process, "io_counters"):
+                try:
+                    io = process.io_counters()
+                    read, write = io.read_bytes, io.write_bytes
+                except psutil.AccessDenied:
+                    pass
+    except psutil.Error:
+        return None
+    cpu_s = times.user + times.system
+    return Usage(cpu_s, rss, threads, read, write, switches.voluntary, switches.involuntary)
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def allocated_bytes(folders: Iterable[Path]) -> int:
+    """Bytes of the blocks allocated to files and folders under `folders`.
+
+    Sparse and preallocated files count as what they occupy, links are not followed, a file with
+    several names counts once, and what vanishes meanwhile counts nothing.
+    """
+    seen: set[tuple[int, int]] = set()
+    total = 0
+    paths = [os.fspath(folder) for folder in folders]
+    while paths:
+        path = paths.pop()
+        try:
+            status = os.lstat(path)
+        except OSError:
+            continue
+        if (status.st_dev, status.st_ino) in seen:
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        total += status.st_blocks * _BLOCK
+        if stat.S_ISDIR(status.st_mode):
+            try:
+                paths += [os.path.join(path, name) for name in os.listdir(path)]  # noqa: PTH118, PTH208
+            except OSError:
+                continue
+    return total
+
+
+class Sampler:
+    """Samples process trees once a second while its `with` block lasts, in a thread of its own.
+
+        with Sampler({"client": os.getpid()}, [data_dir], started_ns) as sampler:
+            ...                # measure
+            sampler.mark(0)    # phase 0 has ended: a sample is taken now, and is its last
+        rows = sampler.rows()
+
+    Args:
+        processes: name in the telemetry table → process id.
+        folders: whose allocated bytes are the `disk_bytes` of every row of the first process.
+        started_ns: the trial's start, as `time.perf_counter_ns`; `at_s` counts from it.
+        every_s: seconds between samples.
+        walk_every_s: seconds between walks over the folders and searches for new descendants;
+            samples between them repeat the last figure. Marks always walk.
+    """
+
+    def __init__(
+        self,
+        processes: Mapping[str, int],
+        folders: Iterable[Path],
+        started_ns: int,
+        *,
+        every_s: float = 1.0,
+        walk_every_s: float = 5.0,
+    ) -> None:
+        self._trees = {name: ProcessTree(pid) for name, pid in processes.items()}
+        self._folders, self._started_ns = tuple(folders), started_ns
+        self._every_s, self._walk_every_s = every_s, walk_every_s
+        self._rows: list[dict[str, Any]] = []
+        self._marked = 0
+        self._walked_s = 0.0
+        self._disk_bytes: int | None = None
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="telemetry", daemon=True)
+        self._failure: Exception | None = None
+
+    def __enter__(self) -> Sampler:
+        self._sample(walk=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._sample(walk=True)
+        if self._failure is not None and error is None:
+            raise self._failure
+
+    def mark(self, phase: int, began_ns: int | None = None) -> None:
+        """The phase with this ordinal has just ended: a sample is taken, and it and those before
+        it are the phase's, back to `began_ns` (`time.perf_counter_ns`) or the mark before.
+        Call it outside the clock."""
+        self._sample(walk=True)
+        with self._lock:
+            first = -1.0 if began_ns is None else (began_ns - self._started_ns) / 1e9
+            for row in self._rows[self._marked :]:
+                if row["at_s"] >= first:
+                    row["phase"] = phase
+            self._marked = len(self._rows)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What was seen so far: the columns of the telemetry table but trial_id and phase_id, and
+        `phase`, the ordinal that was given to `mark`, or None outside phases."""
+        with self._lock:
+            return [dict(row) for row in self._rows]
+
+    def _watch(self) -> None:
+        try:
+            while not self._ended.wait(self._every_s):
+                self._sample(walk=False)
+        except Exception as failure:  # noqa: BLE001 - raised when the block is left
+            self._failure = failure
+
+    def _sample(self, walk: bool) -> None:
+        """One row per tree. What costs more than a few reads, looking for new descendants and
+        walking over the folders, is done with `walk` and else when it was long ago."""
+        with self._lock:
+            at_s = (time.perf_counter_ns() - self._started_ns) / 1e9
+            walk = walk or at_s - self._walked_s >= self._walk_every_s
+            if walk:
+                self._walked_s = at_s
+                self._disk_bytes = allocated_bytes(self._folders) if self._folders else None
+            disk_bytes, load_1m = self._disk_bytes, os.getloadavg()[0]
+            for name, tree in self._trees.items():
+                usage = tree.usage(look=walk)
+                if usage is None:
+                    continue
+                row = {"phase": None, "at_s": at_s, "process": name, **vars(usage)}
+                row |= {"disk_bytes": disk_bytes, "load_1m": load_1m}
+                self._rows.append(row)
+                disk_bytes = None  # the folders belong to all: counted with the first
