@@ -190,7 +190,7 @@ class _Trials:
     ) -> Phase:
         m = index.get("m", 0)
         miss = 0.0 if not ef else 0.9 / (1 + ef / 18) ** (1.2 + m / 40)
-        recall = (1 - miss) * (1.0 if right else 0.2)
+        recall = (1 - miss) * (1.0 if right else 0.9)
         cost_us = 40 + ef * 3.1 * (1 + m / 48) if ef else 300.0
         latency = cost_us / speed * (1 + 0.35 * max(0, clients - 2))
         latency *= float(self.rng.normal(1, 0.02))

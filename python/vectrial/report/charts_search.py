@@ -12,7 +12,16 @@ from vectrial import _engine
 from vectrial.report import text
 from vectrial.report.analysis import Sweep, operating_point
 from vectrial.report.data import Point, RunData, Series
-from vectrial.report.theme import NARROW, Looks, chart_of, described, finished, ink, legend
+from vectrial.report.theme import (
+    NARROW,
+    Looks,
+    chart_of,
+    described,
+    finished,
+    ink,
+    legend,
+    log_ticks,
+)
 
 #: Percentiles at which a distribution is drawn, evenly spaced on the axis −log10(1 − q).
 _NINES = tuple(i / 20 for i in range(0, 61))
@@ -89,14 +98,14 @@ def _recall_qps(
     x = alt.X(
         "recall:Q",
         title="recall (mean of the timed answers)",
-        scale=alt.Scale(domain=[low, 1.0 + (1 - low) * 0.012], nice=False),
-        axis=alt.Axis(format="~", tickCount=8 if width >= NARROW else 5, grid=True),
+        scale=alt.Scale(domain=[low, 1.0 + (1 - low) * 0.012], nice=False, zero=False),
+        axis=alt.Axis(format=",.6~r", tickCount=8 if width >= NARROW else 5, grid=True),
     )
     y = alt.Y(
         "qps:Q",
         title="answers per second (log)",
         scale=alt.Scale(type="log", nice=False, padding=14),
-        axis=alt.Axis(format="~s", tickCount=6),
+        axis=alt.Axis(format="~s", values=log_ticks([r["qps"] for r in rows + bad])),
     )
     colour = alt.Color("series:N", scale=colours, legend=key)
     shape = alt.Shape("series:N", scale=shapes, legend=key)
@@ -105,9 +114,7 @@ def _recall_qps(
     layers: list[Any] = []
     if low < target < 1:
         rule = chart_of([{"recall": target}])
-        layers.append(
-            rule.mark_rule(color=ink("axis"), strokeDash=[3, 3], aria=False).encode(x="recall:Q")
-        )
+        layers.append(rule.mark_rule(color=ink("axis"), strokeDash=[3, 3], aria=False).encode(x=x))
     layers += [
         base.transform_filter("datum.best").mark_line(
             color=ink("halo"), strokeWidth=11, strokeCap="round", strokeJoin="round", aria=False
@@ -208,7 +215,7 @@ def latency_distribution(
             "ms:Q",
             title="latency in ms (log)",
             scale=alt.Scale(type="log", nice=False, padding=12),
-            axis=alt.Axis(format="~", tickCount=6),
+            axis=alt.Axis(format=",.6~r", values=log_ticks([r["ms"] for r in rows])),
         )
         colour = alt.Color("series:N", scale=colours, legend=key)
         chart = alt.layer(
@@ -277,7 +284,9 @@ def against_clients(points: Sequence[Point], metric: str, looks: Looks) -> Any:
             "value:Q",
             title=title,
             scale=alt.Scale(type="log", padding=12, nice=False) if log else alt.Scale(zero=True),
-            axis=alt.Axis(format="~" if log else "~s", tickCount=6),
+            axis=alt.Axis(format=",.6~r", values=log_ticks([r["value"] for r in rows]))
+            if log
+            else alt.Axis(format="~s", tickCount=6),
         )
         colour = alt.Color("series:N", scale=colours, legend=key)
         shape = alt.Shape("series:N", scale=shapes, legend=key)

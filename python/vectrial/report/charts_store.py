@@ -10,7 +10,17 @@ import altair as alt
 from vectrial.report import text
 from vectrial.report.analysis import loaded_rows
 from vectrial.report.data import Point, Series
-from vectrial.report.theme import NARROW, Looks, chart_of, described, finished, ink, legend
+from vectrial.report.theme import (
+    NARROW,
+    Looks,
+    beside_names,
+    chart_of,
+    described,
+    finished,
+    ink,
+    legend,
+    log_ticks,
+)
 
 #: The steps until every row is served by the final index, in their order.
 STEPS = ("load", "flush", "build", "wait")
@@ -64,7 +74,7 @@ def ingest_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
             if metric == "ready_rows_per_s"
             else "rows per second (log)",
             scale=alt.Scale(type="log", padding=12, nice=False),
-            axis=alt.Axis(format="~s", tickCount=6),
+            axis=alt.Axis(format="~s", values=log_ticks([r["rate"] for r in rows])),
         )
         colour = alt.Color("series:N", scale=colours, legend=key)
         shape = alt.Shape("series:N", scale=shapes, legend=key)
@@ -124,7 +134,7 @@ def ingest_steps(points: Sequence[Point], names: Sequence[str]) -> Any:
                 description="description:N",
             )
         )
-        return finished(chart, width, _bars_height(len(names)))
+        return finished(chart, beside_names(width), _bars_height(len(names)))
 
     return spec
 
@@ -171,7 +181,7 @@ def footprint(
                 "mb:Q",
                 title=title,
                 scale=alt.Scale(domain=[0, most * (1.12 if width >= NARROW else 1.25)]),
-                axis=alt.Axis(tickCount=6 if width >= NARROW else 4, format="~"),
+                axis=alt.Axis(tickCount=6 if width >= NARROW else 4, format=",.6~r"),
             ),
             y=alt.Y("name:N", title=None, sort=list(names), axis=_names()),
         )
@@ -193,7 +203,7 @@ def footprint(
                     align="left", dx=4, dy=-6, baseline="bottom", color=ink("ink"), aria=False
                 ).encode(x="raw:Q", y=alt.value(0), text="label:N"),
             ]
-        return finished(alt.layer(*layers), width, _bars_height(len(names)))
+        return finished(alt.layer(*layers), beside_names(width), _bars_height(len(names)))
 
     return spec
 
@@ -247,7 +257,8 @@ def _operations(
     scale = alt.Scale(type="log", padding=12, nice=False)
     colour = alt.Color("series:N", scale=colours, legend=key)
     shape = alt.Shape("series:N", scale=shapes, legend=key)
-    axis = alt.Axis(format="~", tickCount=7 if width >= NARROW else 4)
+    ticks = log_ticks([r[name] for r in rows for name in ("p50", "p99")])
+    axis = alt.Axis(format=",.6~r", values=ticks, labelOverlap=True)
     x = alt.X("p50:Q", title="latency in ms, p50 to p99 (log)", scale=scale, axis=axis)
     base = chart_of(rows).encode(y=y, yOffset=offset, color=colour)
     chart = alt.layer(
@@ -259,4 +270,4 @@ def _operations(
         .mark_point(size=60, filled=False, strokeWidth=1.4)
         .encode(x=x, shape=shape, description="description:N"),
     )
-    return finished(chart, width, len(lanes) * max(30, each * len(series) + 8))
+    return finished(chart, beside_names(width), len(lanes) * max(30, each * len(series) + 8))

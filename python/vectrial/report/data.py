@@ -165,6 +165,11 @@ class RunData:
             labels[series] = " · ".join(parts)
         return labels
 
+    def ordered(self, points: Iterable[Point]) -> tuple[Series, ...]:
+        """The series of some points, in the suite's order."""
+        held = {point.series for point in points}
+        return tuple(series for series in self.labels if series in held)
+
     @cached_property
     def wrong(self) -> Mapping[tuple[str, Series], str]:
         """(dataset, series) → the gate checks it failed, with what was found."""

@@ -57,13 +57,24 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """name: of the CSV file. notes: under the table. wide: many columns, small type."""
+    """name: of the CSV file. notes: under the table.
+
+    grouped_by: index of the column whose value parts the rows into groups, for a line between.
+    """
 
     name: str
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    grouped_by: int | None = None
+
+    def begins_group(self, row: int) -> bool:
+        """Whether this row's group is another than that of the row before."""
+        if self.grouped_by is None or row == 0:
+            return False
+        own, before = (self.rows[i].cells[self.grouped_by].value for i in (row, row - 1))
+        return bool(own != before)
 
 
 @dataclass(frozen=True)

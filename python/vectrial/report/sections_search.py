@@ -97,6 +97,7 @@ def _equal_recall(run: RunData, sweep: Sweep) -> Table:
             "the store's front (straight in recall and log answers/s). Nothing is extended beyond "
             "measured points: without one on each side it stays empty.",
         ),
+        grouped_by=1,
     )
 
 
@@ -170,7 +171,7 @@ def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
                 "99 to 99.9 % is as wide as from 90 to 99 %. All repeats together; closed loop.",
                 "Latency percentiles per store on " + sweep.facet.title + ".",
                 charts_search.latency_distribution(lines, best, looks),
-                tuple(dict.fromkeys(best[i].series for i in lines)),
+                run.ordered(best[i] for i in lines),
             )
         )
     if not blocks:
@@ -199,7 +200,7 @@ def concurrency(run: RunData, looks: Looks) -> Section | None:
         points = [p for p in members if charts_search.clients_of(p) is not None]
         if not any(p.spread("qps") for p in points):
             continue
-        series = tuple(dict.fromkeys(p.series for p in points))
+        series = run.ordered(points)
         for metric, what in (("qps", "Answers per second"), ("latency_p99", "p99 latency")):
             if any(p.spread(metric) for p in points):
                 blocks.append(

@@ -60,7 +60,7 @@ def crud(run: RunData, looks: Looks) -> Section | None:
     blocks: list[Block] = []
     for facet, points in by_facet(run.select("crud")):
         order = [*OPERATIONS, *sorted({p.phase for p in points} - set(OPERATIONS))]
-        points = sorted(points, key=lambda p: (order.index(p.phase), _p50(p)))
+        points = sorted(points, key=lambda p: (order.index(p.phase), p.state == "wrong", _p50(p)))
         if any(p.value("latency_p50") is not None for p in points):
             blocks.append(
                 Figure(
@@ -71,7 +71,7 @@ def crud(run: RunData, looks: Looks) -> Section | None:
                     "acknowledged, or belong to a store that failed the gate.",
                     f"Latency of single operations per store on {facet.title}.",
                     charts_store.operations(points, order, looks),
-                    tuple(dict.fromkeys(p.series for p in points)),
+                    run.ordered(points),
                 )
             )
         blocks.append(_crud_table(run, facet, points))
@@ -101,9 +101,8 @@ def _crud_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
             *(_count(p, name) for name in ("count", "errors", "verified", "ineffective")),
         )
         rows.append(Row(cells, p.state, p.series))
-    return Table(
-        f"operations-{facet.slug}", f"Single operations: {facet.title}", _CRUD, tuple(rows)
-    )
+    title = f"Single operations: {facet.title}"
+    return Table(f"operations-{facet.slug}", title, _CRUD, tuple(rows), grouped_by=2)
 
 
 def _count(point: Point, metric: str) -> Cell:
@@ -205,7 +204,7 @@ def _ingest_figures(run: RunData, facet: Facet, totals: list[Point], looks: Look
                 "all were served by the final index.",
                 f"Rows per second against rows loaded on {facet.dataset}.",
                 charts_store.ingest_rate(totals, "ready_rows_per_s", looks),
-                tuple(dict.fromkeys(p.series for p in totals)),
+                run.ordered(totals),
             ),
         )
     return figures
@@ -227,7 +226,9 @@ def _ingest_table(
     phases: dict[tuple[object, ...], dict[str, Point]],
 ) -> Table:
     rows = []
-    for p in sorted(totals, key=lambda p: (loaded_rows(p), p.value("ready_s") or 0)):
+    for p in sorted(
+        totals, key=lambda p: (loaded_rows(p), p.state == "wrong", p.value("ready_s") or 0)
+    ):
         own = phases[_same_load(p)]
         cells = (
             *head(run, p),
@@ -239,18 +240,19 @@ def _ingest_table(
             _either(own, "time_to_searchable", "us"),
         )
         rows.append(Row(cells, p.state, p.series))
-    notes = [
-        f"{run.labels[series]}: {known}"
-        for series, known in {
-            p.series: str(p.params["known_by"]) for p in run.select("ingest", "wait")
-            if "known_by" in p.params and p.dataset == facet.dataset
-        }.items()
-    ]  # fmt: skip
-    if notes:
-        notes = ["How it is known that every row is indexed: " + "; ".join(notes) + "."]
-    return Table(
-        f"loading-{facet.slug}", f"Loading: {facet.title}", _INGEST, tuple(rows), tuple(notes)
-    )
+    known = _known_by(run, facet)
+    notes = (f"How it is known that every row is indexed: {known}.",) if known else ()
+    title = f"Loading: {facet.title}"
+    return Table(f"loading-{facet.slug}", title, _INGEST, tuple(rows), notes, grouped_by=2)
+
+
+def _known_by(run: RunData, facet: Facet) -> str:
+    """How each store's wait knew its end, stores that say the same together."""
+    said: dict[str, dict[str, None]] = defaultdict(dict)
+    for p in run.select("ingest", "wait"):
+        if p.dataset == facet.dataset and "known_by" in p.params:
+            said[str(p.params["known_by"])][run.labels[p.series]] = None
+    return "; ".join(f"{how} ({text.joined(list(names))})" for how, names in said.items())
 
 
 def _either(own: dict[str, Point], metric: str, unit: str) -> Cell:
@@ -313,7 +315,9 @@ def footprint(run: RunData, looks: Looks) -> Section | None:
 
 def _footprint_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
     rows = []
-    for p in sorted(points, key=lambda p: p.value("disk_bytes") or float("inf")):
+    for p in sorted(
+        points, key=lambda p: (p.state == "wrong", p.value("disk_bytes") or float("inf"))
+    ):
         cells = [spread_cell(p, c.key, c.unit) for c in _FOOTPRINT[2:]]
         rows.append(Row((*head(run, p), *cells), p.state, p.series))
     return Table(f"size-{facet.slug}", f"Size: {facet.title}", _FOOTPRINT, tuple(rows))

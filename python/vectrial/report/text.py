@@ -29,6 +29,8 @@ def recall(value: float) -> str:
 
 def duration(us: float) -> str:
     """Microseconds in the unit that fits: '850 ns', '12.3 µs', '4.56 ms', '1.20 s'."""
+    if us == 0:
+        return "0"
     for unit, scale in (("ns", 1e-3), ("µs", 1.0), ("ms", 1e3)):
         if abs(us) < scale * 1000:
             return f"{number(us / scale)} {unit}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,22 @@ def legend(wanted: bool, width: int, count: int) -> alt.Legend | None:
 def chart_of(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
     """A chart over plain rows, which become part of the specification."""
     return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
+
+
+def beside_names(width: int) -> int:
+    """Plot width of a chart whose y axis holds names, so that the whole is as wide as others."""
+    return round(width * 0.84) if width >= NARROW else round(width * 0.74)
+
+
+def log_ticks(values: Sequence[float]) -> list[float]:
+    """Where a log axis has lines: 1, 2, 5 of each decade, or whole decades over a wide range."""
+    known = [value for value in values if value > 0]
+    if not known:
+        return []
+    low, high = min(known), max(known)
+    steps = (1, 2, 5) if high / low < 1000 else (1, 3) if high / low < 30_000 else (1,)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [float(f"{step}e{decade}") for decade in decades for step in steps]
 
 
 def finished(chart: Any, width: int, height: int) -> dict[str, Any]:
