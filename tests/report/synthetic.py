@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vectrial import _engine
+from vectrial._engine import Recorder
 from vectrial.experiments.base import Phase
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
@@ -215,12 +215,11 @@ class _Trials:
         phase.missing["cpu_us_per_op"] = "the server is in process"
         if clients == 8:
             phase.errors = [("Timeout", 2, ["no answer within <5> s"])]
-        if hasattr(_engine, "Recorder"):
-            recorder = _engine.Recorder()
-            recorder.start(0)
-            for factor in tail:
-                recorder.operation(0, 0, max(1, int(latency * factor * 1000)))
-            phase.histograms["latency"] = recorder.histogram("latency")
+        recorder = Recorder()
+        recorder.start(0)
+        for factor in tail:
+            recorder.operation(0, 0, max(1, int(latency * factor * 1000)))
+        phase.histograms["latency"] = recorder.histogram("latency")
         return phase
 
     def _ingest(self, speed: float, rows: int, store: str) -> list[Phase]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from vectrial import _engine
+from vectrial._engine import histogram_merge, histogram_quantiles
 from vectrial.report import text
 from vectrial.report.analysis import Sweep, operating_point
 from vectrial.report.data import Point, RunData, Series
@@ -157,8 +157,8 @@ def percentiles(run: RunData, points: Sequence[Point]) -> dict[int, list[tuple[f
         count = sum(p.metrics["count"].value or 0 for p in point.phases if "count" in p.metrics)
         if parts:
             nines = [n for n in _NINES if count * 10**-n >= 1]
-            merged = _engine.histogram_merge(parts)
-            values = _engine.histogram_quantiles(merged, [1 - 10**-n for n in nines])
+            merged = histogram_merge(parts)
+            values = histogram_quantiles(merged, [1 - 10**-n for n in nines])
             out[i] = list(zip(nines, values, strict=True))
         else:
             known = [(q, point.value(f"latency_{n}")) for n, q in _NAMED]

@@ -13,7 +13,7 @@ from vectrial.report.styles import variable_of
 from vectrial.report.theme import ink
 
 #: Plot widths of the two drawings in the HTML, and of exported figures.
-WIDE, NARROW, EXPORT = 900, 268, 760
+WIDE, NARROW, EXPORT = 1080, 268, 760
 
 
 def svg(figure: Figure, width: int, legend: bool) -> str:
