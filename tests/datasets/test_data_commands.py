@@ -180,6 +180,42 @@ def test_wrong_names(call: Call, tmp_path: Path, arguments: tuple[str, ...], mes
     assert message in done.err
 
 
+def test_truth_of_an_imported_dataset(call: Call, tmp_path: Path) -> None:
+    layouts.parquet(tmp_path / "a.parquet", X, lang=["en", "de"] * 150, n=range(300))
+    assert call("import", "a.parquet", "--metric", "l2", "--queries", "20").code == 0
+    done = call("truth", "a", "--k", "5", "--format", "jsonl")
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert [line["query"] for line in lines] == list(range(20))
+    assert all(len(line["ids"]) == line["available"] == 5 for line in lines)
+    assert all(line["distances"] == sorted(line["distances"]) for line in lines)
+    few = call("truth", "a", "-k", "5", "--filter", '{"range": {"n": {"lt": 2}}}')
+    assert few.code == 0
+    assert "20 queries" in few.out
+    english = call("truth", "a", "--filter", '{"eq": {"lang": "en"}}', "--format", "jsonl")
+    for line in english.out.splitlines():
+        assert all(row % 2 == 0 for row in json.loads(line)["ids"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nothing",), "there is no dataset named 'nothing'"),
+        (("a", "--k", "0"), "--k"),
+        (("a", "--filter", "lang=en"), "--filter: it is not JSON"),
+        (("a", "--filter", '{"like": 1}'), "--filter.like: 'like' is not a filter operator"),
+        (("a", "--filter", '{"eq": {"colour": 1}}'), "reads column 'colour'|needs metadata"),
+    ],
+)
+def test_truth_that_cannot_be(
+    call: Call, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    np.save(tmp_path / "a.npy", X)
+    assert call("import", "a.npy", "--metric", "l2").code == 0
+    done = call("truth", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert any(part in done.err for part in message.split("|")), done.err
+
+
 def test_a_dataset_is_replaced_only_when_told(call: Call, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", X)
     assert call("import", "a.npy", "--metric", "ip").code == 0

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import reader_layouts as layouts
 
-from vectrial.datasets import ingest, library
+from vectrial.datasets import ingest, library, truth
 from vectrial.datasets.ingest import Import, import_file
 from vectrial.datasets.model import Truth
 from vectrial.datasets.readers import Options, open_source
@@ -36,7 +36,7 @@ def test_rows_and_queries_together_are_the_file(
     else:
         write = layouts.parquet if name == "a.parquet" else layouts.jsonl
         write(file, X, number=[i * 2 for i in range(200)])
-    found, _ = import_file(Import(file, metric=Metric.L2, queries=20, seed=4))
+    found = import_file(Import(file, metric=Metric.L2, queries=20, seed=4))
     assert (found.name, found.rows, len(found.queries)) == ("a", 180, 20)
     np.testing.assert_array_equal(found.vectors, X[found.ids])
     held_out = np.setdiff1d(np.arange(200), found.ids)
@@ -55,14 +55,14 @@ def test_the_seed_decides_which_rows_are_held_out(tmp_path: Path) -> None:
         wanted = Import(
             tmp_path / "a.npy", metric=Metric.L2, queries=20, seed=seed, replace_existing=True
         )
-        return import_file(wanted)[0].fingerprint
+        return import_file(wanted).fingerprint
 
     assert prints(1) == prints(1) != prints(2)
 
 
 def test_held_out_queries_that_are_also_rows_are_reported(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.repeat(X[:100], 2, axis=0))
-    found, _ = import_file(Import(tmp_path / "a.npy", metric=Metric.COSINE, queries=30))
+    found = import_file(Import(tmp_path / "a.npy", metric=Metric.COSINE, queries=30))
     alone = np.setdiff1d(np.arange(200), found.ids)
     pairs = 30 - len(np.unique(alone // 2))  # both of a pair may have been drawn
     assert found.facts["duplicates"]["queries"] == 30 - 2 * pairs
@@ -71,17 +71,18 @@ def test_held_out_queries_that_are_also_rows_are_reported(tmp_path: Path) -> Non
 
 def test_what_the_file_brings_is_used(tmp_path: Path) -> None:
     file = layouts.hdf5(tmp_path / "glove-6-angular.hdf5", X, Q, distance="angular")
-    found, source = import_file(Import(file))
+    found = import_file(Import(file))
     assert (found.metric, found.rows, found.name) == (Metric.COSINE, 200, "glove-6-angular")
     np.testing.assert_array_equal(found.queries, Q)
-    assert source.neighbors is not None
-    part, _ = import_file(Import(file, name="part", queries=4))
+    # They were found by Euclidean distance: not those of the cosine.
+    assert found.facts["published_neighbours"]["recall"] < 1
+    part = import_file(Import(file, name="part", queries=4))
     np.testing.assert_array_equal(part.queries, Q[:4])
 
 
 def test_filters_stay_with_their_queries(tmp_path: Path) -> None:
     folder = layouts.qdrant(tmp_path / "set", X, Q)
-    found, _ = import_file(Import(folder, metric=Metric.COSINE, queries=3))
+    found = import_file(Import(folder, metric=Metric.COSINE, queries=3))
     assert found.filters == (None, None, Eq("colour", "red"))
     assert found.metadata is not None
     assert found.metadata.schema.names == ["colour", "n"]
@@ -90,12 +91,27 @@ def test_filters_stay_with_their_queries(tmp_path: Path) -> None:
 def test_queries_from_another_file(tmp_path: Path) -> None:
     base = layouts.xbin(tmp_path / "base.fbin", X, "<f4")
     query = layouts.xbin(tmp_path / "query.fbin", Q, "<f4")
-    found, _ = import_file(Import(base, metric=Metric.L2, queries=query))
+    found = import_file(Import(base, metric=Metric.L2, queries=query))
     assert found.rows == 200
     np.testing.assert_array_equal(found.queries, Q)
     wrong = layouts.xbin(tmp_path / "wrong.fbin", Q[:, :4], "<f4")
     with pytest.raises(DataError, match="queries have 4 components, the vectors 6"):
         import_file(Import(base, "other", Metric.L2, queries=wrong))
+
+
+def test_published_neighbours_are_compared(tmp_path: Path) -> None:
+    file = layouts.hdf5(tmp_path / "x-euclidean.hdf5", X, Q)
+    facts = import_file(Import(file)).facts
+    assert facts["published_neighbours"] == {"k": 3, "queries": 9, "recall": 1.0}
+
+
+def test_the_truth_is_there_already(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "a.npy", X)
+    found = import_file(Import(tmp_path / "a.npy", metric=Metric.L2, queries=5))
+    monkeypatch.setattr(truth, "_computed", None)
+    known = truth.truth_of(found, ingest.TRUTH_K)
+    far = np.sqrt(((found.queries[:, None].astype(float) - found.vectors[None]) ** 2).sum(2))
+    np.testing.assert_array_equal(known.ids, found.ids[np.argsort(far, axis=1)[:, :10]])
 
 
 def with_rows(change: dict[int, Any]) -> Any:
@@ -137,11 +153,11 @@ def test_duplicate_ids_name_the_rows_of_the_file(tmp_path: Path) -> None:
 
 def test_a_name_that_is_taken(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", X)
-    first, _ = import_file(Import(tmp_path / "a.npy", metric=Metric.L2))
+    first = import_file(Import(tmp_path / "a.npy", metric=Metric.L2))
     with pytest.raises(UserError, match=r"'a' exists already.*--name.*--force"):
         import_file(Import(tmp_path / "a.npy", metric=Metric.L2))
     wanted = Import(tmp_path / "a.npy", metric=Metric.COSINE, replace_existing=True)
-    assert import_file(wanted)[0].fingerprint != first.fingerprint
+    assert import_file(wanted).fingerprint != first.fingerprint
 
 
 def test_too_little_disk_is_said_before_anything_is_written(

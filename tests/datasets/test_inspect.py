@@ -70,18 +70,20 @@ def test_intrinsic_dimension_by_hand() -> None:
     assert inspect.intrinsic_dimension(np.zeros((3, 4)))["median"] is None
 
 
-def test_nearest_distances_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = RNG.standard_normal((300, 8)) + 50
-    data = dataset(x, x[:3] + 0.01)
-    rows = np.arange(300)
-    own = np.array([4, 5, -1])
-    points = data.vectors[[4, 5, 6]]
-    monkeypatch.setattr(inspect, "_BLOCK_BYTES", 40 * 32)
-    found = inspect._nearest(points, own, data, rows, 10, lambda *_: None)
-    every = np.sqrt(((points[:, None].astype(float) - data.vectors[None]) ** 2).sum(2))
-    every[0, 4] = every[1, 5] = np.inf
-    np.testing.assert_allclose(found, np.sort(every, axis=1)[:, :10], rtol=1e-12)
-    assert found[2, 0] == 0
+def test_a_point_is_not_its_own_neighbour() -> None:
+    ids = np.array([[4, 7, 1], [9, 8, 2]])
+    distances = np.array([[0.0, 0.5, 1.0], [0.0, 0.0, 0.0]])
+    found = inspect._without_itself(ids, distances, np.array([4, 3]))
+    np.testing.assert_array_equal(found, [[0.5, 1.0], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize("metric", list(Metric))
+def test_duplicates_do_not_lower_the_intrinsic_dimension(metric: Metric) -> None:
+    x = RNG.standard_normal((3000, 6))
+    alone = inspect.geometry(dataset(x, x[:5] + 1, metric))["intrinsic_dimension"]["median"]
+    doubled = dataset(np.concatenate([x, x]), x[:5] + 1, metric)
+    found = inspect.geometry(doubled)["intrinsic_dimension"]["median"]
+    assert found == pytest.approx(alone, rel=0.2)
 
 
 def test_queries_like_the_rows_are_not_shifted_and_others_are() -> None:

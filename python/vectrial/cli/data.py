@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from enum import StrEnum
@@ -12,15 +13,18 @@ import typer
 from rich.console import Console
 
 from vectrial.cli.bars import bars
-from vectrial.cli.dataset_view import as_json, as_table
+from vectrial.cli.dataset_view import as_json, as_table, truth_lines, truth_table
 from vectrial.datasets import library
 from vectrial.datasets.ingest import Import, import_file, name_of, peek
 from vectrial.datasets.inspect import inspect as facts_of
 from vectrial.datasets.model import Dataset
 from vectrial.datasets.progress import Progress
 from vectrial.datasets.readers import FORMATS, Options, open_source
+from vectrial.datasets.truth import truth_of
 from vectrial.distance import Metric
 from vectrial.errors import UserError
+from vectrial.filters import Filter
+from vectrial.filters import parse as parse_filter
 from vectrial.nearest import suggestion
 
 app = typer.Typer(
@@ -113,7 +117,7 @@ def import_(
         replace_existing=force or _may_replace(name or name_of(file)),
     )
     with bars() as progress:
-        dataset, _ = import_file(wanted, progress)
+        dataset = import_file(wanted, progress)
     _show(dataset, form)
     if form is Format.TABLE:
         print(f'\nIn a suite:\n\n[[datasets]]\nname = "{dataset.name}"', file=sys.stderr)
@@ -168,6 +172,47 @@ def _look(
         provenance=replace(seen.provenance, notes=tuple(notes)),
         facts=facts_of(seen, progress=progress),
     )
+
+
+@app.command()
+def truth(
+    name: Annotated[str, typer.Argument(help="A dataset that is here.")],
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Neighbours of every query.")] = 10,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            help='For all queries, as JSON: \'{"eq": {"lang": "en"}}\'. Else each query\'s own.',
+        ),
+    ] = None,
+    form: _Format = Format.TABLE,
+) -> None:
+    """The exact nearest neighbours of a dataset's queries; cached.
+
+    As `--format jsonl`, one object a query: query, ids, distances, available (rows that match,
+    at most k), accepted (all ids that tie with the k-th, or are nearer).
+    """
+    dataset = library.load(name)
+    condition = dataset.filters if where is None else _filter(where)
+    with bars() as progress:
+        found = truth_of(
+            dataset, k, condition, progress=lambda done, of: progress(done, of, "searching")
+        )
+    if form is Format.JSONL:
+        for line in truth_lines(found):
+            print(line)
+    else:
+        Console().print(truth_table(dataset, found))
+
+
+def _filter(text: str) -> Filter:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UserError(
+            f"it is not JSON: {error}", where="--filter", remedy='\'{"eq": {"lang": "en"}}\''
+        ) from error
+    return parse_filter(value, at="--filter")
 
 
 def _unknown(what: str) -> Dataset:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from rich.table import Table
 from rich.text import Text
 
-from vectrial.datasets.model import Dataset
+from vectrial.datasets.model import Dataset, Truth
 
 
 def as_json(dataset: Dataset) -> str:
@@ -35,11 +37,49 @@ def as_json(dataset: Dataset) -> str:
 
 def as_table(dataset: Dataset) -> Table:
     """A table of what there is and what was found."""
-    table = Table(title=Text(dataset.name), show_header=False, title_justify="left")
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
+    table = _table(dataset.name)
     for name, text in _lines(dataset):
         table.add_row(name, Text(text))
+    return table
+
+
+def _table(title: str) -> Table:
+    table = Table(title=Text(title), show_header=False, title_justify="left")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    return table
+
+
+def truth_lines(truth: Truth) -> Iterator[str]:
+    """One JSON object a query; a filter that few rows match gives fewer than k ids."""
+    for q, count in enumerate(truth.available):
+        accepted = truth.accept_ids[truth.accept_offsets[q] : truth.accept_offsets[q + 1]]
+        yield json.dumps(
+            {
+                "query": q,
+                "ids": truth.ids[q, :count].tolist(),
+                "distances": truth.distances[q, :count].tolist(),
+                "available": int(count),
+                "accepted": accepted.tolist(),
+            }
+        )
+
+
+def truth_table(dataset: Dataset, truth: Truth) -> Table:
+    """Truth in a few lines: how far the neighbours are, how many queries have too few, or ties."""
+    table = _table(f"{dataset.name}, k = {truth.k}")
+    table.add_row("queries", f"{len(truth.ids):,}")
+    short = int((truth.available < truth.k).sum())
+    if short:
+        table.add_row("fewer than k rows match", f"{short:,} queries")
+    tied = int((np.diff(truth.accept_offsets) > truth.available).sum())
+    table.add_row("ties at the k-th", f"{tied:,} queries")
+    for label, column in (("nearest", 0), ("k-th", truth.k - 1)):
+        far = truth.distances[truth.available > column, column]
+        if len(far):
+            low, middle, high = np.quantile(far, (0, 0.5, 1))
+            text = f"{low:.5g} to {high:.5g}, median {middle:.5g}"
+            table.add_row(f"{label} distance ({dataset.metric})", text)
     return table
 
 

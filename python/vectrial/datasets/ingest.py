@@ -21,12 +21,16 @@ from vectrial.datasets.inspect import inspect
 from vectrial.datasets.model import Dataset, Provenance, Truth
 from vectrial.datasets.progress import Progress, silent
 from vectrial.datasets.readers import Block, Options, Source, open_source
+from vectrial.datasets.truth import truth_of
 from vectrial.distance import TIE_TOLERANCE, Metric
 from vectrial.errors import DataError, UserError
 from vectrial.filters import Filter
 
 #: Queries held out when nobody says how many; fewer of a small file.
 DEFAULT_QUERIES = 1000
+#: Neighbours whose truth is computed at once; suites that ask for others compute it then.
+TRUTH_K = 10
+_MOST_PUBLISHED = 100
 _PEEK_BYTES = 512 << 20
 
 
@@ -72,14 +76,14 @@ def name_of(path: Path) -> str:
     return name[:100] or "imported"
 
 
-def import_file(wanted: Import, progress: Progress = silent) -> tuple[Dataset, Source]:
-    """Read, check, hold out queries, store, and find the facts.
+def import_file(wanted: Import, progress: Progress = silent) -> Dataset:
+    """Read, check, hold out queries, store, find the facts and the exact neighbours.
 
     Rows keep their number in the file as id when there is no id column. Memory stays bounded
     by the ids and the metadata, whatever the size of the vectors.
 
-    Returns:
-        The stored dataset, and the closed source with the neighbours it published.
+    Where the file brings neighbours, the fact `published_neighbours` says how many of them are
+    the exact ones: too few, and the metric is probably another.
 
     Raises:
         UserError: options that do not fit the file, a name that is taken, too little disk.
@@ -102,7 +106,18 @@ def import_file(wanted: Import, progress: Progress = silent) -> tuple[Dataset, S
             notes=(f"read as {source.format}", *source.notes, queries.note),
         )
         dataset = _store(wanted, name, metric, provenance, source, queries, progress)
-    return library.annotate(dataset, inspect(dataset, seed=wanted.seed, progress=progress)), source
+    facts = inspect(dataset, seed=wanted.seed, progress=progress)
+    published = source.neighbors
+    k = TRUTH_K if published is None else max(TRUTH_K, min(published.shape[1], _MOST_PUBLISHED))
+    truth = truth_of(
+        dataset,
+        k,
+        dataset.filters,
+        progress=lambda done, of: progress(done, of, "finding the exact neighbours"),
+    )
+    if published is not None:
+        facts["published_neighbours"] = agreement(published, truth)
+    return library.annotate(dataset, facts)
 
 
 def _metric(wanted: Import, source: Source) -> Metric:

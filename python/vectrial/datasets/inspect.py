@@ -17,11 +17,14 @@ from scipy import stats
 
 from vectrial.datasets.model import Dataset
 from vectrial.datasets.progress import Progress, silent
+from vectrial.datasets.truth import exact_topk
 from vectrial.distance import Metric
 
 #: Neighbours that the intrinsic dimension is estimated from.
 NEIGHBOURS = 100
 _SAMPLE = 500
+#: Neighbours this much nearer than the last are duplicates up to rounding.
+_SAME = 1e-6
 _MAX_ROWS = 1_000_000
 _BLOCK_BYTES = 32 << 20
 _TOP_VALUES = 10
@@ -109,23 +112,50 @@ def geometry(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) ->
     Distances are Euclidean, under cosine those of the vectors scaled to length 1. At most a
     million rows, drawn by `seed`, are searched; `corpus_rows` says how many were.
     """
+    if dataset.rows < 3:
+        return {"intrinsic_dimension": None, "shift": None}
     rng = np.random.default_rng(seed)
-    rows = np.arange(dataset.rows)
+    rows, mask = np.arange(dataset.rows), None
     if dataset.rows > _MAX_ROWS:
         rows = np.sort(rng.choice(dataset.rows, _MAX_ROWS, replace=False))
-    picked = np.sort(rng.choice(len(rows), min(_SAMPLE, len(rows)), replace=False))
-    asked = rng.choice(len(dataset.queries), min(_SAMPLE, len(dataset.queries)), replace=False)
-    if len(rows) < 3:
-        return {"intrinsic_dimension": None, "shift": None}
-    k = min(NEIGHBOURS, len(rows) - 1)
-    points = np.concatenate([dataset.vectors[rows[picked]], dataset.queries[np.sort(asked)]])
-    own = np.concatenate([picked, np.full(len(asked), -1)])
-    near = _nearest(points, own, dataset, rows, k, progress)
-    of_rows, of_queries = near[: len(picked)], near[len(picked) :, 0]
+        mask = np.zeros(dataset.rows, dtype=bool)
+        mask[rows] = True
+    picked = np.sort(rng.choice(rows, min(_SAMPLE, len(rows)), replace=False))
+    asked = np.sort(
+        rng.choice(len(dataset.queries), min(_SAMPLE, len(dataset.queries)), replace=False)
+    )
+    near = exact_topk(
+        dataset.vectors,
+        np.arange(dataset.rows),
+        np.concatenate([dataset.vectors[picked], dataset.queries[asked]]),
+        Metric.COSINE if dataset.metric is Metric.COSINE else Metric.L2,
+        min(NEIGHBOURS, len(rows) - 1) + 1,
+        mask=mask,
+        progress=lambda done, of: progress(done, of, "measuring intrinsic dimension and shift"),
+    )
+    distances = near.distances
+    if dataset.metric is Metric.COSINE:
+        # Of vectors of length 1, whose squared distance is 2 - 2 cos.
+        distances = np.sqrt(2 * np.maximum(distances, 0))
+    of_rows = _without_itself(near.ids[: len(picked)], distances[: len(picked)], picked)
+    of_queries = distances[len(picked) :, 0]
     return {
         "intrinsic_dimension": intrinsic_dimension(of_rows) | {"corpus_rows": len(rows)},
         "shift": shift(of_queries, of_rows[:, 0]) if len(asked) else None,
     }
+
+
+def _without_itself(
+    ids: NDArray[np.int64], distances: NDArray[np.float64], own: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Distances (p, k) of (p, k + 1) neighbours, each point left out of its own.
+
+    Where duplicates crowd a point out of its own neighbours, the last is left out instead.
+    """
+    itself = ids == own[:, None]
+    itself[~itself.any(axis=1), -1] = True
+    others: NDArray[np.float64] = distances[~itself].reshape(len(ids), -1)
+    return others
 
 
 def intrinsic_dimension(near: NDArray[np.float64]) -> dict[str, Any]:
@@ -133,12 +163,12 @@ def intrinsic_dimension(near: NDArray[np.float64]) -> dict[str, Any]:
 
     At a point with distances T_1 … T_k it is ((1/(k-1)) Σ_{j<k} ln(T_k/T_j))^-1 (Levina &
     Bickel, Maximum likelihood estimation of intrinsic dimension, NIPS 2004, eq. 8); distances
-    of 0 are left out. Returns the median over the points and its quartiles, None where no
-    point has two different distances.
+    of 0, or as good as, are left out. Returns the median over the points and its quartiles,
+    None where no point has two different distances.
     """
     estimates = []
     for distances in near:
-        positive = distances[distances > 0]
+        positive = distances[distances > _SAME * distances[-1]]
         if len(positive) < 2 or positive[0] == positive[-1]:
             continue
         logs = np.log(positive[-1] / positive[:-1])
@@ -175,58 +205,6 @@ def shift(queries: NDArray[np.float64], rows: NDArray[np.float64]) -> dict[str, 
         "median_ratio": float(np.median(queries)) / middle if middle > 0 else None,
         "shifted": ks > 0.1 and p_value < 1e-3,
     }
-
-
-def _nearest(
-    points: NDArray[np.float32],
-    own: NDArray[np.int64],
-    dataset: Dataset,
-    rows: NDArray[np.int64],
-    k: int,
-    progress: Progress,
-) -> NDArray[np.float64]:
-    """Distances of points to their k nearest of `rows`, ascending (p, k).
-
-    own: the position in `rows` that is the point itself, -1 for none.
-
-    Candidates are ranked by float32 arithmetic, their distances are then taken in float64.
-    """
-    points = _scaled(points, dataset.metric)
-    squares = np.einsum("ij,ij->i", points, points)
-    best = np.full((len(points), 0), np.inf, np.float32)
-    where = np.full((len(points), 0), -1, np.int64)
-    whole = len(rows) == dataset.rows
-    step = max(k, _BLOCK_BYTES // (4 * max(dataset.dim, len(points))))
-    for start in range(0, len(rows), step):
-        progress(start, len(rows), "measuring intrinsic dimension and shift")
-        chosen = rows[start : start + step]
-        block = dataset.vectors[start : start + step] if whole else dataset.vectors[chosen]
-        block = _scaled(block, dataset.metric)
-        found = squares[:, None] - 2 * (points @ block.T) + np.einsum("ij,ij->i", block, block)
-        inside = np.flatnonzero((own >= start) & (own < start + len(chosen)))
-        found[inside, own[inside] - start] = np.inf
-        best = np.concatenate([best, found], axis=1)
-        where = np.concatenate(
-            [where, np.broadcast_to(np.arange(start, start + len(chosen)), found.shape)], axis=1
-        )
-        if best.shape[1] > k:
-            kept = np.argpartition(best, k - 1, axis=1)[:, :k]
-            best = np.take_along_axis(best, kept, axis=1)
-            where = np.take_along_axis(where, kept, axis=1)
-    exact = np.empty(where.shape)
-    for i, positions in enumerate(where):
-        chosen_rows = _scaled(dataset.vectors[rows[positions]], dataset.metric)
-        difference = chosen_rows.astype(np.float64) - points[i]
-        exact[i] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
-    exact.sort(axis=1)
-    return exact
-
-
-def _scaled(vectors: NDArray[np.float32], metric: Metric) -> NDArray[np.float32]:
-    if metric is not Metric.COSINE:
-        return vectors
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-    return np.asarray((vectors / lengths[:, None]).astype(np.float32))
 
 
 def column_facts(column: pa.ChunkedArray[Any]) -> dict[str, Any]:
