@@ -228,6 +228,26 @@ def test_a_layout_from_the_future_is_refused() -> None:
         library.load("set")
 
 
+@pytest.mark.parametrize(
+    "change", [{"metric": "round"}, {"shapes": {}}, {"shapes": 7}, {"provenance": {"x": 1}}]
+)
+def test_a_manifest_that_makes_no_sense(change: dict[str, object]) -> None:
+    saved()
+    file = library.path("set") / "dataset.json"
+    file.write_text(json.dumps({**json.loads(file.read_bytes()), **change}))
+    with pytest.raises(DataError, match=r"dataset\.json.*damaged"):
+        library.load("set")
+
+
+def test_of_two_writers_of_one_name_the_second_is_refused() -> None:
+    with library.Writer("set", Metric.L2, SOURCE) as slow:
+        slow.add(X)
+        first = saved()
+        with pytest.raises(UserError, match="made in the meantime"):
+            slow.finish(Q)
+    assert library.load("set").fingerprint == first.fingerprint
+
+
 def test_readers_never_see_a_half_written_dataset() -> None:
     seen: list[Exception] = []
     done = threading.Event()

@@ -123,6 +123,20 @@ def test_hdf5_queries_neighbors_and_metric(tmp_path: Path) -> None:
         assert source.neighbors.shape == (5, 3)
 
 
+def test_neighbours_of_all_rows_are_not_those_of_the_first(tmp_path: Path) -> None:
+    files = [
+        layouts.hdf5(tmp_path / "a.hdf5", X, Q),
+        layouts.vectordbbench(tmp_path / "vdbb", X, Q),
+        layouts.qdrant(tmp_path / "qdrant", X, Q),
+    ]
+    for file in files:
+        with open_source(file) as source:
+            assert source.neighbors is not None
+        with open_source(file, Options(rows=10)) as source:
+            assert source.neighbors is None
+            assert source.queries is not None
+
+
 @pytest.mark.parametrize(
     ("name", "metric"),
     [("glove-6-angular.hdf5", Metric.COSINE), ("x-euclidean.h5", Metric.L2), ("x.hdf5", None)],
@@ -467,6 +481,7 @@ def test_qdrant_conditions_without_counterpart(tmp_path: Path, one: Any, message
     with open_source(folder, Options(conditions=False)) as source:
         assert source.filters is None
         assert source.queries is not None
+        assert source.neighbors is None
 
 
 def test_qdrant_parts_that_do_not_fit(tmp_path: Path) -> None:

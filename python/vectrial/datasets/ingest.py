@@ -107,7 +107,7 @@ def import_file(wanted: Import, progress: Progress = silent) -> Dataset:
         )
         dataset = _store(wanted, name, metric, provenance, source, queries, progress)
     facts = inspect(dataset, seed=wanted.seed, progress=progress)
-    published = source.neighbors
+    published = None if isinstance(wanted.queries, Path) else source.neighbors
     k = TRUTH_K if published is None else max(TRUTH_K, min(published.shape[1], _MOST_PUBLISHED))
     truth = truth_of(
         dataset,

@@ -15,6 +15,7 @@ when the last block is written; that of the other files is of the whole file.
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import tempfile
@@ -95,6 +96,13 @@ def load(name: str) -> Dataset:
     """
     folder = path(name)
     manifest = _read_manifest(name, folder)
+    try:
+        return _opened(name, folder, manifest)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(folder / _MANIFEST, f"{type(error).__name__} {error}") from error
+
+
+def _opened(name: str, folder: Path, manifest: dict[str, Any]) -> Dataset:
     shapes = manifest["shapes"]
     metadata, where = None, None
     if "metadata" in shapes:
@@ -371,11 +379,14 @@ class Writer:
         return load(self._name)
 
     def _publish(self) -> None:
-        if self._final.exists():
-            if not self._replace:
-                raise UserError(f"a dataset named '{self._name}' was made in the meantime")
+        if self._replace and self._final.exists():
             self._final.rename(Path(self._temporary.name) / ".replaced")
-        self._folder.rename(self._final)
+        try:
+            self._folder.rename(self._final)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            raise UserError(f"a dataset named '{self._name}' was made in the meantime") from error
 
 
 def _shapes(

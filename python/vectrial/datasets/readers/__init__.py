@@ -79,7 +79,7 @@ def open_source(path: Path, options: Options | None = None) -> Source:
     else:
         raise UserError("there is no such file or folder", where=str(path))
     try:
-        return _checked(source)
+        return _checked(source, options)
     except BaseException:
         source.close()
         raise
@@ -172,8 +172,11 @@ def _open_npz_or_archive(path: Path, options: Options) -> Source:
     )
 
 
-def _checked(source: Source) -> Source:
-    """`source` with its queries checked and as float32."""
+def _checked(source: Source, options: Options) -> Source:
+    """`source` with its queries checked and as float32.
+
+    Published neighbours are those among all rows: of fewer rows they are left out.
+    """
     if source.queries is None:
         return source
     queries = check_vectors(
@@ -183,4 +186,5 @@ def _checked(source: Source) -> Source:
         first_row=0,
         where=f"{source.path}, queries",
     )
-    return replace(source, queries=queries)
+    neighbors = source.neighbors if options.rows is None else None
+    return replace(source, queries=queries, neighbors=neighbors)

@@ -36,7 +36,7 @@ def open_pair(folder: Path, options: Options) -> Source:
         opener, folder, [f"{prefix}query{base.suffix}", f"{prefix}queries{base.suffix}"]
     )
     names = [f"{prefix}groundtruth.ivecs", f"{prefix}groundtruth.neighbors.ibin"]
-    neighbors = None if options.rows is not None else _whole(opener, folder, names)
+    neighbors = _whole(opener, folder, names)
     if queries is None or neighbors is None or len(neighbors) != len(queries):
         neighbors = None
     return replace(

@@ -55,7 +55,6 @@ def open_qdrant(folder: Path, options: Options) -> Source:
     if payloads.is_file():
         schema, notes = _payload_schema(payloads, source.rows, options)
     tests = _tests(folder, source.dim, set(schema.names), options)
-    cropped = options.rows is not None
 
     def read(step: int) -> Iterator[Block]:
         rows = lines(payloads) if schema.names else iter(())
@@ -73,7 +72,7 @@ def open_qdrant(folder: Path, options: Options) -> Source:
         format="qdrant",
         read=read,
         queries=tests.queries,
-        neighbors=None if cropped else tests.neighbors,
+        neighbors=tests.neighbors,
         filters=tests.filters if any(tests.filters) else None,
         columns=tuple(schema.names),
         notes=notes,
@@ -118,6 +117,8 @@ def _tests(folder: Path, dim: int, columns: set[str], options: Options) -> _Test
         rows = _bounded(file)
         queries = [_list(row, "query", file, i) for i, row in enumerate(rows)]
         closest = [_list(row, "closest_ids", file, i, ()) for i, row in enumerate(rows)]
+        if not options.conditions and any(row.get("conditions") for row in rows):
+            closest = []  # those of filtered queries are not the nearest of all rows
         wanted = [row.get("conditions") if options.conditions else None for row in rows]
         where = tuple(
             condition(value, f"{file}, row {i}, conditions") for i, value in enumerate(wanted)

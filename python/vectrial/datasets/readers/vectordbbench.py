@@ -70,7 +70,7 @@ def open_vectordbbench(folder: Path, options: Options) -> Source:
         source,
         read=read,
         queries=queries,
-        neighbors=_neighbors(folder / "neighbors.parquet", len(queries), options),
+        neighbors=_neighbors(folder / "neighbors.parquet", len(queries)),
         columns=tuple(columns),
     )
 
@@ -127,8 +127,8 @@ def _labels(file: Path) -> pa.ChunkedArray[Any] | None:
         raise DataError(f"labels are {labels.type}, not text", where=str(file)) from error
 
 
-def _neighbors(file: Path, queries: int, options: Options) -> NDArray[np.int64] | None:
-    if not file.is_file() or options.rows is not None:
+def _neighbors(file: Path, queries: int) -> NDArray[np.int64] | None:
+    if not file.is_file():
         return None
     lists: Any = _small_table(file, ["neighbors_id"]).column("neighbors_id").combine_chunks()
     if len(lists) != queries:
