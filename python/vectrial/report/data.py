@@ -120,6 +120,10 @@ class Point:
             found = phase.metrics.get(metric)
             if found is not None and found.reason:
                 return found.reason
+        told = {v.reason for p in self.phases for v in p.metrics.values() if v.value is None}
+        said = [reason for reason in told if reason]
+        if len(said) == 1 and not any(v.valid for p in self.phases for v in p.metrics.values()):
+            return said[0]  # the phase has nothing at all, for this one reason
         return self.reason or f"{metric} was not recorded"
 
     @property
@@ -169,6 +173,14 @@ class RunData:
         """The series of some points, in the suite's order."""
         held = {point.series for point in points}
         return tuple(series for series in self.labels if series in held)
+
+    @cached_property
+    def differences(self) -> Mapping[str, tuple[str, ...]]:
+        """What each store forces that the others do not."""
+        found: dict[str, dict[str, None]] = defaultdict(dict)
+        for trial in self.trials:
+            found[trial.series.store].update(dict.fromkeys(trial.differences))
+        return {store: tuple(said) for store, said in found.items()}
 
     @cached_property
     def wrong(self) -> Mapping[tuple[str, Series], str]:

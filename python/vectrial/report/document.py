@@ -179,6 +179,17 @@ def value_cell(spread: Spread, unit: str, *, show: Callable[[float], str] | None
     return Cell(shown, spread.median, detail, low=spread.low, high=spread.high)
 
 
+def count_cell(point: Point, metric: str, note: str = "") -> Cell:
+    """A count over all repeats: what bounds a claim is the whole of what was measured."""
+    values = [p.metrics[metric].value for p in point.phases if metric in p.metrics]
+    known = [value for value in values if value is not None]
+    if not known:
+        return Cell(text.NOTHING, note=point.why_missing(metric), tone="absent")
+    total = int(sum(known))
+    bad = metric in ("errors", "ineffective") and total > 0
+    return Cell(f"{total:,}", total, note=note, tone="wrong" if bad else "ok")
+
+
 def plain(value: Any, shown: str | None = None, note: str = "") -> Cell:
     """A cell without a spread."""
     return Cell(str(value) if shown is None else shown, value, note=note)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from vectrial.report import text
 from vectrial.report.analysis import TARGETS, Facet, Sweep, loaded_rows, matching
@@ -51,8 +52,8 @@ def at_a_glance(run: RunData, found: Sequence[Sweep]) -> Section | None:
         "glance",
         "At a glance",
         f"Search columns: the fastest measured point with recall ≥ {TARGETS[0]:.2f}, every figure "
-        "of it from the same requests. The other columns belong to the index that was built for "
-        "it. Small print under a figure is its spread over repeats.",
+        "of it from the same requests. The other columns belong to the same index, or say to "
+        "which. Small print under a figure is its spread over repeats.",
         tables,
     )
 
@@ -92,10 +93,13 @@ def _glance_row(run: RunData, sweep: Sweep, series: Series) -> Row:
     else:
         row = equal_recall_row(run, sweep, series, TARGETS[0])
         tone, (store, _, qps, recall, _, p99, clients, errors, at, _) = row.tone, row.cells
-        head = Cell(store.text, store.value, at.text)
+        head = replace(store, detail=at.text)
         front = (head, qps, recall, p99, clients, errors)
         best = sweep.best(series, TARGETS[0])
         built = best or sweep.of(series, None)[0]
+    forced = run.differences.get(series.store)
+    if forced:
+        front = (replace(front[0], note=f"{series.store} forces: {'; '.join(forced)}"), *front[1:])
     return Row((*front, *_costs(run, facet, series, built)), tone, series)
 
 
@@ -114,16 +118,20 @@ def _not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, Tone, 
 def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> list[Cell]:
     def one(points: Sequence[Point], metric: str, unit: str) -> Cell:
         own = [p for p in points if p.dataset == facet.dataset and p.series == series]
+        own = [p for p in own if loaded_rows(p) == facet.rows] or own
         if built is not None:
             own = matching(own, series, built.index_params)
         point = next((p for p in own if p.spread(metric) is not None), own[0] if own else None)
         cell = spread_cell(point, metric, unit)
         if point is not None and point.state == "invalid" and cell.value is not None:
             return Cell(text.NOTHING, note=point.reason or "invalid", tone="invalid")
+        other = point is not None and built is not None and point.index_params != built.index_params
+        if point is not None and other and cell.value is not None:
+            return replace(cell, note=f"of the index {text.params(point.index_params)}")
         return cell
 
     loads = largest(run.select("ingest", "ingest"))
-    sizes = [p for p in run.select("footprint", "footprint") if p.rows == facet.rows]
+    sizes = run.select("footprint", "footprint")
     return [
         *(one(run.select("crud", name), "latency_p50", "us") for name in _OPERATIONS),
         one(loads, "ready_rows_per_s", "1"),

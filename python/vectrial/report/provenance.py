@@ -35,12 +35,11 @@ def warnings(run: RunData) -> tuple[str, ...]:
             f"{text.plural(len(invalid), 'row')} of measurements may not be trusted and "
             "count nowhere; reasons below."
         )
-    few = _repeats(run)
-    if few < LEAST_REPEATS:
-        found.append(
-            f"{text.plural(few, 'repeat')} of some measurements: no interval, so small "
-            "differences may be chance."
-        )
+    few = _few_repeats(run)
+    if few:
+        found.append(f"{few}: no interval, so small differences may be chance.")
+    if dict(flat(run.run["environment"])).get("git.dirty"):
+        found.append("Measured with changes to Vectrial that no revision holds.")
     busy = _busy(run)
     if busy:
         found.append(busy)
@@ -52,8 +51,21 @@ def warnings(run: RunData) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _repeats(run: RunData) -> int:
-    return min((p.repeats for p in run.points if p.state == "ok"), default=LEAST_REPEATS)
+def _few_repeats(run: RunData) -> str:
+    """'1 repeat of ingest and footprint; 2 repeats of crud', of those with too few."""
+    least: dict[str, int] = {}
+    for point in run.points:
+        if point.state == "ok":
+            known = least.get(point.experiment, point.repeats)
+            least[point.experiment] = min(known, point.repeats)
+    few: dict[int, list[str]] = defaultdict(list)
+    for experiment, count in least.items():
+        if count < LEAST_REPEATS:
+            few[count].append(experiment.replace("_", " "))
+    return "; ".join(
+        f"{text.plural(count, 'repeat')} of {text.joined(names)}"
+        for count, names in sorted(few.items())
+    )
 
 
 def _busy(run: RunData) -> str | None:
@@ -72,7 +84,8 @@ def _busy(run: RunData) -> str | None:
         return None
     return (
         f"The machine was busy: load average up to {most:.1f} on {cores} cores when a phase began "
-        f"({over} of {len(loads)} phases above {cores * (1 + BUSY):.1f})."
+        f"({over} of {len(loads)} phases above {cores * (1 + BUSY):.1f}; what the phase before "
+        "left behind counts in it)."
     )
 
 
@@ -279,7 +292,7 @@ def stores(run: RunData) -> Section:
     rows = []
     for store in run.stores:
         own = [t for t in run.trials if t.series.store == store]
-        differences = list(dict.fromkeys(d for t in own for d in t.differences))
+        differences = run.differences[store]
         version = ", ".join(dict.fromkeys(t.store_version for t in own if t.store_version))
         rows.append(
             Row(
@@ -305,8 +318,14 @@ def stores(run: RunData) -> Section:
 def environment(run: RunData) -> Section:
     """The machine and the versions."""
     columns = (Column("fact", "Fact", numeric=False), Column("value", "Value", numeric=False))
+    facts: dict[str, list[str]] = defaultdict(list)
+    for path, value in flat(run.run["environment"]):
+        group, _, name = path.partition(".")
+        shown = text.size(value) if path.endswith("_bytes") else _shown(value)
+        facts[group].append(f"{name} {shown}" if name else shown)
     rows = tuple(
-        Row((plain(path), plain(_shown(value)))) for path, value in flat(run.run["environment"])
+        Row((plain(group.replace("_", " ")), plain("; ".join(said))))
+        for group, said in facts.items()
     )
     return Section(
         "environment",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from vectrial.report import charts_search, text
 from vectrial.report.analysis import TARGETS, Sweep, by_facet, operating_point
 from vectrial.report.data import Point, RunData, Series
@@ -13,6 +15,7 @@ from vectrial.report.document import (
     Row,
     Section,
     Table,
+    count_cell,
     plain,
     spread_cell,
 )
@@ -133,19 +136,18 @@ def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) 
 def search_cells(point: Point) -> tuple[Cell, ...]:
     """qps, recall, p50, p99, clients, errors, setting of one operating point."""
     clients = charts_search.clients_of(point)
-    errors = point.value("errors")
-    note = point.reason or ""
-    if errors:
-        note = "; ".join(f"{kind}: {count}" for p in point.phases for kind, count, _ in p.errors)
+    kinds: Counter[str] = Counter()
+    for phase in point.phases:
+        kinds.update({kind: count for kind, count, _ in phase.errors})
+    errors = [f"{count:,} × {kind}" for kind, count in kinds.items()]
+    note = "; ".join(filter(None, [point.reason if point.state == "ok" else None, *errors]))
     return (
         spread_cell(point, "qps", "1"),
         spread_cell(point, "recall_mean", "1", show=text.recall),
         spread_cell(point, "latency_p50", "us"),
         spread_cell(point, "latency_p99", "us"),
         Cell(text.NOTHING, tone="absent") if clients is None else plain(clients),
-        Cell(text.NOTHING, note=point.why_missing("errors"), tone="absent")
-        if errors is None
-        else plain(int(errors), f"{int(errors):,}", note),
+        count_cell(point, "errors", note),
         plain(operating_point(point)),
     )
 

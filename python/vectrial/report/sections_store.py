@@ -17,6 +17,7 @@ from vectrial.report.document import (
     Row,
     Section,
     Table,
+    count_cell,
     plain,
     spread_cell,
 )
@@ -98,22 +99,11 @@ def _crud_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
             *head(run, p),
             plain(p.phase.replace("_", " "), note=p.reason or ""),
             *(spread_cell(p, f"latency_{name}", "us") for name in ("p50", "p99", "max")),
-            *(_count(p, name) for name in ("count", "errors", "verified", "ineffective")),
+            *(count_cell(p, name) for name in ("count", "errors", "verified", "ineffective")),
         )
         rows.append(Row(cells, p.state, p.series))
     title = f"Single operations: {facet.title}"
     return Table(f"operations-{facet.slug}", title, _CRUD, tuple(rows), grouped_by=2)
-
-
-def _count(point: Point, metric: str) -> Cell:
-    """A count summed over the repeats: what is bounded is the whole of what was measured."""
-    values = [p.metrics[metric].value for p in point.phases if metric in p.metrics]
-    known = [value for value in values if value is not None]
-    if not known:
-        return Cell(text.NOTHING, tone="absent")
-    total = int(sum(known))
-    bad = metric in ("errors", "ineffective") and total > 0
-    return Cell(f"{total:,}", total, tone="wrong" if bad else "ok")
 
 
 _INGEST = (
