@@ -1,0 +1,214 @@
+"""`vectrial run`: measure a suite."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import tomli_w
+import typer
+from rich.console import Console
+
+from vectrial import __version__
+from vectrial.cli.run_view import dry_run_table, make_view
+from vectrial.datasets import catalog, library
+from vectrial.datasets.model import Dataset
+from vectrial.errors import UserError
+from vectrial.experiments.base import fields_of
+from vectrial.nearest import suggestion
+from vectrial.report import build_report
+from vectrial.report.terminal import summary
+from vectrial.results.reader import RunReader
+from vectrial.results.writer import RunWriter
+from vectrial.stores import registry
+from vectrial.suite.model import Suite, parse_suite, read_suite
+from vectrial.suite.plan import DatasetShape, Plan, make_plan
+from vectrial.suite.runner import Outcome, run_plan
+from vectrial.telemetry.environment import environment_facts
+
+RESOLVED = "suite.toml"
+
+
+def run(
+    suite_path: Annotated[
+        Path | None,
+        typer.Argument(metavar="SUITE", help="A suite file; see suites/ for ready ones."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Measure only this store (may be repeated).")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan with an estimate; measure nothing.")
+    ] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Complete this run: finished trials are kept, failed ones tried again."),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(min=1, help="How often everything is done, instead of the suite's."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write the report when the run ends.")
+    ] = True,
+) -> None:
+    """Measure a SUITE: every store, every experiment, every repeat, into one run folder.
+
+    \b
+    vectrial run suites/demo.toml --dry-run     what would be measured, and how long it takes
+    vectrial run suites/demo.toml               measure, then write the report
+    vectrial run --resume runs/latest           go on after an interruption
+
+    Progress goes to stderr; the last line on stdout is the run's folder.
+    """
+    console = Console(stderr=True)
+    suite, text, where = _suite(suite_path, resume)
+    if repeats is not None:
+        suite = suite.model_copy(update={"repeats": repeats})
+    if only:
+        suite = _restricted(suite, only, where)
+    plan = make_plan(
+        suite,
+        where=where,
+        load_store=registry.load,
+        shape_of=_shape,
+        known_stores=registry.names(),
+    )
+    if dry_run:
+        Console().print(dry_run_table(plan))
+        return
+    folder = resume.resolve() if resume is not None else _new_folder(out, suite)
+    outcome = _measure(plan, suite, text, folder, console)
+    _point_latest(folder)
+    with RunReader(folder) as results:
+        console.print(summary(results))
+    if report:
+        console.print(f"report: {build_report(folder)}")
+    print(folder)
+    if outcome.counts and not set(outcome.counts) - {"failed", "skipped"}:
+        sys.exit(1)
+
+
+def _suite(path: Path | None, resume: Path | None) -> tuple[Suite, str, str]:
+    if resume is not None:
+        if path is not None:
+            raise UserError(
+                "--resume takes the suite from the run itself", remedy="leave SUITE out"
+            )
+        kept = resume / RESOLVED
+        if not kept.is_file():
+            raise UserError("there is no run here to resume", where=str(resume))
+        return (*_read(kept), str(kept))
+    if path is None:
+        raise UserError("no suite given", remedy="vectrial run suites/demo.toml")
+    return (*_read(path), str(path))
+
+
+def _read(path: Path) -> tuple[Suite, str]:
+    read_suite(path)
+    text = path.read_text(encoding="utf-8")
+    return parse_suite(text, str(path)), text
+
+
+def _restricted(suite: Suite, only: list[str], where: str) -> Suite:
+    known = {ref.store for ref in suite.stores}
+    for name in only:
+        if name not in known:
+            raise UserError(
+                f"the suite has no store '{name}'", where=where, remedy=suggestion(name, known)
+            )
+    return suite.model_copy(update={"stores": [r for r in suite.stores if r.store in only]})
+
+
+def _shape(name: str, rows: int | None) -> DatasetShape:
+    """From the library when the dataset is here, else from the catalogue."""
+    if name in library.names():
+        dataset = library.load(name)
+        shape = DatasetShape(name, dataset.rows, dataset.dim, dataset.metric, fields_of(dataset))
+    else:
+        entry = catalog.entry(name)
+        shape = DatasetShape(name, entry.rows, entry.dim, entry.metric, entry.fields)
+    if rows is not None and rows > shape.rows:
+        raise UserError(
+            f"dataset '{name}' has {shape.rows:,} rows, {rows:,} are asked for",
+            remedy="ask for fewer rows",
+        )
+    return DatasetShape(name, rows or shape.rows, shape.dim, shape.metric, shape.fields)
+
+
+def _new_folder(out: Path, suite: Suite) -> Path:
+    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in suite.name)
+    folder = (out / f"{stamp}-{safe}").resolve()
+    if folder.exists():
+        raise UserError("the run folder exists already", where=str(folder))
+    return folder
+
+
+def _measure(plan: Plan, suite: Suite, text: str, folder: Path, console: Console) -> Outcome:
+    signal.signal(signal.SIGTERM, _terminated)
+    with RunWriter(folder) as writer, make_view(plan, console) as view:
+        kept = folder / RESOLVED
+        if not kept.exists():
+            kept.write_text(_resolved(suite, text), encoding="utf-8")
+        environment = environment_facts()
+        (folder / "environment.json").write_text(
+            json.dumps(environment, indent=2, default=str), encoding="utf-8"
+        )
+        command = shlex.join(["vectrial", *sys.argv[1:]])
+        writer.begin(
+            suite_name=suite.name, command=command, version=__version__, environment=environment
+        )
+        for ref in suite.datasets:
+            writer.dataset(_dataset_row(catalog.ensure(ref.name, view.fetching), ref.rows))
+        try:
+            outcome = run_plan(plan, writer, view)
+        except KeyboardInterrupt:
+            console.print(f"interrupted; go on with: vectrial run --resume {folder}")
+            raise SystemExit(130) from None
+        writer.finish()
+    return outcome
+
+
+def _resolved(suite: Suite, text: str) -> str:
+    """The suite as it was run: the file's own text when nothing was changed on the command line."""
+    if parse_suite(text, "suite") == suite:
+        return text
+    return tomli_w.dumps(suite.model_dump(mode="json", exclude_none=True))
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _dataset_row(dataset: Dataset, rows: int | None) -> dict[str, object]:
+    metadata = dataset.metadata
+    return {
+        "name": dataset.name,
+        "fingerprint": dataset.fingerprint,
+        "rows": dataset.rows if rows is None else min(rows, dataset.rows),
+        "dim": dataset.dim,
+        "queries": len(dataset.queries),
+        "metric_space": str(dataset.metric),
+        "raw_bytes": dataset.raw_bytes,
+        "metadata_bytes": 0 if metadata is None else metadata.nbytes,
+        "source": dataset.provenance.source,
+        "licence": dataset.provenance.licence,
+        "stand_in_for": dataset.provenance.stand_in_for,
+        "facts": json.dumps(dataset.facts, default=str),
+    }
+
+
+def _point_latest(folder: Path) -> None:
+    """`latest` beside the run folder points at it; replaced in one step."""
+    link, fresh = folder.parent / "latest", folder.parent / f".latest-{os.getpid()}"
+    fresh.symlink_to(folder.name, target_is_directory=True)
+    fresh.replace(link)

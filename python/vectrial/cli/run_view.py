@@ -1,0 +1,222 @@
+"""What one sees while a suite runs: a live view on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import json
+import time
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from vectrial.load import messages
+from vectrial.results.writer import TrialRecord
+from vectrial.suite.plan import Job, Plan, PlannedTrial
+from vectrial.suite.runner import Watcher
+
+
+class View(Watcher, Protocol):
+    """A watcher that is entered and left, and is told of fetching too."""
+
+    def fetching(self, done: float, of: float, what: str) -> None:
+        """A dataset or an environment is being prepared."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+def make_view(plan: Plan, console: Console) -> View:
+    """The live view when stderr is a terminal, else plain lines."""
+    return LiveView(plan, console) if console.is_terminal else PlainView(plan, console)
+
+
+class PlainView:
+    """One line per trial; nothing that a log file could not hold."""
+
+    def __init__(self, plan: Plan, console: Console) -> None:
+        self._console, self._of, self._done = console, len(plan.trials), 0
+        self._last = ("", 0.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        pass
+
+    def fetching(self, done: float, of: float, what: str) -> None:
+        """A line when the work changes, then one every ten seconds."""
+        now = time.monotonic()
+        if what != self._last[0] or now - self._last[1] > 10:
+            self._last = (what, now)
+            share = f" {done / of:.0%}" if of else ""
+            self._console.print(f"{what}{share}", highlight=False)
+
+    def job(self, job: Job, number: int, of: int) -> None:
+        """A line per job."""
+        self._console.print(f"[{number}/{of}] {job.label}", highlight=False, markup=False)
+
+    def started(self, trial: PlannedTrial) -> None:
+        """Nothing: its end is a line."""
+
+    def progress(self, progress: messages.Progress) -> None:
+        """Nothing: a log file has no use for it."""
+
+    def finished(self, record: TrialRecord) -> None:
+        """A line per trial."""
+        self._done += 1
+        self._console.print(f"  {describe(record)}", highlight=False, markup=False)
+
+    def note(self, text: str) -> None:
+        """A line."""
+        self._console.print(text, highlight=False, markup=False)
+
+
+class LiveView(PlainView):
+    """A bar over all trials, one for the work under way, and finished trials scrolling above."""
+
+    def __init__(self, plan: Plan, console: Console) -> None:
+        super().__init__(plan, console)
+        self._whole = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(elapsed_when_finished=False),
+            console=console,
+        )
+        self._part = Progress(
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%")
+        )
+        self._trials = self._whole.add_task("trials", total=self._of)
+        self._now = self._part.add_task("preparing", total=None)
+        self._label = "preparing"
+        self._live = Live(
+            Group(self._part, self._whole), console=console, refresh_per_second=4, transient=True
+        )
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def fetching(self, done: float, of: float, what: str) -> None:
+        self._part.update(self._now, description=what, completed=done, total=of or None)
+
+    def job(self, job: Job, number: int, of: int) -> None:
+        self._label = job.label
+        super().job(job, number, of)
+
+    def started(self, trial: PlannedTrial) -> None:
+        description = f"{self._label}: {trial.row.experiment}"
+        self._part.update(self._now, description=description, completed=0, total=None)
+
+    def progress(self, progress: messages.Progress) -> None:
+        description = f"{self._label}: {progress.what}"
+        self._part.update(
+            self._now, description=description, completed=progress.done, total=progress.of
+        )
+
+    def finished(self, record: TrialRecord) -> None:
+        super().finished(record)
+        self._whole.update(self._trials, completed=self._done)
+
+
+def describe(record: TrialRecord) -> str:
+    """One line about a trial: what it was, how it ended, and its first figures."""
+    row = record.row
+    point = ", ".join(f"{k}={v}" for k, v in row.params.items() if k != "k")
+    head = f"{row.store} {row.experiment}" + (f" ({point})" if point else "")
+    if record.status in ("failed", "skipped"):
+        return f"{head}: {record.status}: {record.reason}"
+    figures = _figures(record)
+    tail = f"  INVALID: {record.reason}" if record.status == "invalid" else ""
+    return f"{head}: {figures}{tail}"
+
+
+_SHOWN = (
+    ("recall_mean", "recall {:.3f}"),
+    ("qps", "{:,.0f} q/s"),
+    ("latency_p50", "p50 {:,.0f} µs"),
+    ("latency_p99", "p99 {:,.0f} µs"),
+    ("rows_per_s", "{:,.0f} rows/s"),
+    ("ready_s", "ready after {:.1f} s"),
+    ("disk_ratio", "disk ×{:.2f}"),
+    ("rss_ratio", "memory ×{:.2f}"),
+)
+
+
+def _figures(record: TrialRecord) -> str:
+    if len(record.phases) > 4 and record.row.experiment == "crud":
+        parts = []
+        for phase in record.phases:
+            p50 = phase.metrics.get("latency_p50")
+            parts.append(f"{phase.name} {p50:,.0f} µs" if p50 is not None else f"{phase.name} –")
+        return ", ".join(parts)
+    parts = []
+    for name, text in _SHOWN:
+        for phase in record.phases:
+            value = phase.metrics.get(name)
+            if value is not None:
+                parts.append(text.format(value))
+                break
+    return ", ".join(parts) or "done"
+
+
+def dry_run_table(plan: Plan) -> RenderableType:
+    """The plan as a table: one row per store, index, dataset and experiment."""
+    table = Table(title=f"{plan.suite.name}: {len(plan.trials)} trials in {len(plan.jobs)} jobs")
+    for column in ("store", "index", "dataset", "rows", "experiment", "points", "repeats"):
+        table.add_column(column, justify="right" if column in ("rows", "points") else "left")
+    table.add_column("estimate", justify="right")
+    groups: dict[tuple[str, str, str, str, str], list[PlannedTrial]] = {}
+    for job in plan.jobs:
+        for trial in job.trials:
+            params = json.dumps(dict(trial.row.index_params)) if trial.row.index_params else ""
+            key = (
+                trial.row.store,
+                f"{trial.row.index_kind} {params}".strip(),
+                trial.row.dataset,
+                f"{trial.row.rows:,}",
+                trial.row.experiment,
+            )
+            groups.setdefault(key, []).append(trial)
+    for key, trials in groups.items():
+        repeats = len({trial.row.repeat for trial in trials})
+        seconds = sum(trial.estimate_s for trial in trials)
+        table.add_row(*key, str(len(trials) // repeats), str(repeats), f"{seconds:,.0f} s")
+    for refusal in plan.refusals:
+        table.add_row(
+            refusal.row.store, refusal.row.index_kind, refusal.row.dataset,
+            "", refusal.row.experiment, "", "", f"skipped: {refusal.reason}",
+        )  # fmt: skip
+    table.caption = f"about {plan.estimate_s / 60:,.0f} min of measuring, after datasets are here"
+    return table

@@ -1,0 +1,65 @@
+"""Many callers at once: closed loop with P clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field, field_validator
+
+from vectrial.errors import Unsupported
+from vectrial.experiments.base import Context, Experiment, Phase, search_params, search_points
+from vectrial.load.embedded import closed_loop
+from vectrial.stores.base import Index, Store
+
+
+class Concurrency(Experiment):
+    """P clients, each with one request in flight, for each P.
+
+    clients: the P to measure. search: one operating point (no lists).
+    duration_s: of each phase, after the warm-up.
+    """
+
+    name: ClassVar[str] = "concurrency"
+    title: ClassVar[str] = "Many callers at once (closed loop)"
+    axes: ClassVar[frozenset[str]] = frozenset({"clients", "search"})
+
+    clients: tuple[int, ...] = (1, 2, 4, 8)
+    search: dict[str, int | float | str | bool] = Field(default_factory=dict)
+    duration_s: float = Field(default=3.0, gt=0)
+    warmup_queries: int = Field(default=100, ge=0)
+
+    @field_validator("clients")
+    @classmethod
+    def _positive(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if not value or min(value) < 1:
+            raise ValueError("expected numbers of clients of at least 1")
+        return value
+
+    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+        if not store.capabilities.concurrent_search:
+            raise Unsupported(f"{store.name} must not be searched from several threads at once")
+        return [
+            {"clients": clients, **point}
+            for clients in dict.fromkeys(self.clients)
+            for point in search_points(store, index, self.search)
+        ]
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        phase = closed_loop(
+            context.store.searcher(context.k, search_params(context, point)),
+            context.dataset.queries,
+            context.truth(context.k, None),
+            clients=int(point["clients"]),
+            warmup_count=self.warmup_queries,
+            min_s=self.duration_s,
+            max_s=self.duration_s,
+            seed=context.seed,
+            progress=context.progress,
+        )
+        phase.params = {"k": context.k, **point}
+        yield phase
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """The duration and a warm-up."""
+        return self.duration_s + 0.5

@@ -1,0 +1,301 @@
+"""Single operations, one at a time, each effect verified outside the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field
+
+from vectrial import filters
+from vectrial._engine import Judge, Recorder
+from vectrial.datasets.model import Dataset
+from vectrial.experiments.base import Context, Experiment, Phase, search_params, search_points
+from vectrial.load.bulk import make_batch
+from vectrial.stores.base import Index, Store
+
+#: Least cosine between a vector as written and as read back from a store that keeps it exactly
+#: up to float32 and normalisation.
+SAME_DIRECTION = 1 - 1e-5
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that the operations write and read: ids, vectors (n, d), metadata of n rows."""
+
+    ids: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+    metadata: pa.Table | None
+
+    def batch(self, context: Context, i: int) -> pa.RecordBatch:
+        """Row i alone."""
+        metadata = None if self.metadata is None else self.metadata.slice(i, 1)
+        return make_batch(context.schema, self.ids[i : i + 1], self.vectors[i : i + 1], metadata)
+
+
+class Crud(Experiment):
+    """Create, read, update, delete, find by condition and find by vector.
+
+    samples: of each operation. max_s: an operation stops after so long, and says so.
+    search: search parameters of find by vector (no lists).
+    limit: most rows that find by condition asks for.
+    """
+
+    name: ClassVar[str] = "crud"
+    title: ClassVar[str] = "Single operations"
+    mutates: ClassVar[bool] = True
+    axes: ClassVar[frozenset[str]] = frozenset({"search"})
+
+    samples: int = Field(default=1000, ge=1)
+    max_s: float = Field(default=20.0, gt=0)
+    limit: int = Field(default=10, ge=1)
+    search: dict[str, int | float | str | bool] = Field(default_factory=dict)
+
+    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+        return search_points(store, index, self.search)
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        can = context.store.capabilities
+        rng = np.random.default_rng(context.seed)
+        yield self._find_by_vector(context, point)
+        yield self._read(context, rng) if can.get else _unsupported("read", "get by id")
+        yield self._find_by_condition(context, rng)
+        created = _new_rows(context.dataset, self.samples, rng)
+        if not (can.get and can.inserts_after_build):
+            what = "insert after the index is built" if can.get else "get by id to verify with"
+            yield _unsupported("create", what)
+            created = Rows(created.ids[:0], created.vectors[:0], None)
+        else:
+            yield self._create(context, created)
+        yield (
+            self._update(context, rng)
+            if can.upsert and can.get
+            else _unsupported("update", "upsert")
+        )
+        yield (
+            self._delete(context, created, rng)
+            if can.delete and can.get
+            else _unsupported("delete", "delete")
+        )
+
+    def _read(self, context: Context, rng: np.random.Generator) -> Phase:
+        rows = rng.integers(0, context.dataset.rows, self.samples)
+        wanted = context.dataset.ids[rows]
+        got: list[pa.Table] = []
+        phase, done = self._timed(
+            context, "read", lambda i: got.append(context.store.get(wanted[i : i + 1]))
+        )
+        right = [
+            table.num_rows == 1
+            and table.column("id")[0].as_py() == wanted[i]
+            and _same_vector(table, 0, context.dataset.vectors[rows[i]])
+            for i, table in enumerate(got)
+        ]
+        return _verified(phase, done, sum(right))
+
+    def _create(self, context: Context, new: Rows) -> Phase:
+        before = context.store.count()
+        phase, done = self._timed(
+            context,
+            "create",
+            _prepared([new.batch(context, i) for i in range(len(new.ids))], context.store.insert),
+        )
+        present = _present(context, new, done)
+        if context.store.count() != before + done:
+            phase.valid = False
+            phase.reason = f"count is {context.store.count()}, expected {before + done}"
+        return _verified(phase, done, present)
+
+    def _update(self, context: Context, rng: np.random.Generator) -> Phase:
+        dataset = context.dataset
+        rows = rng.permutation(dataset.rows)[: self.samples]
+        moved = _new_rows(dataset, len(rows), rng)
+        new = Rows(dataset.ids[rows], moved.vectors, moved.metadata)
+        phase, done = self._timed(
+            context,
+            "update",
+            _prepared([new.batch(context, i) for i in range(len(rows))], context.store.upsert),
+        )
+        return _verified(phase, done, _present(context, new, done))
+
+    def _delete(self, context: Context, created: Rows, rng: np.random.Generator) -> Phase:
+        ids = created.ids
+        if len(ids) == 0:
+            rows = rng.permutation(context.dataset.rows)[: self.samples]
+            ids = context.dataset.ids[rows]
+        before = context.store.count()
+        phase, done = self._timed(
+            context, "delete", lambda i: context.store.delete(ids[i : i + 1]), len(ids)
+        )
+        left = context.store.get(ids[:done]).num_rows
+        if context.store.count() != before - done:
+            phase.valid = False
+            phase.reason = f"count is {context.store.count()}, expected {before - done}"
+        return _verified(phase, done, done - left)
+
+    def _find_by_condition(self, context: Context, rng: np.random.Generator) -> Phase:
+        chosen = _conditions(context, self.samples, rng)
+        if isinstance(chosen, str):
+            return _unsupported("find_by_condition", chosen)
+        metadata = context.dataset.metadata
+        assert metadata is not None
+        answers: list[NDArray[np.int64]] = []
+        phase, done = self._timed(
+            context,
+            "find_by_condition",
+            lambda i: answers.append(context.store.find(chosen[i], self.limit)),
+        )
+        phase.params = {**phase.params, "limit": self.limit, "column": chosen[0].field}
+        position = {int(id_): row for row, id_ in enumerate(context.dataset.ids)}
+        masks: dict[filters.Filter, NDArray[np.bool_]] = {}
+        right = 0
+        for where, ids in zip(chosen, answers, strict=False):
+            if where not in masks:
+                masks[where] = filters.evaluate(where, metadata)
+            mask = masks[where]
+            rows = [position.get(int(id_), -1) for id_ in ids]
+            expected = min(self.limit, int(mask.sum()))
+            fits = len(set(rows)) == len(rows) == expected
+            right += fits and all(row >= 0 and mask[row] for row in rows)
+        return _verified(phase, done, right)
+
+    def _find_by_vector(self, context: Context, point: Mapping[str, Any]) -> Phase:
+        queries = context.dataset.queries
+        truth = context.truth(context.k, None)
+        judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
+        search = context.store.searcher(context.k, search_params(context, point))
+        answers: list[NDArray[np.int64]] = []
+        phase, done = self._timed(
+            context,
+            "find_by_vector",
+            lambda i: answers.append(search(queries[i % len(queries)])[0]),
+        )
+        phase.params = {**phase.params, "k": context.k, **point}
+        recalls = [judge.recall(i % len(queries), ids) for i, ids in enumerate(answers)]
+        if recalls:
+            phase.metrics["recall_mean"] = float(np.mean(recalls))
+        phase.metrics["verified"] = float(done)
+        return phase
+
+    def _timed(
+        self, context: Context, name: str, act: Callable[[int], object], samples: int | None = None
+    ) -> tuple[Phase, int]:
+        """Call `act(0)`, `act(1)`, … each timed by itself, until all are done, one raises or
+        the time is up; the phase and how many were done."""
+        samples = self.samples if samples is None else samples
+        recorder = Recorder()
+        phase = Phase(name, perf_counter_ns(), perf_counter_ns(), params={"clients": 1})
+        recorder.start(phase.started_ns)
+        deadline = phase.started_ns + int(self.max_s * 1e9)
+        done = 0
+        while done < samples:
+            t0 = perf_counter_ns()
+            if t0 > deadline:
+                phase.reason = f"stopped after {self.max_s:g} s with {done} of {samples} samples"
+                break
+            try:
+                act(done)
+            except Exception as error:  # noqa: BLE001 - a store may raise anything; it is counted
+                recorder.error(t0, t0, perf_counter_ns(), type(error).__name__, str(error))
+                phase.valid, phase.reason = False, f"{type(error).__name__}: {error}"
+                break
+            recorder.operation(t0, t0, perf_counter_ns())
+            done += 1
+            if done % 50 == 0:
+                context.progress(done, samples, name)
+        phase.ended_ns = perf_counter_ns()
+        recorder.finish(phase.ended_ns)
+        _fill(phase, recorder)
+        return phase, done
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """Six operations at about a millisecond."""
+        return 0.5 + 6 * min(self.max_s, self.samples * 1e-3)
+
+
+def _fill(phase: Phase, recorder: Recorder) -> None:
+    summary = recorder.summary()
+    for name, value in summary.items():
+        if not name.startswith("recall") and not name.endswith("_answers"):
+            phase.metrics[name] = value
+    phase.histograms["latency"] = recorder.histogram("latency")
+    phase.windows[phase.name] = recorder.windows()
+    phase.errors = recorder.errors()
+
+
+def _prepared(
+    batches: list[pa.RecordBatch], write: Callable[[pa.RecordBatch], None]
+) -> Callable[[int], None]:
+    """Writes of batches that were made before the clock started."""
+    return lambda i: write(batches[i])
+
+
+def _verified(phase: Phase, done: int, right: int) -> Phase:
+    phase.metrics |= {"verified": float(done), "ineffective": float(done - right)}
+    if right < done and phase.valid:
+        phase.valid = False
+        phase.reason = f"{done - right} of {done} were acknowledged without their effect"
+    return phase
+
+
+def _unsupported(name: str, what: str) -> Phase:
+    now = perf_counter_ns()
+    phase = Phase(name, now, now)
+    phase.missing["latency_p50"] = f"unsupported: {what}"
+    return phase
+
+
+def _new_rows(dataset: Dataset, count: int, rng: np.random.Generator) -> Rows:
+    """Rows like the dataset's: its vectors with 5 % of their own spread as noise, ids above all
+    others, metadata of the rows they came from."""
+    rows = rng.integers(0, dataset.rows, count)
+    base = np.asarray(dataset.vectors[rows], dtype=np.float32)
+    noise = rng.standard_normal(base.shape, dtype=np.float32) * (0.05 * base.std())
+    ids = np.arange(count, dtype=np.int64) + int(dataset.ids.max()) + 1
+    metadata = None if dataset.metadata is None else dataset.metadata.take(rows)
+    return Rows(ids, base + noise, metadata)
+
+
+def _present(context: Context, rows: Rows, done: int) -> int:
+    """How many of the first `done` rows are read back as they were written."""
+    table = context.store.get(rows.ids[:done])
+    position = {int(id_): i for i, id_ in enumerate(rows.ids[:done])}
+    return sum(
+        _same_vector(table, at, rows.vectors[position[id_]])
+        for at, id_ in enumerate(table.column("id").to_pylist())
+        if id_ in position
+    )
+
+
+def _same_vector(table: pa.Table, at: int, expected: NDArray[np.float32]) -> bool:
+    """Same direction, so that a store which normalises under cosine is not called wrong."""
+    got = np.asarray(table.column("vector")[at].values.to_numpy(), dtype=np.float64)
+    want = np.asarray(expected, dtype=np.float64)
+    scale = float(np.linalg.norm(got) * np.linalg.norm(want))
+    return bool(scale == 0 and not got.any() and not want.any()) or bool(
+        got @ want >= SAME_DIRECTION * scale
+    )
+
+
+def _conditions(context: Context, samples: int, rng: np.random.Generator) -> list[filters.Eq] | str:
+    """Equality conditions on the most selective column, or why there are none."""
+    metadata, can = context.dataset.metadata, context.store.capabilities
+    if "eq" not in can.find:
+        return "find by condition"
+    if metadata is None or metadata.num_columns == 0:
+        return "the dataset has no metadata"
+    distinct = {
+        name: len(metadata.column(name).unique())
+        for name in metadata.column_names
+        if not pa.types.is_floating(metadata.schema.field(name).type)
+    }
+    if not distinct:
+        return "the dataset has no column to compare for equality"
+    column = max(distinct, key=lambda name: distinct[name])
+    values = metadata.column(column).drop_null().to_pylist()
+    return [filters.Eq(column, values[i]) for i in rng.integers(0, len(values), samples)]

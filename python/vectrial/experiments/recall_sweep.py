@@ -1,0 +1,54 @@
+"""Recall against speed: one build, searched at many operating points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from vectrial.experiments.base import Context, Experiment, Phase, search_params, search_points
+from vectrial.load.embedded import closed_loop
+from vectrial.stores.base import Index, Store
+
+Values = list[int | float | str | bool] | int | float | str | bool
+
+
+class RecallSweep(Experiment):
+    """Every combination of `search`, each with recall, qps and latency of the same requests.
+
+    search: search parameters; those that an index does not have are left out for it.
+    min_s: whole passes over the queries are made until so much time has gone.
+    max_s: no request is sent later than this.
+    """
+
+    name: ClassVar[str] = "recall_sweep"
+    title: ClassVar[str] = "Recall against speed"
+    axes: ClassVar[frozenset[str]] = frozenset({"search"})
+
+    search: dict[str, Values] = Field(default_factory=dict)
+    min_s: float = Field(default=1.0, ge=0)
+    max_s: float = Field(default=20.0, gt=0)
+    warmup_queries: int = Field(default=100, ge=0)
+
+    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+        return search_points(store, index, self.search)
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        phase = closed_loop(
+            context.store.searcher(context.k, search_params(context, point)),
+            context.dataset.queries,
+            context.truth(context.k, None),
+            clients=1,
+            warmup_count=self.warmup_queries,
+            min_s=self.min_s,
+            max_s=self.max_s,
+            seed=context.seed,
+            progress=context.progress,
+        )
+        phase.params = {"k": context.k, "clients": 1, **point}
+        yield phase
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """The least time of a phase, and half as much again."""
+        return 0.5 + self.min_s * 1.5

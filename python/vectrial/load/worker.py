@@ -1,0 +1,198 @@
+"""The process that measures: one job, inside the store's own environment.
+
+The parent sends a `JobSpec` over a pipe and receives messages; nothing crosses the pipe inside
+a timed sample. Run as `python -m vectrial.load.worker FD`. Imports only what a store's own
+environment has: numpy, pyarrow, pydantic, psutil.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from time import perf_counter_ns
+from typing import Any
+
+import psutil
+
+from vectrial.datasets import library, truth
+from vectrial.datasets.model import Dataset, Truth
+from vectrial.experiments.base import Context, Experiment, State, fields_of
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.filters import Filter
+from vectrial.gate import run_gate
+from vectrial.load import bulk
+from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
+from vectrial.stores.base import Index, Schema, Store
+from vectrial.telemetry.process import Sampler
+
+PR_SET_PDEATHSIG = 1
+PROGRESS_EVERY_S = 0.2
+
+
+class _Measurement:
+    """A job under way: the store, whether it is loaded, and what the gate said."""
+
+    def __init__(self, spec: JobSpec, pipe: Connection) -> None:
+        self.spec = spec
+        self.pipe = pipe
+        self._last_progress = 0.0
+        module, name = spec.store.split(":")
+        self.kind: type[Store] = getattr(importlib.import_module(module), name)
+        params = self.kind.capabilities.indexes[spec.index_kind].build
+        self.index = Index(spec.index_kind, params.model_validate(dict(spec.index_params)))
+        self.dataset = _dataset(spec)
+        self.schema = Schema(self.dataset.dim, self.dataset.metric, fields_of(self.dataset))
+        self.data_dir = spec.data_dir / "data"
+        self.store: Store | None = None
+        self.version: str | None = None
+        self.loaded = False
+        self.gate: list[tuple[str, bool | None, str]] | None = None
+        self.baseline_rss_bytes = 0
+
+    def progress(self, done: float, of: float, what: str) -> None:
+        """Tell the parent, seldom enough to cost nothing."""
+        now = time.monotonic()
+        if now - self._last_progress >= PROGRESS_EVERY_S:
+            self._last_progress = now
+            self.pipe.send(Progress(done, of, what))
+
+    def run(self) -> None:
+        """Measure every trial; a store's failure fails its trial, and the next goes on."""
+        try:
+            for trial in self.spec.trials:
+                self.pipe.send(Started(trial.key))
+                self.pipe.send(self._trial(trial))
+        finally:
+            if self.store is not None:
+                self.store.close()
+
+    def _trial(self, trial: TrialSpec) -> Finished:
+        experiment = EXPERIMENTS[trial.experiment].model_validate(dict(trial.settings))
+        out = Finished(trial.key, "ok", None, None, datetime.now(UTC), perf_counter_ns(), 0.0)
+        try:
+            with Sampler({"client": os.getpid()}, [self.data_dir], out.started_ns) as sampler:
+                self._measure(experiment, trial.point, out, sampler)
+            out.telemetry = sampler.rows()
+        except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
+            out.status, out.reason = "failed", f"{type(error).__name__}: {error}"
+            self.loaded = False
+        out.store_version = self.version
+        out.duration_s = (perf_counter_ns() - out.started_ns) / 1e9
+        return out
+
+    def _measure(
+        self,
+        experiment: Experiment,
+        point: Mapping[str, Any],
+        out: Finished,
+        sampler: Sampler,
+    ) -> None:
+        if experiment.starts_from is State.EMPTY:
+            self._fresh_store()
+        elif not self.loaded:
+            self._set_up()
+        if experiment.starts_from is State.LOADED:
+            self._pass_gate(out)
+        assert self.store is not None
+        for phase in experiment.run(self._context(self.store), point):
+            sampler.mark(len(out.phases))
+            out.phases.append(phase)
+        if experiment.starts_from is State.EMPTY:
+            self.loaded = True
+            self._pass_gate(out)
+        if experiment.mutates:
+            self.loaded = False
+
+    def _fresh_store(self) -> None:
+        if self.store is not None:
+            self.store.close()
+        shutil.rmtree(self.data_dir, ignore_errors=True)
+        self.data_dir.mkdir(parents=True)
+        self.loaded, self.gate = False, None
+        self.store = self.kind(self.data_dir)
+        self.version = self.store.version()
+        self.baseline_rss_bytes = psutil.Process().memory_info().rss
+
+    def _set_up(self) -> None:
+        """Load outside any measurement, when no ingest trial of this job did."""
+        self._fresh_store()
+        assert self.store is not None
+        self.store.create(self.schema, self.index)
+        bulk.load(self.store, self.dataset, self.schema, self.spec.batch_rows, self.progress)
+        bulk.finish(self.store, self.progress)
+        self.loaded = True
+
+    def _pass_gate(self, out: Finished) -> None:
+        """Ask the gate once per load; what it says goes with every trial of the load."""
+        if self.gate is None:
+            self.progress(0, 1, "gate")
+            assert self.store is not None
+            results = run_gate(self._context(self.store), self.kind, self.spec.data_dir / "scratch")
+            self.gate = [(r.check_name, r.passed, r.detail) for r in results]
+        out.gate = self.gate
+        wrong = [(check, detail) for check, passed, detail in self.gate if passed is False]
+        if wrong:
+            out.status = "invalid"
+            out.reason = "gate failed: " + "; ".join(f"{c}: {d}" for c, d in wrong)
+
+    def _context(self, store: Store) -> Context:
+        return Context(
+            store=store,
+            dataset=self.dataset,
+            schema=self.schema,
+            index=self.index,
+            k=self.spec.k,
+            seed=self.spec.seed,
+            data_dir=self.data_dir,
+            batch_rows=self.spec.batch_rows,
+            progress=self.progress,
+            truth=self._truth,
+            baseline_rss_bytes=self.baseline_rss_bytes,
+        )
+
+    def _truth(self, k: int, where: Filter | None) -> Truth:
+        return truth.truth_of(self.dataset, k, where)
+
+
+def _dataset(spec: JobSpec) -> Dataset:
+    dataset = library.load(spec.dataset)
+    if spec.rows < dataset.rows:
+        dataset = library.subset(dataset, spec.rows)
+    if spec.queries is not None and spec.queries < len(dataset.queries):
+        dataset = replace(
+            dataset,
+            queries=dataset.queries[: spec.queries],
+            filters=None if dataset.filters is None else dataset.filters[: spec.queries],
+            fingerprint=f"{dataset.fingerprint}-q{spec.queries}",
+        )
+    return dataset
+
+
+def _die_with_parent() -> None:
+    """No measuring process outlives its run, however the run ends."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the request
+            os._exit(1)
+
+
+def main() -> None:
+    """Measure the job that comes over the pipe whose file descriptor is the first argument."""
+    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    with Connection(int(sys.argv[1])) as pipe:
+        _Measurement(pipe.recv(), pipe).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,332 @@
+"""From a suite to jobs and trials with stable keys.
+
+A *job* is what one measuring process does: one store with one index on the first `rows` of one
+dataset, once. It loads and builds once and then measures all its trials. Everything that a
+store cannot do is refused here, before anything is measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from vectrial.distance import Metric
+from vectrial.errors import Unsupported, UserError
+from vectrial.experiments.base import Experiment, State
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.nearest import suggestion
+from vectrial.results.schema import SCHEMA_VERSION
+from vectrial.results.writer import TrialRow
+from vectrial.stores.base import Field, Index, Schema, Store, refuse
+from vectrial.suite.model import ExperimentRef, StoreRef, Suite, validated
+
+
+@dataclass(frozen=True)
+class DatasetShape:
+    """What the plan needs to know of a dataset, whether it was fetched or not."""
+
+    name: str
+    rows: int
+    dim: int
+    metric: Metric
+    fields: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One operating point of one experiment, once."""
+
+    row: TrialRow
+    experiment: Experiment
+    point: Mapping[str, Any]
+    estimate_s: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one measuring process does, in the order of `trials`."""
+
+    store: type[Store]
+    index: Index
+    dataset: str
+    rows: int
+    queries: int | None
+    repeat: int
+    trials: tuple[PlannedTrial, ...]
+
+    @property
+    def label(self) -> str:
+        """For progress lines: the store, its index and what is loaded."""
+        params = ",".join(f"{k}={v}" for k, v in self.index.params.model_dump().items())
+        inside = f"{self.index.kind}({params})" if params else self.index.kind
+        return f"{self.store.name} {inside} on {self.dataset}[{self.rows:,}]"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A trial that a store cannot do: kept in the results as skipped, with the reason."""
+
+    row: TrialRow
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Jobs in the order they are run, and what is refused."""
+
+    suite: Suite
+    jobs: tuple[Job, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def trials(self) -> list[PlannedTrial]:
+        """Every trial of every job."""
+        return [trial for job in self.jobs for trial in job.trials]
+
+    @property
+    def estimate_s(self) -> float:
+        """A rough guess of the whole run's seconds."""
+        return sum(trial.estimate_s for trial in self.trials)
+
+
+def make_plan(
+    suite: Suite,
+    *,
+    where: str,
+    load_store: Callable[[str], type[Store]],
+    shape_of: Callable[[str, int | None], DatasetShape],
+    known_stores: Iterable[str],
+) -> Plan:
+    """Expand a suite.
+
+    Args:
+        where: the suite's file name, for messages.
+        load_store: name → store class; raises UserError for an unknown one.
+        shape_of: (dataset, rows) → its shape; raises UserError for an unknown one.
+        known_stores: every store there is, used or not: their search parameters are the ones
+            an experiment may name.
+
+    Raises:
+        UserError: an unknown name, or a parameter that no store has.
+    """
+    experiments = [
+        (ref, _experiment(ref, f"{where}: experiments[{i}]"))
+        for i, ref in enumerate(suite.experiments)
+    ]
+    _check_restrictions(suite, where)
+    _check_search_parameters(suite, where, load_store, known_stores)
+    groups: dict[tuple[Any, ...], list[PlannedTrial]] = {}
+    heads: dict[tuple[Any, ...], Job] = {}
+    refusals: list[Refusal] = []
+    for dataset_ref in suite.datasets:
+        shape = shape_of(dataset_ref.name, dataset_ref.rows)
+        for i, store_ref in enumerate(suite.stores):
+            if store_ref.datasets is not None and shape.name not in store_ref.datasets:
+                continue
+            store = load_store(store_ref.store)
+            for index in _indexes(store, store_ref, f"{where}: stores[{i}]"):
+                for ref, experiment in experiments:
+                    wanted = store_ref.experiments
+                    if wanted is not None and ref.experiment not in wanted:
+                        continue
+                    rows, refused = _points(suite, shape, store, index, experiment)
+                    refusals += refused
+                    for trial in rows:
+                        key = (trial.row.repeat, shape.name, trial.row.rows, i, repr(index))
+                        groups.setdefault(key, []).append(trial)
+                        heads.setdefault(
+                            key,
+                            Job(
+                                store,
+                                index,
+                                shape.name,
+                                trial.row.rows,
+                                dataset_ref.queries,
+                                trial.row.repeat,
+                                (),
+                            ),
+                        )
+    jobs = tuple(
+        Job(**{**heads[key].__dict__, "trials": tuple(_ordered(trials))})
+        for key, trials in sorted(groups.items(), key=lambda item: item[0][:4])
+    )
+    plan = Plan(suite, jobs, tuple(refusals))
+    _check_keys(plan, where)
+    return plan
+
+
+def _experiment(ref: ExperimentRef, where: str) -> Experiment:
+    kind = EXPERIMENTS.get(ref.experiment)
+    if kind is None:
+        raise UserError(
+            f"'{ref.experiment}' is not an experiment",
+            where=f"{where}.experiment",
+            remedy=suggestion(ref.experiment, EXPERIMENTS),
+        )
+    return validated(kind, ref.parameters(), where)
+
+
+def _check_restrictions(suite: Suite, where: str) -> None:
+    known = {
+        "datasets": {ref.name for ref in suite.datasets},
+        "experiments": {ref.experiment for ref in suite.experiments},
+    }
+    for i, ref in enumerate(suite.stores):
+        for key, names in known.items():
+            for name in getattr(ref, key) or ():
+                if name not in names:
+                    raise UserError(
+                        f"'{name}' is not among this suite's {key}",
+                        where=f"{where}: stores[{i}].{key}",
+                        remedy=suggestion(name, names),
+                    )
+
+
+def _check_search_parameters(
+    suite: Suite,
+    where: str,
+    load_store: Callable[[str], type[Store]],
+    known_stores: Iterable[str],
+) -> None:
+    """A search parameter must mean something to at least one store; which of a suite's stores
+    have it may differ, so that one suite can hold graphs, lists and flat indexes."""
+    known = {
+        name
+        for store in {*known_stores, *(ref.store for ref in suite.stores)}
+        for kind in load_store(store).capabilities.indexes.values()
+        for name in kind.search.model_fields
+    }
+    for i, ref in enumerate(suite.experiments):
+        search = ref.parameters().get("search", {})
+        for name in search if isinstance(search, Mapping) else ():
+            if name not in known:
+                raise UserError(
+                    f"no store has the search parameter '{name}'",
+                    where=f"{where}: experiments[{i}].search",
+                    remedy=suggestion(name, known),
+                )
+
+
+def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:
+    """Every combination of the grid, validated; unknown kinds and parameters are named."""
+    kinds = store.capabilities.indexes
+    kind = kinds.get(ref.index)
+    if kind is None:
+        raise UserError(
+            f"store '{store.name}' has no index '{ref.index}'",
+            where=f"{where}.index",
+            remedy=suggestion(ref.index, kinds),
+        )
+    axes = {name: v if isinstance(v, list) else [v] for name, v in ref.params.items()}
+    for name, values in axes.items():
+        if not values:
+            raise UserError("the list is empty", where=f"{where}.params.{name}")
+    for combination in itertools.product(*axes.values()):
+        given = dict(zip(axes, combination, strict=True))
+        yield Index(ref.index, validated(kind.build, given, f"{where}.params"))
+
+
+def _points(
+    suite: Suite, shape: DatasetShape, store: type[Store], index: Index, experiment: Experiment
+) -> tuple[list[PlannedTrial], list[Refusal]]:
+    schema = Schema(shape.dim, shape.metric, shape.fields)
+
+    def row(point: Mapping[str, Any], repeat: int) -> TrialRow:
+        return _trial_row(suite, shape, store, index, experiment, point, repeat)
+
+    try:
+        refuse(store, schema, index)
+        points = experiment.points(store, index, shape.rows)
+    except Unsupported as error:
+        return [], [Refusal(row({}, 1), str(error))]
+    except ValidationError as error:
+        raise UserError(
+            f"search parameters of '{store.name}' {index.kind}: {error.errors()[0]['msg']}",
+            where=experiment.name,
+        ) from error
+    planned = [
+        PlannedTrial(
+            row(point, repeat),
+            experiment,
+            point,
+            experiment.estimate_s(int(point.get("rows", shape.rows)), shape.dim, point),
+        )
+        for repeat in range(1, suite.repeats + 1)
+        for point in points
+    ]
+    return planned, []
+
+
+def _trial_row(
+    suite: Suite,
+    shape: DatasetShape,
+    store: type[Store],
+    index: Index,
+    experiment: Experiment,
+    point: Mapping[str, Any],
+    repeat: int,
+) -> TrialRow:
+    params = {name: value for name, value in point.items() if name != "rows"}
+    defining = {
+        "schema": SCHEMA_VERSION,
+        "store": store.name,
+        "index": index.kind,
+        "index_params": index.params.model_dump(mode="json"),
+        "dataset": shape.name,
+        "rows": int(point.get("rows", shape.rows)),
+        "experiment": experiment.name,
+        "settings": experiment.settings(),
+        "point": params,
+        "k": suite.k,
+        "batch_rows": suite.batch_rows,
+        "lane": suite.lane,
+        "seed": suite.seed,
+        "repeat": repeat,
+    }
+    canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
+    return TrialRow(
+        key=hashlib.sha256(canonical.encode()).hexdigest()[:24],
+        store=store.name,
+        lane=suite.lane,
+        dataset=shape.name,
+        rows=int(defining["rows"]),  # type: ignore[call-overload]
+        dim=shape.dim,
+        metric_space=str(shape.metric),
+        experiment=experiment.name,
+        index_kind=index.kind,
+        index_params=index.params.model_dump(mode="json"),
+        params={"k": suite.k, **params},
+        repeat=repeat,
+        seed=suite.seed,
+        differences=store.capabilities.differences,
+    )
+
+
+def _ordered(trials: list[PlannedTrial]) -> list[PlannedTrial]:
+    """First what loads, then what only reads, last what changes rows."""
+    return sorted(
+        trials,
+        key=lambda trial: (
+            trial.experiment.starts_from is not State.EMPTY,
+            trial.experiment.mutates,
+        ),
+    )
+
+
+def _check_keys(plan: Plan, where: str) -> None:
+    seen: set[str] = set()
+    for trial in plan.trials:
+        if trial.row.key in seen:
+            raise UserError(
+                f"the same trial is asked for twice: {trial.row.store} {trial.row.experiment}"
+                f" {json.dumps(dict(trial.row.params))}",
+                where=where,
+                remedy="remove the second store or experiment entry that asks for it",
+            )
+        seen.add(trial.row.key)

@@ -1,0 +1,266 @@
+"""Runs a plan: one measuring process per job, one transaction per trial."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Any, Protocol
+
+from vectrial import environments
+from vectrial.errors import VectrialError
+from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
+from vectrial.results.writer import RunWriter, TrialRecord
+from vectrial.stores.base import Store
+from vectrial.stores.registry import availability
+from vectrial.suite.plan import Job, Plan, PlannedTrial
+
+#: How often the parent looks whether a trial has been under way for too long.
+_POLL_S = 0.25
+#: How much of a dead process's log goes into the trial's reason.
+_LOG_TAIL_BYTES = 600
+
+
+class Watcher(Protocol):
+    """Someone who looks on: a terminal view, or nobody."""
+
+    def job(self, job: Job, number: int, of: int) -> None:
+        """A job begins."""
+
+    def progress(self, progress: Progress) -> None:
+        """The trial under way has got so far."""
+
+    def started(self, trial: PlannedTrial) -> None:
+        """A trial begins."""
+
+    def finished(self, record: TrialRecord) -> None:
+        """A trial has ended, and is written."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: trials by status."""
+
+    counts: Mapping[str, int]
+
+    @property
+    def failed(self) -> int:
+        """Trials without a result."""
+        return self.counts.get("failed", 0)
+
+
+def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
+    """Measure everything of `plan` that the run folder does not hold yet.
+
+    A store's failure fails its trial and the run goes on. On KeyboardInterrupt the measuring
+    process is ended, what was finished stays written, and the interrupt goes on to the caller.
+    """
+    counts: dict[str, int] = {}
+
+    def write(record: TrialRecord) -> None:
+        writer.trial(record)
+        counts[record.status] = counts.get(record.status, 0) + 1
+        watcher.finished(record)
+
+    for refusal in plan.refusals:
+        write(TrialRecord(refusal.row, "skipped", refusal.reason))
+    finished = writer.finished_keys()
+    jobs = [
+        replace(job, trials=left)
+        for job in plan.jobs
+        if (left := tuple(t for t in job.trials if t.row.key not in finished))
+    ]
+    reasons: dict[str, str | None] = {}
+    for number, job in enumerate(jobs, 1):
+        if job.store.name not in reasons:
+            reasons[job.store.name] = _prepare(job.store, watcher)
+        reason = reasons[job.store.name]
+        if reason is not None:
+            for trial in job.trials:
+                write(TrialRecord(trial.row, "skipped", reason))
+            continue
+        watcher.job(job, number, len(jobs))
+        _run_job(job, plan, writer.folder, watcher, write)
+    return Outcome(counts)
+
+
+def _prepare(store: type[Store], watcher: Watcher) -> str | None:
+    """Make the store's environment if it has one of its own; why it cannot run here, or None."""
+    if store.environment is not None:
+        try:
+            environments.ensure(store.environment, watcher.note)
+        except VectrialError as error:
+            return str(error)
+    available = availability(store)
+    return None if available.works else available.reason
+
+
+def _run_job(
+    job: Job,
+    plan: Plan,
+    folder: Path,
+    watcher: Watcher,
+    write: Callable[[TrialRecord], None],
+) -> None:
+    """Measure a job; when its process dies, the trial under way fails and a new process goes on
+    with the rest."""
+    left = list(job.trials)
+    while left:
+        by_key = {trial.row.key: trial for trial in left}
+        current = left[0]
+        process = _Process(replace(job, trials=tuple(left)), plan, folder)
+        with process:
+            for message in process.messages(plan.suite.trial_timeout_s):
+                match message:
+                    case Started(key):
+                        current = by_key[key]
+                        watcher.started(current)
+                    case Progress():
+                        watcher.progress(message)
+                    case Finished():
+                        trial = by_key[message.key]
+                        left.remove(trial)
+                        write(_record(trial, message))
+        if left:
+            failed = current if current in left else left[0]
+            left.remove(failed)
+            write(TrialRecord(failed.row, "failed", process.why()))
+
+
+def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:
+    status, reason = message.status, message.reason
+    invalid = [phase for phase in message.phases if not phase.valid]
+    if status == "ok" and invalid and len(invalid) == len(message.phases):
+        status, reason = "invalid", invalid[0].reason
+    return TrialRecord(
+        row=trial.row,
+        status=status,
+        reason=reason,
+        store_version=message.store_version,
+        started_at=message.started_at,
+        started_ns=message.started_ns,
+        duration_s=message.duration_s,
+        phases=message.phases,
+        telemetry=message.telemetry,
+        gate=message.gate,
+    )
+
+
+class _Process:
+    """The measuring process of one job, ended when the block is left."""
+
+    def __init__(self, job: Job, plan: Plan, folder: Path) -> None:
+        self._job, self._plan = job, plan
+        name = f"{job.store.name}-{job.index.kind}-{job.rows}-r{job.repeat}"
+        self._log = folder / "logs" / f"{name}-{job.trials[0].row.key[:8]}.log"
+        # Beside the results, on a real disk: a temporary folder may be memory.
+        self._data = folder / "work" / self._log.stem
+        self._overdue: float | None = None
+
+    def __enter__(self) -> _Process:
+        self._log.parent.mkdir(exist_ok=True)
+        shutil.rmtree(self._data, ignore_errors=True)
+        self._data.mkdir(parents=True)
+        ours, theirs = Pipe()
+        self._pipe: Connection[Any, Any] = ours
+        with self._log.open("ab") as log, theirs:
+            self._child = subprocess.Popen(
+                _command(self._job.store, str(theirs.fileno())),
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=_environment(self._job.store),
+                start_new_session=True,
+            )
+        try:
+            self._pipe.send(_spec(self._job, self._plan, self._data))
+        except BrokenPipeError:
+            return self  # it died at once: `why` tells
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._child.poll() is None:
+            try:
+                self._child.wait(timeout=0 if exc[0] is not None else 30)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._child.pid, signal.SIGKILL)
+                self._child.wait()
+        self._pipe.close()
+        shutil.rmtree(self._data, ignore_errors=True)
+
+    def messages(self, timeout_s: float) -> Iterator[object]:
+        """What the process says, until it ends or a trial takes longer than `timeout_s`."""
+        since = time.monotonic()
+        while True:
+            if self._pipe.poll(_POLL_S):
+                try:
+                    message = self._pipe.recv()
+                except (EOFError, ConnectionResetError):
+                    return
+                if isinstance(message, Started):
+                    since = time.monotonic()
+                yield message
+            elif time.monotonic() - since > timeout_s:
+                self._overdue = timeout_s
+                os.killpg(self._child.pid, signal.SIGKILL)
+                return
+
+    def why(self) -> str:
+        """Why the process ended before its trials did."""
+        if self._overdue is not None:
+            return f"took longer than trial_timeout_s = {self._overdue:g}"
+        code = self._child.returncode
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        tail = self._log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip()
+        last = tail.splitlines()[-1] if tail else "its log is empty"
+        return f"the measuring process ended with {how}: {last} (log: {self._log.name})"
+
+
+def _command(store: type[Store], *arguments: str) -> list[str]:
+    module = "vectrial.load.worker"
+    if store.environment is None:
+        return [sys.executable, "-m", module, *arguments]
+    return environments.command(store.environment, module, arguments)
+
+
+def _environment(store: type[Store]) -> dict[str, str]:
+    variables = dict(os.environ)
+    variables["PYTHONUNBUFFERED"] = "1"
+    if store.environment is not None:
+        variables |= environments.variables(store.environment)
+    return variables
+
+
+def _spec(job: Job, plan: Plan, data_dir: Path) -> JobSpec:
+    return JobSpec(
+        store=f"{job.store.__module__}:{job.store.__qualname__}",
+        index_kind=job.index.kind,
+        index_params=job.index.params.model_dump(mode="json"),
+        dataset=job.dataset,
+        rows=job.rows,
+        queries=job.queries,
+        k=plan.suite.k,
+        seed=plan.suite.seed + job.repeat,
+        batch_rows=plan.suite.batch_rows,
+        data_dir=data_dir,
+        trials=tuple(
+            TrialSpec(
+                trial.row.key,
+                trial.row.experiment,
+                trial.experiment.model_dump(mode="json"),
+                trial.point,
+            )
+            for trial in job.trials
+        ),
+    )

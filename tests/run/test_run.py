@@ -1,0 +1,154 @@
+"""A whole run, end to end, on real stores: every table filled, every row sound."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import TRIALS, Vectrial
+
+from vectrial.results.reader import RunReader
+from vectrial.results.schema import EXPORT_KEYS
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_suite_from_dry_run_to_export(vectrial: Vectrial, suite: Path, tmp_path: Path) -> None:
+    plan = vectrial("run", str(suite), "--dry-run")
+    assert plan.returncode == 0, plan.stderr
+    assert f"{TRIALS} trials" in plan.stdout
+    assert not (tmp_path / "runs").exists()
+
+    done = vectrial("run", str(suite))
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.strip())
+    assert (tmp_path / "runs" / "latest").resolve() == folder
+    assert {p.name for p in folder.iterdir()} >= {
+        "run.duckdb", "suite.toml", "environment.json", "logs", "report.html",
+    }  # fmt: skip
+    assert not list((folder / "work").iterdir()), "stores' data is removed after its job"
+    _check_tables(folder)
+    exported = vectrial("report", str(folder), "--format", "jsonl")
+    rows = [json.loads(line) for line in exported.stdout.splitlines()]
+    assert all(list(row)[: len(EXPORT_KEYS)] == list(EXPORT_KEYS) for row in rows)
+    assert {row["store"] for row in rows} == {"memory", "hnswlib"}
+
+
+def _check_tables(folder: Path) -> None:
+    with RunReader(folder) as run:
+        bad = run.rows("select store, experiment, status, reason from trial where status <> 'ok'")
+        assert bad == []
+        assert run.rows("select count(*) as n from trial")[0]["n"] == TRIALS
+        measured = run.measured()
+        searched = [m for m in measured if m["phase"] == "search"]
+        for metric in ("qps", "recall_mean", "errors", "latency_p50", "latency_p99", "count"):
+            assert all(m["value"] is not None for m in searched if m["metric"] == metric), metric
+        exact = [
+            m["value"] for m in searched if m["store"] == "memory" and m["metric"] == "recall_mean"
+        ]
+        assert exact
+        assert set(exact) == {1.0}
+        law = [m["value"] for m in searched if m["metric"] == "littles_law"]
+        assert law
+        assert max(law) <= 1.01
+        ineffective = [m["value"] for m in measured if m["metric"] == "ineffective"]
+        assert ineffective
+        assert not any(ineffective)
+        assert run.rows("select count(*) as n from gate where passed = false")[0]["n"] == 0
+        assert run.rows("select count(*) as n from gate where passed")[0]["n"] > 0
+        assert run.rows("select count(*) as n from telemetry")[0]["n"] > 0
+        assert run.rows("select count(*) as n from histogram")[0]["n"] > 0
+        assert run.run()["environment"]["cpu"]
+
+
+def test_sigkill_loses_nothing_finished_and_resume_completes(
+    vectrial: Vectrial, suite: Path, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    assert vectrial("data", "fetch", "clustered-16-2k").returncode == 0
+    parent = subprocess.Popen(
+        [sys.executable, "-m", "vectrial.cli.main", "run", str(suite)],
+        cwd=tmp_path,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stderr is not None
+    seen = 0
+    for line in parent.stderr:
+        seen += line.startswith("  ")
+        if seen == 9:
+            break
+    children = psutil.Process(parent.pid).children(recursive=True)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    parent.stderr.close()
+    _gone, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive, "a measuring process outlived its run"
+
+    (folder,) = (p for p in (tmp_path / "runs").iterdir() if not p.is_symlink())
+    with RunReader(folder) as run:
+        before = {r["key"]: r["started_at"] for r in run.rows("select * from trial")}
+    assert 9 <= len(before) < TRIALS
+
+    done = vectrial("run", "--resume", str(folder))
+    assert done.returncode == 0, done.stderr
+    with RunReader(folder) as run:
+        after = {r["key"]: r["started_at"] for r in run.rows("select * from trial")}
+        assert run.rows("select distinct status from trial") == [{"status": "ok"}]
+    assert len(after) == TRIALS
+    assert all(after[key] == started for key, started in before.items()), "measured twice"
+
+
+def test_interrupt_ends_cleanly_and_says_how_to_go_on(
+    suite: Path, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-m", "vectrial.cli.main", "run", str(suite)],
+        cwd=tmp_path,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stderr is not None
+    for line in parent.stderr:
+        if line.startswith("  "):
+            break
+    children = psutil.Process(parent.pid).children(recursive=True)
+    parent.send_signal(signal.SIGINT)
+    _, errors = parent.communicate(timeout=60)
+    assert parent.returncode == 130
+    assert "--resume" in errors
+    assert not psutil.wait_procs(children, timeout=10)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["run"], "no suite given"),
+        (["run", "absent.toml"], "absent.toml"),
+        (["run", "--resume", "absent"], "no run here to resume"),
+        (["report", "absent"], "no run here"),
+        (["run", "--frobnicate"], "No such option"),
+    ],
+)
+def test_wrong_commands_exit_2_with_one_message(
+    vectrial: Vectrial, arguments: list[str], named: str
+) -> None:
+    done = vectrial(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_only_an_unknown_store_names_the_nearest(vectrial: Vectrial, suite: Path) -> None:
+    done = vectrial("run", str(suite), "--only", "memry")
+    assert done.returncode == 2
+    assert "did you mean 'memory'?" in done.stderr

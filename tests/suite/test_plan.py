@@ -1,0 +1,117 @@
+"""Plans: grids, keys, order, and what is refused before anything is measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from vectrial.distance import Metric
+from vectrial.errors import UserError
+from vectrial.stores import registry
+from vectrial.suite.model import parse_suite
+from vectrial.suite.plan import DatasetShape, Plan, make_plan
+
+SUITE = """
+name = "t"
+repeats = 2
+[[datasets]]
+name = "d"
+[[stores]]
+store = "hnswlib"
+index = "hnsw"
+params = { m = [8, 16], ef_construction = 64 }
+[[experiments]]
+experiment = "crud"
+search = { ef_search = 50 }
+[[experiments]]
+experiment = "ingest"
+checkpoints = [0.5, 1.0]
+[[experiments]]
+experiment = "recall_sweep"
+search = { ef_search = [16, 32, 64], nprobe = [1, 2] }
+"""
+
+
+def plan_of(text: str, metric: Metric = Metric.L2) -> Plan:
+    return make_plan(
+        parse_suite(text, "t.toml"),
+        where="t.toml",
+        load_store=registry.load,
+        shape_of=lambda name, rows: DatasetShape(name, rows or 1000, 8, metric),
+        known_stores=registry.names(),
+    )
+
+
+def test_grids_repeats_and_checkpoints_expand() -> None:
+    plan = plan_of(SUITE)
+    # per build and repeat: 2 ingest checkpoints, 3 ef_search (nprobe is not hnsw's), 1 crud
+    assert len(plan.trials) == 2 * 2 * (2 + 3 + 1)
+    assert len({trial.row.key for trial in plan.trials}) == len(plan.trials)
+    # the half-size checkpoint is a job of its own, in a fresh process
+    assert sorted({(job.rows, len(job.trials)) for job in plan.jobs}) == [(500, 1), (1000, 5)]
+
+
+def test_loading_comes_first_and_changing_rows_last() -> None:
+    for job in plan_of(SUITE).jobs:
+        names = [trial.row.experiment for trial in job.trials]
+        assert names[0] == "ingest"
+        assert "crud" not in names[:-1]
+
+
+def test_repeats_are_interleaved_over_stores() -> None:
+    repeats = [job.repeat for job in plan_of(SUITE).jobs]
+    assert repeats == sorted(repeats)
+
+
+def test_keys_are_stable_and_depend_on_what_defines_a_trial() -> None:
+    first = {trial.row.key for trial in plan_of(SUITE).trials}
+    assert first == {trial.row.key for trial in plan_of(SUITE).trials}
+    for change in (
+        ("seed", 'name = "t"', 'name = "t"\nseed = 7'),
+        ("k", 'name = "t"', 'name = "t"\nk = 5'),
+    ):
+        changed = plan_of(SUITE.replace(change[1], change[2], 1))
+        assert first.isdisjoint(trial.row.key for trial in changed.trials), change[0]
+    more = {trial.row.key for trial in plan_of(SUITE.replace("repeats = 2", "repeats = 3")).trials}
+    assert first < more
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ('"recall_sweep"', '"recal_sweep"', ["experiments[2]", "did you mean 'recall_sweep'?"]),
+        ('"hnswlib"', '"hnswlb"', ["did you mean 'hnswlib'?"]),
+        ('index = "hnsw"', 'index = "hsnw"', ["stores[0].index", "did you mean 'hnsw'?"]),
+        ("m = [8, 16]", "mm = [8, 16]", ["stores[0].params", "unknown key 'mm'"]),
+        ("m = [8, 16]", 'm = "big"', ["stores[0].params", "'m'"]),
+        ("m = [8, 16]", "m = []", ["stores[0].params.m", "empty"]),
+        (
+            "ef_search = [16",
+            "ef_serch = [16",
+            ["experiments[2].search", "did you mean 'ef_search'?"],
+        ),
+        ("checkpoints = [0.5, 1.0]", "checkpoints = [-1]", ["checkpoints", "above 0"]),
+        ("checkpoints = [0.5, 1.0]", "chekpoints = [1]", ["did you mean 'checkpoints'?"]),
+    ],
+)
+def test_wrong_names_are_refused_with_the_nearest(old: str, new: str, named: list[str]) -> None:
+    assert old in SUITE
+    with pytest.raises(UserError) as caught:
+        plan_of(SUITE.replace(old, new, 1))
+    for part in ["t.toml", *named]:
+        assert part in str(caught.value) or (part == "t.toml" and old == '"hnswlib"')
+
+
+def test_the_same_trial_twice_is_refused() -> None:
+    twice = SUITE + '[[experiments]]\nexperiment = "crud"\nsearch = { ef_search = 50 }\n'
+    with pytest.raises(UserError, match="asked for twice"):
+        plan_of(twice)
+
+
+def test_what_a_store_cannot_do_is_refused_not_dropped() -> None:
+    text = SUITE.replace('"hnswlib"', '"sqlite-vec"').replace('"hnsw"', '"flat"')
+    text = text.replace("params = { m = [8, 16], ef_construction = 64 }", "")
+    plan = plan_of(text, Metric.IP)
+    assert not plan.trials
+    refused = {refusal.row.experiment for refusal in plan.refusals}
+    assert refused == {"crud", "ingest", "recall_sweep"}
+    assert all("ip" in refusal.reason for refusal in plan.refusals)
