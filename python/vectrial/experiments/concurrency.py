@@ -37,7 +37,7 @@ class Concurrency(Experiment):
         return value
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        if not store.capabilities.concurrent_search:
+        if not store.capabilities.under(index.kind).concurrent_search:
             raise Unsupported(f"{store.name} must not be searched from several threads at once")
         return [
             {"clients": clients, **point}

@@ -60,7 +60,7 @@ class Crud(Experiment):
         return search_points(store, index, self.search)
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        can = context.store.capabilities
+        can = context.store.capabilities.under(context.index.kind)
         rng = np.random.default_rng(context.seed)
         yield self._find_by_vector(context, point)
         yield self._read(context, rng) if can.get else _unsupported("read", "get by id")
@@ -284,7 +284,8 @@ def _same_vector(table: pa.Table, at: int, expected: NDArray[np.float32]) -> boo
 
 def _conditions(context: Context, samples: int, rng: np.random.Generator) -> list[filters.Eq] | str:
     """Equality conditions on the most selective column, or why there are none."""
-    metadata, can = context.dataset.metadata, context.store.capabilities
+    metadata = context.dataset.metadata
+    can = context.store.capabilities.under(context.index.kind)
     if "eq" not in can.find:
         return "find by condition"
     if metadata is None or metadata.num_columns == 0:

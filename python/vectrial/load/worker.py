@@ -8,7 +8,6 @@ environment has: numpy, pyarrow, pydantic, psutil.
 from __future__ import annotations
 
 import ctypes
-import importlib
 import os
 import shutil
 import signal
@@ -31,6 +30,7 @@ from vectrial.filters import Filter
 from vectrial.gate import run_gate
 from vectrial.load import bulk
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
+from vectrial.stores import registry
 from vectrial.stores.base import Index, Schema, Store
 from vectrial.telemetry.process import Sampler
 
@@ -45,8 +45,7 @@ class _Measurement:
         self.spec = spec
         self.pipe = pipe
         self._last_progress = 0.0
-        module, name = spec.store.split(":")
-        self.kind: type[Store] = getattr(importlib.import_module(module), name)
+        self.kind = registry.resolve(spec.store)
         params = self.kind.capabilities.indexes[spec.index_kind].build
         self.index = Index(spec.index_kind, params.model_validate(dict(spec.index_params)))
         self.dataset = _dataset(spec)

@@ -19,7 +19,7 @@ from vectrial.errors import VectrialError
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.stores.base import Store
-from vectrial.stores.registry import availability
+from vectrial.stores.registry import availability, reference
 from vectrial.suite.plan import Job, Plan, PlannedTrial
 
 #: How often the parent looks whether a trial has been under way for too long.
@@ -174,13 +174,14 @@ class _Process:
         ours, theirs = Pipe()
         self._pipe: Connection[Any, Any] = ours
         with self._log.open("ab") as log, theirs:
+            command = _command(self._job.store, str(theirs.fileno()))
             self._child = subprocess.Popen(
-                _command(self._job.store, str(theirs.fileno())),
+                command.argv,
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=_environment(self._job.store),
+                env={**command.env, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
             )
         try:
@@ -227,24 +228,17 @@ class _Process:
         return f"the measuring process ended with {how}: {last} (log: {self._log.name})"
 
 
-def _command(store: type[Store], *arguments: str) -> list[str]:
+def _command(store: type[Store], *arguments: str) -> environments.Command:
+    """How to start the measuring process, in the store's own environment if it has one."""
     module = "vectrial.load.worker"
-    if store.environment is None:
-        return [sys.executable, "-m", module, *arguments]
-    return environments.command(store.environment, module, arguments)
-
-
-def _environment(store: type[Store]) -> dict[str, str]:
-    variables = dict(os.environ)
-    variables["PYTHONUNBUFFERED"] = "1"
     if store.environment is not None:
-        variables |= environments.variables(store.environment)
-    return variables
+        return environments.command(store.environment, module, arguments)
+    return environments.Command((sys.executable, "-m", module, *arguments), dict(os.environ))
 
 
 def _spec(job: Job, plan: Plan, data_dir: Path) -> JobSpec:
     return JobSpec(
-        store=f"{job.store.__module__}:{job.store.__qualname__}",
+        store=reference(job.store),
         index_kind=job.index.kind,
         index_params=job.index.params.model_dump(mode="json"),
         dataset=job.dataset,
