@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.datasets.model import Dataset
+from vectrial.stores.arrow import batch_of
 from vectrial.stores.base import Schema, Store
 
 Progress = Callable[[float, float, str], None]
@@ -27,12 +28,9 @@ def batches(
 
 
 def batch(dataset: Dataset, schema: Schema, rows: NDArray[np.int64]) -> pa.RecordBatch:
-    """The given rows (int64 positions) of a dataset in the layout of `Schema.arrow`."""
-    vectors = np.ascontiguousarray(dataset.vectors[rows], dtype=np.float32)
-    metadata = None
-    if dataset.metadata is not None:
-        metadata = dataset.metadata.take(rows)
-    return make_batch(schema, dataset.ids[rows], vectors, metadata)
+    """The given rows (positions) of a dataset in the layout of `Schema.arrow`."""
+    metadata = None if dataset.metadata is None else dataset.metadata.take(rows)
+    return make_batch(schema, dataset.ids[rows], dataset.vectors[rows], metadata)
 
 
 def make_batch(
@@ -42,17 +40,11 @@ def make_batch(
     metadata: pa.Table | None,
 ) -> pa.RecordBatch:
     """A batch from ids int64 (n,), vectors float32 (n, d) and metadata of n rows."""
-    arrow = schema.arrow()
-    columns: list[pa.Array[Any]] = [
-        pa.array(ids, type=pa.int64()),
-        pa.FixedSizeListArray.from_arrays(
-            pa.array(vectors.reshape(-1)), type=arrow.field("vector").type
-        ),
-    ]
+    columns: dict[str, pa.Array[Any]] = {}
     for field in schema.fields:
-        assert metadata is not None
-        columns.append(pa.concat_arrays(metadata.column(field.name).chunks))
-    return pa.RecordBatch.from_arrays(columns, schema=arrow)
+        assert metadata is not None, "a schema with fields goes with metadata"
+        columns[field.name] = pa.concat_arrays(metadata.column(field.name).chunks)
+    return batch_of(schema, ids, vectors, columns)
 
 
 @dataclass(frozen=True)

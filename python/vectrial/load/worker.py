@@ -22,12 +22,13 @@ from typing import Any
 
 import psutil
 
+from vectrial._engine import Judge
 from vectrial.datasets import library, truth
 from vectrial.datasets.model import Dataset, Truth
 from vectrial.experiments.base import Context, Experiment, State, fields_of
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.filters import Filter
-from vectrial.gate import run_gate
+from vectrial.gate import Rows, Subject, run_gate
 from vectrial.load import bulk
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.stores import registry
@@ -135,13 +136,27 @@ class _Measurement:
         if self.gate is None:
             self.progress(0, 1, "gate")
             assert self.store is not None
-            results = run_gate(self._context(self.store), self.kind, self.spec.data_dir / "scratch")
+            results = run_gate(self._subject(self.store), self.spec.data_dir / "scratch")
             self.gate = [(r.check_name, r.passed, r.detail) for r in results]
         out.gate = self.gate
         wrong = [(check, detail) for check, passed, detail in self.gate if passed is False]
         if wrong:
             out.status = "invalid"
             out.reason = "gate failed: " + "; ".join(f"{c}: {d}" for c, d in wrong)
+
+    def _subject(self, store: Store) -> Subject:
+        exact = self._truth(self.spec.k, None)
+        return Subject(
+            store=store,
+            make=self.kind,
+            schema=self.schema,
+            index=self.index,
+            rows=Rows(self.dataset.ids, self.dataset.vectors, self.dataset.metadata),
+            queries=self.dataset.queries,
+            judge=Judge(exact.k, exact.accept_offsets, exact.accept_ids, exact.available),
+            k=self.spec.k,
+            seed=self.spec.seed,
+        )
 
     def _context(self, store: Store) -> Context:
         return Context(

@@ -1,0 +1,129 @@
+"""What a gate looks at, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial._engine import Judge
+from vectrial.distance import Metric
+from vectrial.filters import Filter
+from vectrial.stores.arrow import ids_of, vectors_of
+from vectrial.stores.base import Capabilities, Index, IndexKind, Schema, Store
+
+Ids = NDArray[np.int64]
+Vectors = NDArray[np.float32]
+Answer = tuple[Ids, NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What one check found. `passed` is None when the check does not apply to the store."""
+
+    check_name: str
+    passed: bool | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a store should hold: ids (n,), vectors (n, d), metadata (n rows) or None."""
+
+    ids: Ids
+    vectors: Vectors
+    metadata: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A loaded store, and what it should hold and answer.
+
+    make: a new store of the same kind in a folder.
+    queries: (q, d). judge: knows their true neighbours among `rows`, for `k`.
+    """
+
+    store: Store
+    make: Callable[[Path], Store]
+    schema: Schema
+    index: Index
+    rows: Rows
+    queries: Vectors
+    judge: Judge
+    k: int
+    seed: int = 0
+
+    @property
+    def kind(self) -> IndexKind:
+        """The declaration of the index."""
+        return self.store.capabilities.indexes[self.index.kind]
+
+    @property
+    def can(self) -> Capabilities:
+        """What the store can do under the index."""
+        return self.store.capabilities.under(self.index.kind)
+
+    def answer(self, vectors: Vectors, where: Filter | None = None) -> list[Answer]:
+        """Answers at the generous setting, one per vector."""
+        params = self.kind.search.model_validate(dict(self.kind.generous))
+        search = self.store.searcher(self.k, params, where)
+        return [
+            (np.array(ids, dtype=np.int64), np.array(scores, dtype=np.float32))
+            for ids, scores in map(search, vectors)
+        ]
+
+
+@dataclass
+class Report:
+    """Collects results; a check that raises has failed, with what was raised."""
+
+    results: list[GateResult] = field(default_factory=list)
+
+    def __call__(self, name: str, passed: bool | None, detail: str) -> None:
+        self.results.append(GateResult(name, passed, detail))
+
+    @contextmanager
+    def check(self, *names: str) -> Iterator[None]:
+        """Whatever the body raises becomes the failure of those of `names` not yet reported."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever a store raises is a finding
+            known = {result.check_name for result in self.results}
+            for name in names:
+                if name not in known:
+                    self(name, False, f"raised {type(error).__name__}: {error}")
+
+
+def difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:
+    """The first difference between the rows at positions `at` and what was read, or None."""
+    rows = subject.rows
+    position = {int(rows.ids[i]): int(i) for i in at}
+    got = ids_of(table)
+    if len(got) != len(at) or set(got.tolist()) != set(position):
+        missing = sorted(set(position) - set(got.tolist()))
+        return f"asked for {len(at)} ids, {len(got)} rows came back; missing: {missing[:5]}"
+    vectors = vectors_of(table)
+    for i, id_ in enumerate(got.tolist()):
+        if not _same_vector(vectors[i], rows.vectors[position[id_]], subject):
+            return f"the vector of id {id_} came back changed"
+        for column in subject.schema.fields:
+            assert rows.metadata is not None
+            want = rows.metadata.column(column.name)[position[id_]].as_py()
+            have = table.column(column.name)[i].as_py()
+            if have != want:
+                return f"column '{column.name}' of id {id_} is {have!r}, written was {want!r}"
+    return None
+
+
+def _same_vector(got: Vectors, want: Vectors, subject: Subject) -> bool:
+    """Equal up to float32; under cosine only the direction is kept, under compression less."""
+    g, w = np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64)
+    if subject.schema.metric is Metric.COSINE:
+        g, w = g / (float(np.linalg.norm(g)) or 1.0), w / (float(np.linalg.norm(w)) or 1.0)
+    slack = 1e-5 if subject.kind.exact_scores else 0.5
+    return bool(np.linalg.norm(g - w) <= slack * np.linalg.norm(w) + 1e-30)
