@@ -30,6 +30,9 @@ setup: $(VENV)/.built ## virtual environment, dependencies, compiled engine
 setup-stores: setup ## environments of the stores that need one of their own (a library is compiled: minutes)
 	$(BIN)/python -m vectrial.environments
 
+demo: setup ## measure real word vectors on embedded stores, and write the report
+	$(BIN)/vectrial run suites/demo.toml
+
 lock: | $(BIN)/uv ## pin everything again from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/dev.lock
 	cd python/vectrial/locks && for source in *.in; do \

@@ -30,7 +30,7 @@ def test_a_suite_from_dry_run_to_export(vectrial: Vectrial, suite: Path, tmp_pat
     folder = Path(done.stdout.strip())
     assert (tmp_path / "runs" / "latest").resolve() == folder
     assert {p.name for p in folder.iterdir()} >= {
-        "run.duckdb", "suite.toml", "environment.json", "logs", "report.html",
+        "run.duckdb", "suite.toml", "environment.json", "logs", "report",
     }  # fmt: skip
     assert not list((folder / "work").iterdir()), "stores' data is removed after its job"
     _check_tables(folder)

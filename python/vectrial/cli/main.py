@@ -7,7 +7,7 @@ import sys
 import typer
 
 from vectrial import __version__
-from vectrial.cli import data, data_fetch, report
+from vectrial.cli import data, data_fetch, report, run
 from vectrial.errors import VectrialError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 data_fetch.register(data.app)
 app.add_typer(data.app)
+app.command()(run.run)
 app.command()(report.report)
 
 

@@ -23,9 +23,6 @@ from vectrial.datasets.model import Dataset
 from vectrial.errors import UserError
 from vectrial.experiments.base import fields_of
 from vectrial.nearest import suggestion
-from vectrial.report import build_report
-from vectrial.report.terminal import summary
-from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
 from vectrial.stores import registry
 from vectrial.suite.model import Suite, parse_suite, read_suite
@@ -88,10 +85,7 @@ def run(
     folder = resume.resolve() if resume is not None else _new_folder(out, suite)
     outcome = _measure(plan, suite, text, folder, console)
     _point_latest(folder)
-    with RunReader(folder) as results:
-        console.print(summary(results))
-    if report:
-        console.print(f"report: {build_report(folder)}")
+    _show(folder, report, console)
     print(folder)
     if outcome.counts and not set(outcome.counts) - {"failed", "skipped"}:
         sys.exit(1)
@@ -183,6 +177,20 @@ def _resolved(suite: Suite, text: str) -> str:
     if parse_suite(text, "suite") == suite:
         return text
     return tomli_w.dumps(suite.model_dump(mode="json", exclude_none=True))
+
+
+def _show(folder: Path, report: bool, console: Console) -> None:
+    """The summary on the terminal, and the page."""
+    # Imported here: the chart library takes its time, and measuring does not need it.
+    from vectrial.report import terminal, write
+    from vectrial.report.build import build
+    from vectrial.report.data import load
+
+    loaded = load(folder)
+    console.print(terminal.summary(loaded))
+    if report:
+        page = write.write_html(build(loaded), write.made(folder / "report"))
+        console.print(f"report: {page}", soft_wrap=True, highlight=False)
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
