@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from vectrial.datasets.truth import exact_topk
 
 from vectrial._engine import Judge
+from vectrial.datasets.truth import exact_topk
 from vectrial.distance import Metric
 from vectrial.filters import Filter
 from vectrial.gate import GateResult, Rows, Subject, run_gate

@@ -57,7 +57,7 @@ class Concurrency(Experiment):
             seed=context.seed,
             progress=context.progress,
         )
-        phase.params = {"k": context.k, **point}
+        phase.params = {**phase.params, "k": context.k, **point}
         yield phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from vectrial import filters
-from vectrial._engine import Judge, Recorder
+from vectrial._engine import Judge
 from vectrial.datasets.model import Dataset
 from vectrial.experiments.base import Context, Experiment, Phase, search_params, search_points
 from vectrial.load.bulk import make_batch
+from vectrial.load.operations import timed_operations
 from vectrial.stores.base import Index, Store
+
+T = TypeVar("T")
 
 #: Least cosine between a vector as written and as read back from a store that keeps it exactly
 #: up to float32 and normalisation.
@@ -86,161 +89,139 @@ class Crud(Experiment):
     def _read(self, context: Context, rng: np.random.Generator) -> Phase:
         rows = rng.integers(0, context.dataset.rows, self.samples)
         wanted = context.dataset.ids[rows]
-        got: list[pa.Table] = []
-        phase, done = self._timed(
-            context, "read", lambda i: got.append(context.store.get(wanted[i : i + 1]))
-        )
-        right = [
-            table.num_rows == 1
+        phase, tables = self._timed(context, "read", lambda i: context.store.get(wanted[i : i + 1]))
+        right = sum(
+            table is not None
+            and table.num_rows == 1
             and table.column("id")[0].as_py() == wanted[i]
             and _same_vector(table, 0, context.dataset.vectors[rows[i]])
-            for i, table in enumerate(got)
-        ]
-        return _verified(phase, done, sum(right))
+            for i, table in enumerate(tables)
+        )
+        return _verified(phase, right)
 
     def _create(self, context: Context, new: Rows) -> Phase:
         before = context.store.count()
-        phase, done = self._timed(
-            context,
-            "create",
-            _prepared([new.batch(context, i) for i in range(len(new.ids))], context.store.insert),
-        )
-        present = _present(context, new, done)
-        if context.store.count() != before + done:
-            phase.valid = False
-            phase.reason = f"count is {context.store.count()}, expected {before + done}"
-        return _verified(phase, done, present)
+        phase, done = self._write(context, "create", new, context.store.insert)
+        return _counted(_verified(phase, _present(context, new, done)), context, before + done)
 
     def _update(self, context: Context, rng: np.random.Generator) -> Phase:
         dataset = context.dataset
         rows = rng.permutation(dataset.rows)[: self.samples]
         moved = _new_rows(dataset, len(rows), rng)
         new = Rows(dataset.ids[rows], moved.vectors, moved.metadata)
-        phase, done = self._timed(
-            context,
-            "update",
-            _prepared([new.batch(context, i) for i in range(len(rows))], context.store.upsert),
-        )
-        return _verified(phase, done, _present(context, new, done))
+        phase, done = self._write(context, "update", new, context.store.upsert)
+        return _verified(phase, _present(context, new, done))
+
+    def _write(
+        self, context: Context, name: str, rows: Rows, write: Callable[[pa.RecordBatch], None]
+    ) -> tuple[Phase, int]:
+        """Write rows one by one, in batches that are made before the clock starts."""
+        batches = [rows.batch(context, i) for i in range(len(rows.ids))]
+        phase, results = self._timed(context, name, lambda i: write(batches[i]), len(batches))
+        return phase, len(results)
 
     def _delete(self, context: Context, created: Rows, rng: np.random.Generator) -> Phase:
         ids = created.ids
         if len(ids) == 0:
             rows = rng.permutation(context.dataset.rows)[: self.samples]
             ids = context.dataset.ids[rows]
+        present = context.store.get(ids).num_rows
         before = context.store.count()
-        phase, done = self._timed(
+        phase, results = self._timed(
             context, "delete", lambda i: context.store.delete(ids[i : i + 1]), len(ids)
         )
+        done = len(results)
         left = context.store.get(ids[:done]).num_rows
-        if context.store.count() != before - done:
-            phase.valid = False
-            phase.reason = f"count is {context.store.count()}, expected {before - done}"
-        return _verified(phase, done, done - left)
+        gone = min(done, present)
+        return _counted(_verified(phase, done - left), context, before - gone)
 
     def _find_by_condition(self, context: Context, rng: np.random.Generator) -> Phase:
         chosen = _conditions(context, self.samples, rng)
         if isinstance(chosen, str):
             return _unsupported("find_by_condition", chosen)
-        metadata = context.dataset.metadata
-        assert metadata is not None
-        answers: list[NDArray[np.int64]] = []
-        phase, done = self._timed(
-            context,
-            "find_by_condition",
-            lambda i: answers.append(context.store.find(chosen[i], self.limit)),
+        phase, answers = self._timed(
+            context, "find_by_condition", lambda i: context.store.find(chosen[i], self.limit)
         )
         phase.params = {**phase.params, "limit": self.limit, "column": chosen[0].field}
-        position = {int(id_): row for row, id_ in enumerate(context.dataset.ids)}
-        masks: dict[filters.Filter, NDArray[np.bool_]] = {}
-        right = 0
-        for where, ids in zip(chosen, answers, strict=False):
-            if where not in masks:
-                masks[where] = filters.evaluate(where, metadata)
-            mask = masks[where]
-            rows = [position.get(int(id_), -1) for id_ in ids]
-            expected = min(self.limit, int(mask.sum()))
-            fits = len(set(rows)) == len(rows) == expected
-            right += fits and all(row >= 0 and mask[row] for row in rows)
-        return _verified(phase, done, right)
+        return _verified(phase, _right_finds(context.dataset, chosen, answers, self.limit))
 
     def _find_by_vector(self, context: Context, point: Mapping[str, Any]) -> Phase:
         queries = context.dataset.queries
         truth = context.truth(context.k, None)
         judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
         search = context.store.searcher(context.k, search_params(context, point))
-        answers: list[NDArray[np.int64]] = []
-        phase, done = self._timed(
-            context,
-            "find_by_vector",
-            lambda i: answers.append(search(queries[i % len(queries)])[0]),
+        phase, answers = self._timed(
+            context, "find_by_vector", lambda i: search(queries[i % len(queries)])
         )
         phase.params = {**phase.params, "k": context.k, **point}
-        recalls = [judge.recall(i % len(queries), ids) for i, ids in enumerate(answers)]
-        if recalls:
-            phase.metrics["recall_mean"] = float(np.mean(recalls))
-        phase.metrics["verified"] = float(done)
+        given = [(i % len(queries), found[0]) for i, found in enumerate(answers) if found]
+        if given:
+            recalls = [judge.recall(query, ids) for query, ids in given]
+            phase.metrics |= {"recall_mean": float(np.mean(recalls)), "recall_min": min(recalls)}
+            phase.metrics["recall_p05"] = float(np.quantile(recalls, 0.05))
+            for name in ("recall_mean", "recall_min", "recall_p05"):
+                phase.missing.pop(name, None)
         return phase
 
     def _timed(
-        self, context: Context, name: str, act: Callable[[int], object], samples: int | None = None
-    ) -> tuple[Phase, int]:
-        """Call `act(0)`, `act(1)`, … each timed by itself, until all are done, one raises or
-        the time is up; the phase and how many were done."""
+        self, context: Context, name: str, act: Callable[[int], T], samples: int | None = None
+    ) -> tuple[Phase, list[T | None]]:
         samples = self.samples if samples is None else samples
-        recorder = Recorder()
-        phase = Phase(name, perf_counter_ns(), perf_counter_ns(), params={"clients": 1})
-        recorder.start(phase.started_ns)
-        deadline = phase.started_ns + int(self.max_s * 1e9)
-        done = 0
-        while done < samples:
-            t0 = perf_counter_ns()
-            if t0 > deadline:
-                phase.reason = f"stopped after {self.max_s:g} s with {done} of {samples} samples"
-                break
-            try:
-                act(done)
-            except Exception as error:  # noqa: BLE001 - a store may raise anything; it is counted
-                recorder.error(t0, t0, perf_counter_ns(), type(error).__name__, str(error))
-                phase.valid, phase.reason = False, f"{type(error).__name__}: {error}"
-                break
-            recorder.operation(t0, t0, perf_counter_ns())
-            done += 1
-            if done % 50 == 0:
-                context.progress(done, samples, name)
-        phase.ended_ns = perf_counter_ns()
-        recorder.finish(phase.ended_ns)
-        _fill(phase, recorder)
-        return phase, done
+        phase, results = timed_operations(
+            name, act, samples, max_s=self.max_s, progress=context.progress
+        )
+        if phase.valid and len(results) < samples:
+            phase.reason = (
+                f"stopped after {self.max_s:g} s with {len(results)} of {samples} samples"
+            )
+        return phase, results
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """Six operations at about a millisecond."""
         return 0.5 + 6 * min(self.max_s, self.samples * 1e-3)
 
 
-def _fill(phase: Phase, recorder: Recorder) -> None:
-    summary = recorder.summary()
-    for name, value in summary.items():
-        if not name.startswith("recall") and not name.endswith("_answers"):
-            phase.metrics[name] = value
-    phase.histograms["latency"] = recorder.histogram("latency")
-    phase.windows[phase.name] = recorder.windows()
-    phase.errors = recorder.errors()
-
-
-def _prepared(
-    batches: list[pa.RecordBatch], write: Callable[[pa.RecordBatch], None]
-) -> Callable[[int], None]:
-    """Writes of batches that were made before the clock started."""
-    return lambda i: write(batches[i])
-
-
-def _verified(phase: Phase, done: int, right: int) -> Phase:
-    phase.metrics |= {"verified": float(done), "ineffective": float(done - right)}
-    if right < done and phase.valid:
+def _verified(phase: Phase, right: int) -> Phase:
+    """Record how many of the acknowledged operations had their effect."""
+    done = int(phase.metrics["count"] or 0)
+    lost = max(0, done - right)
+    phase.metrics |= {"verified": float(done), "ineffective": float(lost)}
+    if lost and phase.valid:
         phase.valid = False
-        phase.reason = f"{done - right} of {done} were acknowledged without their effect"
+        phase.reason = f"{lost} of {done} were acknowledged without their effect"
     return phase
+
+
+def _counted(phase: Phase, context: Context, expected: int) -> Phase:
+    """The store's own count must agree with what was acknowledged."""
+    count = context.store.count()
+    if count != expected and phase.valid:
+        phase.valid = False
+        phase.reason = f"the store counts {count} rows afterwards, expected {expected}"
+    return phase
+
+
+def _right_finds(
+    dataset: Dataset,
+    conditions: Sequence[filters.Eq],
+    answers: Sequence[NDArray[np.int64] | None],
+    limit: int,
+) -> int:
+    """Answers that name as many distinct rows as there are up to `limit`, all of which hold."""
+    assert dataset.metadata is not None
+    position = {int(id_): row for row, id_ in enumerate(dataset.ids)}
+    masks: dict[filters.Filter, NDArray[np.bool_]] = {}
+    right = 0
+    for where, ids in zip(conditions, answers, strict=False):
+        if ids is None:
+            continue
+        if where not in masks:
+            masks[where] = filters.evaluate(where, dataset.metadata)
+        mask = masks[where]
+        rows = {position.get(int(id_), -1) for id_ in ids}
+        wanted = min(limit, int(mask.sum()))
+        right += len(rows) == len(ids) == wanted and all(row >= 0 and mask[row] for row in rows)
+    return right
 
 
 def _unsupported(name: str, what: str) -> Phase:

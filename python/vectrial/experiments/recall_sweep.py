@@ -46,7 +46,7 @@ class RecallSweep(Experiment):
             seed=context.seed,
             progress=context.progress,
         )
-        phase.params = {"k": context.k, "clients": 1, **point}
+        phase.params = {**phase.params, "k": context.k, **point}
         yield phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
