@@ -19,7 +19,7 @@ name = "clustered-16-2k"
 queries = 50
 [[stores]]
 store = "memory"
-index = "flat"
+index = "exact"
 [[stores]]
 store = "hnswlib"
 index = "hnsw"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -69,5 +69,5 @@ class Finished:
     started_ns: int
     duration_s: float
     phases: list[Phase] = field(default_factory=list)
-    telemetry: list[Mapping[str, Any]] = field(default_factory=list)
+    telemetry: Sequence[Mapping[str, Any]] = ()
     gate: list[tuple[str, bool | None, str]] = field(default_factory=list)

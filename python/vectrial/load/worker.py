@@ -104,7 +104,7 @@ class _Measurement:
             self._pass_gate(out)
         assert self.store is not None
         for phase in experiment.run(self._context(self.store), point):
-            sampler.mark(len(out.phases))
+            sampler.mark(len(out.phases), phase.started_ns)
             out.phases.append(phase)
         if experiment.starts_from is State.EMPTY:
             self.loaded = True

@@ -58,7 +58,7 @@ class TrialRecord:
     started_ns: int = 0
     duration_s: float | None = None
     phases: list[Phase] = field(default_factory=list)
-    telemetry: list[Mapping[str, Any]] = field(default_factory=list)
+    telemetry: Sequence[Mapping[str, Any]] = ()
     gate: list[tuple[str, bool | None, str]] = field(default_factory=list)
 
 

@@ -1,0 +1,310 @@
+"""The embedded lane: a library called in this process by threads with one request each.
+
+What lies inside a timed sample is the searcher's call and nothing else. Judging, recording,
+shuffling and progress happen between two samples of a client, where they cost throughput
+(measured in `bench/overhead.py`) but no latency.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from operator import length_hint
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial._engine import Judge, Recorder
+from vectrial.datasets.model import Truth
+from vectrial.errors import StoreError, UserError
+from vectrial.experiments.base import Phase
+from vectrial.load.record import Outset, phase_of
+from vectrial.stores.base import Searcher
+
+Progress = Callable[[float, float, str], None]
+#: (index of the query, its vector)
+Request = tuple[int, NDArray[np.float32]]
+
+#: Seconds between two reports of progress, which a client makes between two samples.
+PROGRESS_S = 0.5
+#: What ends the program, whoever raises it. All else that a store raises is an error to count,
+#: also what does not derive from Exception, as panics of Rust libraries do.
+FATAL = (KeyboardInterrupt, SystemExit, GeneratorExit)
+_FOREVER = 1 << 62
+_clock = time.perf_counter_ns
+
+
+def closed_loop(
+    searcher: Searcher,
+    queries: NDArray[np.float32],
+    truth: Truth | None,
+    *,
+    clients: int = 1,
+    warmup_count: int = 100,
+    warmup_max_s: float = 5.0,
+    min_s: float = 0.0,
+    max_s: float | None = None,
+    count: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    name: str = "search",
+) -> Phase:
+    """Search with `clients` threads, each sending its next request when it has an answer.
+
+    Every client walks over all queries in an order of its own, drawn anew for each pass. First
+    each warms up, untimed: `warmup_count` requests, or as many as fit into `warmup_max_s`. When
+    all have, they begin together. Without `count` a client makes whole passes until `min_s`
+    seconds have gone, so that every query weighs the same; with it, all clients together send
+    that many requests. No request is sent `max_s` seconds after the start or later; with
+    `min_s == max_s` the phase ends by the clock alone.
+
+    With one client, the loop runs in the calling thread.
+
+    Args:
+        searcher: called as it is; must be safe for concurrent calls when `clients` > 1.
+        queries: float32 (q, d).
+        truth: exact neighbours of the same queries; without it there is no recall.
+        progress: called with (done, of, name) every half second, between two samples.
+
+    Returns:
+        The phase. What the store raised is in it as errors, never raised from here; `valid` is
+        False, with the reason, when too many failed or the figures contradict each other.
+
+    Raises:
+        UserError: arguments that do not fit together.
+        StoreError: the searcher's ids are not what `Searcher` promises, a fault of the adapter.
+    """
+    _check(queries, truth, clients, count)
+    judge = None
+    if truth is not None:
+        judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
+    crew = _Crew(searcher, queries, judge, clients, seed, min_s, max_s, count)
+    crew.warmup = (warmup_count, warmup_max_s)
+    report = crew.reporter(progress, name)
+    try:
+        if clients == 1:
+            crew.work(0, report)
+        else:
+            crew.work_in_threads(report)
+    finally:
+        gc.unfreeze()
+    if crew.failures:
+        raise crew.failures[0]
+    whole = crew.recorders[0]
+    for other in crew.recorders[1:]:
+        whole.merge(other)
+    params = {
+        "loop": "closed",
+        "clients": clients,
+        "warmup_requests": sum(crew.warmed),
+        "warmup_errors": sum(crew.warmup_errors),
+        "seed": seed,
+    }
+    return phase_of(
+        name,
+        whole,
+        crew.outset,
+        ended_ns=max(crew.ended),
+        issued=sum(crew.issued),
+        clients=clients,
+        params=params,
+        no_recall="no ground truth was given",
+    )
+
+
+def _check(
+    queries: NDArray[np.float32], truth: Truth | None, clients: int, count: int | None
+) -> None:
+    if queries.ndim != 2 or not len(queries):
+        raise UserError(f"queries have shape {queries.shape}, not (q, d) with q ≥ 1")
+    if clients < 1:
+        raise UserError(f"{clients} clients cannot search", remedy="at least 1")
+    if count is not None and count < clients:
+        raise UserError(f"{count} requests are too few for {clients} clients")
+    if truth is not None and len(truth.available) != len(queries):
+        raise UserError(
+            f"the truth is of {len(truth.available)} queries, but there are {len(queries)}"
+        )
+
+
+class _Crew:
+    """The clients of one phase, what each has of its own, and the instant they share."""
+
+    def __init__(
+        self,
+        searcher: Searcher,
+        queries: NDArray[np.float32],
+        judge: Judge | None,
+        clients: int,
+        seed: int,
+        min_s: float,
+        max_s: float | None,
+        count: int | None,
+    ) -> None:
+        self.searcher, self.clients, self.seed = searcher, clients, seed
+        self.requests: list[Request] = list(enumerate(queries))
+        self.min_s, self.max_s, self.count = min_s, max_s, count
+        self.warmup = (0, 0.0)
+        self.recorders = [Recorder(judge) for _ in range(clients)]
+        self.warmed, self.warmup_errors = [0] * clients, [0] * clients
+        self.issued, self.ended = [0] * clients, [0] * clients
+        self.failures: list[BaseException] = []
+        self.barrier = threading.Barrier(clients, action=self._begin)
+        self.halt = False
+
+    def _begin(self) -> None:
+        """Run by the last client that is warm, while all others wait."""
+        # What exists now is not looked at again: a collection within the phase stays short.
+        gc.collect()
+        gc.freeze()
+        self.outset = Outset.now()
+        for recorder in self.recorders:
+            recorder.start(self.outset.started_ns)
+
+    def work(self, client: int, report: Callable[[], None]) -> None:
+        """One client: warm up, wait for the others, search."""
+        rng = np.random.default_rng([self.seed, client])
+        self._warm(client, rng)
+        first = self._order(rng)
+        self.barrier.wait()
+        started = self.outset.started_ns
+        stop = _FOREVER if self.max_s is None else started + int(self.max_s * 1e9)
+        self.ended[client] = started
+        try:
+            for batch in self._passes(client, first, rng):
+                if not self._search(client, batch, stop, report):
+                    break
+        except ValueError as error:
+            # Only the recorder raises here: what the searcher raises is caught and counted.
+            raise StoreError(f"an answer cannot be judged: {error}") from error
+
+    def _order(self, rng: np.random.Generator) -> list[Request]:
+        return [self.requests[i] for i in rng.permutation(len(self.requests)).tolist()]
+
+    def _passes(
+        self, client: int, first: list[Request], rng: np.random.Generator
+    ) -> Iterator[list[Request]]:
+        """Orders of all queries, each time anew, until this client has done its part."""
+        batch = first
+        if self.count is None:
+            end = self.outset.started_ns + int(self.min_s * 1e9)
+            while True:
+                yield batch
+                if _clock() >= end:
+                    return
+                batch = self._order(rng)
+        left = self.count // self.clients + (client < self.count % self.clients)
+        while left > 0:
+            yield batch[:left]
+            left -= len(batch)
+            batch = self._order(rng)
+
+    def _warm(self, client: int, rng: np.random.Generator) -> None:
+        count, max_s = self.warmup
+        end = _clock() + int(max_s * 1e9)
+        while self.warmed[client] < count and not self.halt:
+            for _, vector in self._order(rng)[: count - self.warmed[client]]:
+                try:
+                    self.searcher(vector)
+                except FATAL:
+                    raise
+                except BaseException:  # noqa: BLE001 - counted and shown with the phase
+                    self.warmup_errors[client] += 1
+                self.warmed[client] += 1
+                if _clock() >= end:
+                    return
+
+    def _search(
+        self, client: int, batch: list[Request], stop: int, report: Callable[[], None]
+    ) -> bool:
+        """Send the requests of `batch`; whether there is time for more."""
+        search, clock, recorder = self.searcher, _clock, self.recorders[client]
+        answer, rest, done = recorder.answer, iter(batch), self.ended[client]
+        pause_ns, going = int(PROGRESS_S * 1e9), True
+        try:
+            while going:
+                pause = min(stop, done + pause_ns)
+                for query, vector in rest:
+                    sent = clock()
+                    try:
+                        ids, _ = search(vector)
+                    except FATAL:
+                        raise
+                    except BaseException as failure:  # noqa: BLE001 - recorded, as the design says
+                        done = clock()
+                        recorder.error(sent, sent, done, *describe(failure))
+                    else:
+                        done = clock()
+                        answer(query, sent, sent, done, ids)
+                    if done >= pause:
+                        break
+                else:
+                    break
+                going = done < stop and not self.halt
+                report()
+        finally:
+            self.issued[client] += len(batch) - length_hint(rest)
+            self.ended[client] = done
+        return going and done < stop and not self.halt
+
+    def work_in_threads(self, report: Callable[[], None]) -> None:
+        """All clients, each in a thread; progress is reported from the calling one."""
+
+        def guarded(client: int) -> None:
+            try:
+                self.work(client, lambda: None)
+            except threading.BrokenBarrierError:
+                pass  # another client failed, and its failure is kept
+            except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
+                self.failures.append(failure)
+                self.stop()
+
+        threads = [
+            threading.Thread(target=guarded, args=(client,), name=f"client-{client}", daemon=True)
+            for client in range(self.clients)
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(PROGRESS_S)
+                    report()
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+
+    def stop(self) -> None:
+        """Let every client end after the request it is waiting for."""
+        self.halt = True
+        self.barrier.abort()
+
+    def reporter(self, progress: Progress | None, name: str) -> Callable[[], None]:
+        """A function that tells how far the crew has come, by time or else by requests."""
+        if progress is None:
+            return lambda: None
+        samples = self.count or len(self.requests) * self.clients
+
+        def report() -> None:
+            if not hasattr(self, "outset"):
+                progress(0, 1, f"{name}: warming up")
+            elif self.count is None and self.min_s > 0:
+                elapsed = (_clock() - self.outset.started_ns) / 1e9
+                progress(min(elapsed, self.min_s), self.min_s, name)
+            else:
+                progress(sum(one.samples() for one in self.recorders), samples, name)
+
+        return report
+
+
+def describe(failure: BaseException) -> tuple[str, str]:
+    """Class and message of what a store raised, for `Recorder.error`."""
+    kind = type(failure)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return f"{module}{kind.__qualname__}", str(failure) or repr(failure)
