@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from types import TracebackType
 from typing import Protocol, Self
 
-from rich.console import Console, Group, RenderableType
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.live import Live
 from rich.progress import (
     BarColumn,
@@ -70,11 +70,11 @@ class PlainView:
         if what != self._last[0] or now - self._last[1] > 10:
             self._last = (what, now)
             share = f" {done / of:.0%}" if of else ""
-            self._console.print(f"{what}{share}", highlight=False)
+            self._line(f"{what}{share}")
 
     def job(self, job: Job, number: int, of: int) -> None:
         """A line per job."""
-        self._console.print(f"[{number}/{of}] {job.label}", highlight=False, markup=False)
+        self._line(f"[{number}/{of}] {job.label}")
 
     def started(self, trial: PlannedTrial) -> None:
         """Nothing: its end is a line."""
@@ -85,11 +85,14 @@ class PlainView:
     def finished(self, record: TrialRecord) -> None:
         """A line per trial."""
         self._done += 1
-        self._console.print(f"  {describe(record)}", highlight=False, markup=False)
+        self._line(f"  {describe(record)}")
 
     def note(self, text: str) -> None:
         """A line."""
-        self._console.print(text, highlight=False, markup=False)
+        self._line(text)
+
+    def _line(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class LiveView(PlainView):
@@ -193,14 +196,18 @@ def _figures(record: TrialRecord) -> str:
 
 def dry_run_table(plan: Plan) -> RenderableType:
     """The plan as a table: one row per store, index, dataset and experiment."""
-    table = Table(title=f"{plan.suite.name}: {len(plan.trials)} trials in {len(plan.jobs)} jobs")
+    table = Table(
+        box=SIMPLE_HEAD,
+        title=f"{plan.suite.name}: {len(plan.trials)} trials in {len(plan.jobs)} jobs",
+    )
     for column in ("store", "index", "dataset", "rows", "experiment", "points", "repeats"):
-        table.add_column(column, justify="right" if column in ("rows", "points") else "left")
+        justify: JustifyMethod = "right" if column in ("rows", "points", "repeats") else "left"
+        table.add_column(column, justify=justify, overflow="fold")
     table.add_column("estimate", justify="right")
     groups: dict[tuple[str, str, str, str, str], list[PlannedTrial]] = {}
     for job in plan.jobs:
         for trial in job.trials:
-            params = json.dumps(dict(trial.row.index_params)) if trial.row.index_params else ""
+            params = ", ".join(f"{k}={v}" for k, v in trial.row.index_params.items())
             key = (
                 trial.row.store,
                 f"{trial.row.index_kind} {params}".strip(),

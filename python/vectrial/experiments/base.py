@@ -91,6 +91,8 @@ class Experiment(BaseModel, ABC):
     starts_from: ClassVar[State] = State.LOADED
     #: Names of the parameters that `points` expands.
     axes: ClassVar[frozenset[str]] = frozenset()
+    #: It looks at what was loaded before the gate has put its questions to it.
+    before_gate: ClassVar[bool] = False
     #: It changes rows: it runs after those that do not, and nothing runs after it.
     mutates: ClassVar[bool] = False
 

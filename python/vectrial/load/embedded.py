@@ -95,23 +95,21 @@ def closed_loop(
     whole = crew.recorders[0]
     for other in crew.recorders[1:]:
         whole.merge(other)
-    params = {
-        "loop": "closed",
-        "clients": clients,
-        "warmup_requests": sum(crew.warmed),
-        "warmup_errors": sum(crew.warmup_errors),
-        "seed": seed,
-    }
-    return phase_of(
+    phase = phase_of(
         name,
         whole,
         crew.outset,
         ended_ns=max(crew.ended),
         issued=sum(crew.issued),
         clients=clients,
-        params=params,
+        params={"loop": "closed", "clients": clients},
         no_recall="no ground truth was given",
     )
+    phase.metrics |= {
+        "warmup_count": sum(crew.warmed),
+        "warmup_errors": sum(crew.warmup_errors),
+    }
+    return phase
 
 
 def _check(

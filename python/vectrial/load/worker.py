@@ -66,14 +66,30 @@ class _Measurement:
             self.pipe.send(Progress(done, of, what))
 
     def run(self) -> None:
-        """Measure every trial; a store's failure fails its trial, and the next goes on."""
+        """Measure every trial; a store's failure fails its trial, and the next goes on.
+
+        A trial that ended before the gate is sent when the gate has spoken.
+        """
+        ungated: list[Finished] = []
         try:
             for trial in self.spec.trials:
                 self.pipe.send(Started(trial.key))
-                self.pipe.send(self._trial(trial))
+                ungated.append(self._trial(trial))
+                if self.gate is not None or not self.loaded:
+                    self._send(ungated)
+            if ungated:
+                self._ask_gate()
+                self._send(ungated)
         finally:
             if self.store is not None:
                 self.store.close()
+
+    def _send(self, trials: list[Finished]) -> None:
+        """Send what has ended, with what the gate said, and forget it."""
+        for out in trials:
+            self._judge(out)
+            self.pipe.send(out)
+        trials.clear()
 
     def _trial(self, trial: TrialSpec) -> Finished:
         experiment = EXPERIMENTS[trial.experiment].model_validate(dict(trial.settings))
@@ -100,15 +116,14 @@ class _Measurement:
             self._fresh_store()
         elif not self.loaded:
             self._set_up()
-        if experiment.starts_from is State.LOADED:
-            self._pass_gate(out)
+        if experiment.starts_from is State.LOADED and not experiment.before_gate:
+            self._ask_gate()
         assert self.store is not None
         for phase in experiment.run(self._context(self.store), point):
             sampler.mark(len(out.phases), phase.started_ns)
             out.phases.append(phase)
         if experiment.starts_from is State.EMPTY:
             self.loaded = True
-            self._pass_gate(out)
         if experiment.mutates:
             self.loaded = False
 
@@ -131,16 +146,18 @@ class _Measurement:
         bulk.finish(self.store, self.progress)
         self.loaded = True
 
-    def _pass_gate(self, out: Finished) -> None:
-        """Ask the gate once per load; what it says goes with every trial of the load."""
+    def _ask_gate(self) -> None:
+        """Once per load; what it says goes with every trial of the load."""
         if self.gate is None:
             self.progress(0, 1, "gate")
             assert self.store is not None
             results = run_gate(self._subject(self.store), self.spec.data_dir / "scratch")
             self.gate = [(r.check_name, r.passed, r.detail) for r in results]
-        out.gate = self.gate
-        wrong = [(check, detail) for check, passed, detail in self.gate if passed is False]
-        if wrong:
+
+    def _judge(self, out: Finished) -> None:
+        out.gate = self.gate or []
+        wrong = [(check, detail) for check, passed, detail in out.gate if passed is False]
+        if wrong and out.status == "ok":
             out.status = "invalid"
             out.reason = "gate failed: " + "; ".join(f"{c}: {d}" for c, d in wrong)
 

@@ -91,6 +91,8 @@ _ALL = (
     MetricName("recall_mean", "1", "higher", "mean tie-aware recall@k of the timed answers"),
     MetricName("recall_p05", "1", "higher", "5th percentile of recall over the answers"),
     MetricName("recall_min", "1", "higher", "least recall of an answer"),
+    MetricName("warmup_count", "1", None, "requests before the clock started, not recorded"),
+    MetricName("warmup_errors", "1", "lower", "those of them that failed"),
     MetricName("concurrency", "1", None, "closed-loop clients"),
     MetricName("littles_law", "1", None, "qps × mean latency / clients; at most 1 up to rounding"),
     MetricName("load_s", "s", "lower", "time to insert all rows, acknowledged"),

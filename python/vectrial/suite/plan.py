@@ -309,12 +309,13 @@ def _trial_row(
 
 
 def _ordered(trials: list[PlannedTrial]) -> list[PlannedTrial]:
-    """First what loads, then what only reads, last what changes rows."""
+    """First what loads, then what only looks, then what searches, last what changes rows."""
     return sorted(
         trials,
-        key=lambda trial: (
-            trial.experiment.starts_from is not State.EMPTY,
-            trial.experiment.mutates,
+        key=lambda t: (
+            t.experiment.starts_from is not State.EMPTY,
+            not t.experiment.before_gate,
+            t.experiment.mutates,
         ),
     )
 
