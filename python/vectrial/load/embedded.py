@@ -148,6 +148,7 @@ class _Crew:
         self.recorders = [Recorder(judge) for _ in range(clients)]
         self.warmed, self.warmup_errors = [0] * clients, [0] * clients
         self.issued, self.ended = [0] * clients, [0] * clients
+        self.report_at = [0] * clients
         self.failures: list[BaseException] = []
         self.barrier = threading.Barrier(clients, action=self._begin)
         self.halt = False
@@ -220,10 +221,10 @@ class _Crew:
         """Send the requests of `batch`; whether there is time for more."""
         search, clock, recorder = self.searcher, _clock, self.recorders[client]
         answer, rest, done = recorder.answer, iter(batch), self.ended[client]
-        pause_ns, going = int(PROGRESS_S * 1e9), True
+        going = True
         try:
             while going:
-                pause = min(stop, done + pause_ns)
+                pause = min(stop, self.report_at[client])
                 for query, vector in rest:
                     sent = clock()
                     try:
@@ -242,6 +243,7 @@ class _Crew:
                     break
                 going = done < stop and not self.halt
                 report()
+                self.report_at[client] = _clock() + int(PROGRESS_S * 1e9)
         finally:
             self.issued[client] += len(batch) - length_hint(rest)
             self.ended[client] = done

@@ -1,0 +1,203 @@
+"""Telemetry against processes and files whose use is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from vectrial.results.schema import DDL
+from vectrial.telemetry import environment
+from vectrial.telemetry.environment import environment_facts
+from vectrial.telemetry.process import ProcessTree, Sampler, allocated_bytes
+
+MIB = 1 << 20
+
+
+def test_allocated_blocks_are_counted_not_lengths(tmp_path: Path) -> None:
+    empty = allocated_bytes([tmp_path])
+    (tmp_path / "full").write_bytes(os.urandom(MIB))
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(100 * MIB)
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "also").write_bytes(os.urandom(MIB))
+    os.link(tmp_path / "full", inner / "second name")
+    (inner / "outside").symlink_to("/usr")
+    os.sync()
+    assert 2 * MIB <= allocated_bytes([tmp_path]) - empty < 2.2 * MIB
+    assert allocated_bytes([tmp_path, inner, tmp_path / "full"]) == allocated_bytes([tmp_path])
+    assert allocated_bytes([tmp_path / "absent"]) == 0
+
+
+def test_files_may_vanish_while_they_are_counted(tmp_path: Path) -> None:
+    ended = threading.Event()
+
+    def churn() -> None:
+        while not ended.is_set():
+            folder = tmp_path / "coming and going"
+            folder.mkdir()
+            for i in range(20):
+                (folder / str(i)).write_bytes(b"x" * 5000)
+            for file in folder.iterdir():
+                file.unlink()
+            folder.rmdir()
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for _ in range(300):
+            assert allocated_bytes([tmp_path]) >= 0
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_a_tree_remembers_those_that_ended() -> None:
+    work = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.3: pass\n"
+    tree = ProcessTree(os.getpid())
+    before = tree.usage()
+    child = subprocess.Popen([sys.executable, "-c", work + "input()"], stdin=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            during = tree.usage()
+            assert before is not None
+            assert during is not None
+            if during.cpu_s - before.cpu_s >= 0.3:
+                break
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert during.rss_bytes > before.rss_bytes
+    finally:
+        child.communicate(b"\n")
+    after = tree.usage()
+    assert after is not None
+    assert after.cpu_s >= during.cpu_s
+    assert after.rss_bytes < during.rss_bytes
+
+
+def test_a_tree_whose_root_ended_has_no_usage() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    tree = ProcessTree(child.pid)
+    assert tree.usage() is not None
+    child.communicate(b"\n")
+    assert tree.usage() is None
+
+
+def test_samples_are_rows_of_the_table_and_know_their_phase(tmp_path: Path) -> None:
+    started = time.perf_counter_ns()
+    with Sampler({"client": os.getpid()}, [tmp_path], started, every_s=0.05) as sampler:
+        time.sleep(0.12)
+        began = time.perf_counter_ns()
+        (tmp_path / "file").write_bytes(os.urandom(MIB))
+        os.sync()
+        time.sleep(0.12)
+        sampler.mark(0, began)
+        time.sleep(0.12)
+        sampler.mark(1)
+    rows = sampler.rows()
+    columns = DDL.split("create table telemetry (")[1].split(");")[0].replace("\n", " ")
+    named = {column.split()[0] for column in columns.split(",")} - {"trial_id", "phase_id"}
+    assert all(row.keys() == named | {"phase"} for row in rows)
+    phases = [row["phase"] for row in rows]
+    assert phases == [*sorted(phases[:-1], key=lambda p: -1 if p is None else p), None]
+    assert {None, 0, 1} == set(phases)
+    first = phases.index(0)
+    assert rows[first - 1]["at_s"] < (began - started) / 1e9 <= rows[first]["at_s"]
+    last = max(i for i, phase in enumerate(phases) if phase == 0)
+    assert rows[last]["disk_bytes"] - rows[0]["disk_bytes"] >= MIB
+    for name in ("at_s", "cpu_s", "voluntary_switches"):
+        values = [row[name] for row in rows]
+        assert values == sorted(values)
+    assert all(row["process"] == "client" and row["rss_bytes"] > MIB for row in rows)
+
+
+def test_environment_is_told_whole_and_as_json() -> None:
+    facts = environment_facts()
+    again = json.loads(json.dumps(facts))
+    assert again["cpu"]["logical"] >= len(again["cpu"]["affinity"]) >= 1
+    assert again["cpu"]["model"]
+    assert again["memory"]["total_bytes"] > 100 * MIB
+    assert again["clock"]["monotonic"] is True
+    assert 0 < again["clock"]["resolution_ns"] < 1_000_000
+    assert again["libraries"].keys() >= {"numpy", "pyarrow", "psutil"}
+    assert again["python"]["version"] == sys.version.split()[0]
+    assert again["os"]["kernel"] == os.uname().release
+
+
+def test_git_tells_revision_and_changes(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        done = subprocess.run(
+            ["git", *identity, *words], cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    assert environment.git(tmp_path) == {"revision": None, "dirty": None}
+    git("init", "-q")
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-qm", "first")
+    revision = git("rev-parse", "HEAD")
+    assert environment.git(tmp_path) == {"revision": revision, "dirty": False}
+    (tmp_path / "file").write_text("two")
+    assert environment.git(tmp_path) == {"revision": revision, "dirty": True}
+    (tmp_path / "untracked").mkdir()
+    assert environment.git(tmp_path / "untracked")["revision"] is None
+
+
+@pytest.mark.parametrize(
+    ("files", "membership", "limits"),
+    [
+        (
+            {
+                "cgroup.controllers": "cpu memory",
+                "a/cpu.max": "150000 100000",
+                "a/memory.max": "1073741824",
+                "a/b/cpu.max": "max 100000",
+                "a/b/memory.max": "max",
+            },
+            "0::/a/b",
+            (2, 1.5, 1 << 30),
+        ),
+        ({"cgroup.controllers": ""}, "0::/", (2, None, None)),
+        (
+            {
+                "cpu/x/cpu.cfs_quota_us": "50000",
+                "cpu/x/cpu.cfs_period_us": "100000",
+                "cpu/cpu.cfs_quota_us": "-1",
+                "memory/memory.limit_in_bytes": "9223372036854771712",
+                "memory/y/memory.limit_in_bytes": "2048",
+            },
+            "3:cpu,cpuacct:/x\n2:memory:/y",
+            (1, 0.5, 2048),
+        ),
+        ({}, "", (None, None, None)),
+    ],
+)
+def test_container_limits_of_both_versions(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    files: dict[str, str],
+    membership: str,
+    limits: tuple[int | None, float | None, int | None],
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(environment, "_CGROUP", tmp_path)
+    read = environment._read
+    monkeypatch.setattr(
+        environment,
+        "_read",
+        lambda path: membership if path == Path("/proc/self/cgroup") else read(path),
+    )
+    assert environment._cgroup_limits() == limits
