@@ -8,6 +8,7 @@ import re
 import time
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -17,7 +18,7 @@ from synthetic import LONG, SCRIPT, write_run
 from typer.testing import CliRunner
 
 from vectrial.cli.main import app
-from vectrial.report import export, html, markdown, terminal
+from vectrial.report import export, html, markdown, styles, terminal
 from vectrial.report.analysis import sweeps
 from vectrial.report.build import build
 from vectrial.report.data import Series, load
@@ -196,6 +197,41 @@ def test_one_repeat_claims_no_order(tmp_path: Path) -> None:
     assert any("no interval" in w for w in report.warnings)
     ((_, (card,)),) = report.answers
     assert "One repeat only" in card.bound
+
+
+def test_several_datasets_stay_apart(tmp_path: Path) -> None:
+    stores = {f"s{i}": (1.0 + i, "hnsw", True) for i in range(12)} | {"s0": (1.0, "ivf", True)}
+    folder = write_run(
+        tmp_path / "run",
+        repeats=2,
+        stores=stores,
+        datasets=("words one", "words-one"),
+        builds=((16, 64),),
+        efs=(64, 256),
+        only_sweep=True,
+    )
+    report = build(load(folder))
+    names = [f.name for f in report.figures()] + [t.name for t in report.tables()]
+    assert len(names) == len({name.lower() for name in names})
+    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
+    assert len(report.answers) == 2
+    assert "2 repeats of recall sweep" in " ".join(report.warnings)
+    assert len({styles.colour(s, report.stores) for s in report.stores}) == 12
+    assert len({styles.shape(s, report.stores) for s in report.stores}) == 12
+    assert len(sweeps(load(folder))) == 2
+
+
+def test_one_store_with_two_indexes_has_two_names(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    options: dict[str, Any] = {
+        "repeats": 1,
+        "builds": ((16, 64),),
+        "efs": (64,),
+        "only_sweep": True,
+    }
+    write_run(folder, stores={"faiss": (1.0, "hnsw", True)}, datasets=("one",), **options)
+    write_run(folder, stores={"faiss": (1.0, "ivf", True)}, datasets=("two",), **options)
+    assert sorted(load(folder).labels.values()) == ["faiss · hnsw", "faiss · ivf"]
 
 
 def test_run_without_trials(tmp_path: Path) -> None:

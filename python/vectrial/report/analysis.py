@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,9 +38,10 @@ class Facet:
 
 
 def slug(name: str) -> str:
-    """A name that is safe in a file name and an anchor."""
+    """A name that is safe in a file name and an anchor, and unlike that of any other name."""
     kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in name.lower())
-    return "-".join(part for part in kept.split("-") if part) or "unnamed"
+    short = "-".join(part for part in kept.split("-") if part)[:80]
+    return short if short == name else f"{short}-{zlib.crc32(name.encode()):08x}".strip("-")
 
 
 @dataclass(frozen=True)

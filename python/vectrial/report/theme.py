@@ -44,7 +44,9 @@ def legend(wanted: bool, width: int, count: int) -> alt.Legend | None:
     if not wanted:
         return None
     columns = max(1, min(count, width // 150))
-    return alt.Legend(orient="bottom", title=None, columns=columns, labelLimit=240, symbolSize=90)
+    return alt.Legend(
+        orient="bottom", title=None, columns=columns, labelLimit=240, symbolSize=90, symbolOpacity=1
+    )
 
 
 def chart_of(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
