@@ -8,6 +8,7 @@ import typer
 
 from vectrial import __version__
 from vectrial.cli import data, data_fetch, report, run
+from vectrial.cli import stores as stores_command
 from vectrial.errors import VectrialError
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ data_fetch.register(data.app)
 app.add_typer(data.app)
 app.command()(run.run)
 app.command()(report.report)
+app.command()(stores_command.stores)
 
 
 def _version(wanted: bool) -> None:

@@ -133,7 +133,7 @@ class FaissStore(Store):
         self._saved = True
 
     def version(self) -> str:
-        return f"faiss {self._faiss.__version__}"
+        return str(self._faiss.__version__)
 
     # -- life ------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ class HnswlibStore(Store):
         self._saved = True
 
     def version(self) -> str:
-        return f"hnswlib {version('hnswlib')}"
+        return version("hnswlib")
 
     # -- life ------------------------------------------------------------------------------
 

@@ -87,7 +87,7 @@ class SqliteStore(Store):
         return self._table
 
     def version(self) -> str:
-        return f"SQLite {sqlite3.sqlite_version}"
+        return sqlite3.sqlite_version
 
     # -- life ------------------------------------------------------------------------------
 

@@ -90,7 +90,7 @@ class SqliteVecStore(Store):
         self._load(connection)
         (vec,) = connection.execute("SELECT vec_version()").fetchone()
         connection.close()
-        return f"sqlite-vec {vec}, SQLite {self._driver.sqlite_version}"
+        return f"{vec.removeprefix('v')} (SQLite {self._driver.sqlite_version})"
 
     def _load(self, connection: Any) -> None:
         connection.enable_load_extension(True)

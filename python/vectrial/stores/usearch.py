@@ -95,7 +95,7 @@ class USearchStore(Store):
         self._saved = True
 
     def version(self) -> str:
-        return f"usearch {version('usearch')}"
+        return version("usearch")
 
     # -- life ------------------------------------------------------------------------------
 

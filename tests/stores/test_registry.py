@@ -1,0 +1,133 @@
+"""Finding stores by name and by place, and saying why one does not work."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from vectrial.cli.main import app
+from vectrial.errors import StoreError, UserError
+from vectrial.stores import probe, registry
+from vectrial.stores.base import Environment
+from vectrial.stores.memory import MemoryStore
+
+EXPECTED = {"memory", "sqlite", "sqlite-vec", "faiss", "hnswlib", "usearch"}
+
+
+def test_the_stores_are_there_and_say_their_own_names() -> None:
+    assert set(registry.names()) >= EXPECTED
+    for name in EXPECTED:
+        store = registry.load(name)
+        assert store.name == name
+        assert registry.resolve(registry.reference(store)) is store
+
+
+def test_an_unknown_name_gets_the_nearest() -> None:
+    with pytest.raises(UserError, match="did you mean 'faiss'"):
+        registry.load("fais")
+
+
+def test_a_broken_module_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_store.py").write_text("import no_such_library\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(StoreError, match="no_such_library"):
+        registry.resolve("broken_store:Store")
+    with pytest.raises(StoreError, match="cannot be imported"):
+        registry.resolve("vectrial.stores.memory:NoSuchStore")
+    with pytest.raises(StoreError, match="not a subclass"):
+        registry.resolve("vectrial.stores.rows:Rows")
+
+
+def test_every_module_imports_without_its_library() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('faiss', 'hnswlib', 'usearch', 'sqlite_vec', 'pysqlite3'):\n"
+        "    sys.modules[name] = None\n"
+        "from vectrial.stores import registry\n"
+        f"for name in {sorted(EXPECTED)!r}:\n"
+        "    registry.load(name)\n"
+    )
+    import subprocess
+
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Missing(MemoryStore):
+    name: ClassVar[str] = "missing"
+    module: ClassVar[str | None] = "no_such_library.inner"
+    extra: ClassVar[str | None] = "missing"
+
+
+class Elsewhere(MemoryStore):
+    name: ClassVar[str] = "elsewhere"
+    environment: ClassVar[Environment | None] = Environment("docarray")
+
+
+class Deaf(MemoryStore):
+    """Fails as a library would."""
+
+    name: ClassVar[str] = "deaf"
+
+    def count(self) -> int:
+        return 0
+
+    def version(self) -> str:
+        raise OSError("libdeaf.so is not there")
+
+
+def test_availability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert registry.availability(MemoryStore) == registry.Availability(True)
+    missing = registry.availability(Missing)
+    assert missing.works is False
+    assert missing.reason == "not installed: pip install 'vectrial[missing]'"
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
+    elsewhere = registry.availability(Elsewhere)
+    assert elsewhere.works is None
+    assert "python -m vectrial.environments docarray" in elsewhere.reason
+
+
+def test_probe() -> None:
+    outcome = probe.probe(MemoryStore)
+    assert outcome.works
+    assert outcome.version is not None
+    assert "numpy" in outcome.version
+    assert "10 of the 10" in outcome.detail
+
+
+def test_a_probe_that_fails_names_the_fault(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "resolve", lambda where: Deaf)
+    probe.main("tests:Deaf")
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"works": False, "detail": "OSError: libdeaf.so is not there", "version": None}
+
+
+def test_stores_command() -> None:
+    table = CliRunner().invoke(app, ["stores"], env={"COLUMNS": "200"})
+    assert table.exit_code == 0
+    assert set(registry.names()) <= set(table.stdout.split())
+    lines = CliRunner().invoke(app, ["stores", "--format", "jsonl"])
+    told = {store["store"]: store for store in map(json.loads, lines.stdout.splitlines())}
+    assert set(told) == set(registry.names())
+    assert told["memory"]["works"] is True
+    assert told["hnswlib"]["indexes"]["hnsw"]["build"] == {"m": 16, "ef_construction": 200}
+    assert np.array_equal(sorted(told["memory"]["filters"]), told["memory"]["filters"])
+
+
+def test_one_store_in_detail_with_probe() -> None:
+    told = CliRunner().invoke(app, ["stores", "memory", "--probe"], env={"COLUMNS": "200"})
+    assert told.exit_code == 0
+    assert "nothing is written to disk" in told.stdout
+    assert "10 of the 10 nearest found" in told.stdout
+
+
+def test_an_unknown_store_ends_the_command() -> None:
+    told = CliRunner().invoke(app, ["stores", "fais"])
+    assert isinstance(told.exception, UserError)
