@@ -103,6 +103,54 @@ class ResurrectedDelete(MemoryStore):
         pass
 
 
+class DeleteUndone(MemoryStore):
+    """Deleted rows come back with the next flush."""
+
+    gone: pa.Table | None = None
+
+    def delete(self, ids: Ids) -> None:
+        self.gone = self.get(ids)
+        super().delete(ids)
+
+    def flush(self) -> None:
+        if self.gone is not None:
+            super().insert(self.gone.combine_chunks().to_batches()[0])
+            self.gone = None
+
+
+class MissesUnderAFilter(MemoryStore):
+    """Under a filter, full answers of which every other row is not among the nearest."""
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        if where is None:
+            return super().searcher(k, params)
+        plain = super().searcher(2 * k, params, where)
+
+        def search(vector: NDArray[np.float32]) -> tuple[Ids, NDArray[np.float32]]:
+            ids, scores = plain(vector)
+            return (ids[::2], scores[::2]) if len(ids) == 2 * k else (ids[:k], scores[:k])
+
+        return search
+
+
+class RoundedMetadata(MemoryStore):
+    """Floats that went through text of too few digits."""
+
+    digits: ClassVar[int] = 12
+
+    def get(self, ids: Ids) -> pa.Table:
+        table = super().get(ids)
+        for i, field in enumerate(table.schema):
+            if field.type == pa.float64():
+                values = [float(f"{v:.{self.digits}g}") for v in table.column(i).to_pylist()]
+                table = table.set_column(i, field, pa.array(values, pa.float64()))
+        return table
+
+
+class LastBitOfMetadata(RoundedMetadata):
+    digits: ClassVar[int] = 16
+
+
 class _Answers(MemoryStore):
     """Base of faults in what a search returns."""
 
@@ -167,13 +215,16 @@ def judge_store(kind: type[MemoryStore], metric: Metric, folder: Path) -> dict[s
     rng = np.random.default_rng(5)
     vectors = (rng.normal(size=(N, DIM)) * np.exp(rng.normal(size=(N, 1)) / 2)).astype(np.float32)
     ids = 11 + 5 * rng.permutation(N).astype(np.int64)
-    metadata = pa.table({"size": pa.array(rng.integers(0, 9, N))})
+    metadata = pa.table(
+        {"size": pa.array(rng.integers(0, 9, N)), "weight": pa.array(rng.normal(size=N))}
+    )
     queries = rng.normal(size=(20, DIM)).astype(np.float32)
-    schema = Schema(DIM, metric, (Field("size", FieldType.INT),))
+    schema = Schema(DIM, metric, (Field("size", FieldType.INT), Field("weight", FieldType.FLOAT)))
     (folder / "big").mkdir()
     store = kind(folder / "big")
     store.create(schema, INDEX)
-    store.insert(batch_of(schema, ids, vectors, {"size": metadata["size"].combine_chunks()}))
+    columns = {name: metadata[name].combine_chunks() for name in metadata.column_names}
+    store.insert(batch_of(schema, ids, vectors, columns))
     store.flush()
     store.build()
     truth = exact_topk(vectors, ids, queries, metric, K)
@@ -195,7 +246,7 @@ def failed(results: dict[str, GateResult]) -> set[str]:
 def test_a_correct_store_passes_every_check(metric: Metric, tmp_path: Path) -> None:
     results = judge_store(MemoryStore, metric, tmp_path)
     assert not failed(results), failed(results)
-    assert len(results) == 14
+    assert len(results) == 15
     assert all(result.passed for result in results.values())
 
 
@@ -237,6 +288,10 @@ def test_each_fault_is_caught_and_named(
         (PostFilter, {"filters_complete"}),
         (StaleUpdate, {"updated_rows_found"}),
         (ResurrectedDelete, {"deleted_rows_gone"}),
+        (DeleteUndone, {"deleted_rows_gone"}),
+        (MissesUnderAFilter, {"filtered_recall"}),
+        (RoundedMetadata, {"ids_round_trip"}),
+        (LastBitOfMetadata, set()),
         (WrongScores, {"scores_agree"}),
         (WorstFirst, {"best_first"}),
     ],
@@ -260,8 +315,8 @@ def test_what_a_store_does_not_declare_is_not_held_against_it(tmp_path: Path) ->
     results = judge_store(Modest, Metric.L2, tmp_path)
     silent = {name for name, result in results.items() if result.passed is None}
     assert silent == {
-        "ids_round_trip", "filters_hold", "filters_complete", "updated_rows_found",
-        "deleted_rows_gone",
+        "ids_round_trip", "filters_hold", "filters_complete", "filtered_recall",
+        "updated_rows_found", "deleted_rows_gone",
     }  # fmt: skip
     assert not failed(results)
 

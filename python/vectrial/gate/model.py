@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,9 @@ from vectrial.distance import Metric
 from vectrial.filters import Filter
 from vectrial.stores.arrow import ids_of, vectors_of
 from vectrial.stores.base import Capabilities, Index, IndexKind, Schema, Store
+
+#: Relative error of a float64 in metadata: four units in the last place.
+FLOAT_TOLERANCE = 4 * 2.0**-52
 
 Ids = NDArray[np.int64]
 Vectors = NDArray[np.float32]
@@ -115,9 +120,17 @@ def difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:
             assert rows.metadata is not None
             want = rows.metadata.column(column.name)[position[id_]].as_py()
             have = table.column(column.name)[i].as_py()
-            if have != want:
+            if not _same_value(have, want):
                 return f"column '{column.name}' of id {id_} is {have!r}, written was {want!r}"
     return None
+
+
+def _same_value(got: Any, want: Any) -> bool:
+    """Equal; floats may lose their last bits, as where a store keeps them as decimal text."""
+    if isinstance(got, float) and isinstance(want, float):
+        same = math.isclose(got, want, rel_tol=FLOAT_TOLERANCE)
+        return same or (math.isnan(got) and math.isnan(want))
+    return bool(got == want)
 
 
 def _same_vector(got: Vectors, want: Vectors, subject: Subject) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from vectrial import filters
 from vectrial._engine import Judge
@@ -27,6 +28,7 @@ SCRATCH_CHECKS = (
     "recall_floor",
     "filters_hold",
     "filters_complete",
+    "filtered_recall",
     "updated_rows_found",
     "deleted_rows_gone",
 )
@@ -36,7 +38,7 @@ def changing(subject: Subject, folder: Path, report: Report, rng: np.random.Gene
     """All of `SCRATCH_CHECKS`, on a small store in `folder`, which is removed afterwards."""
     with report.check(*SCRATCH_CHECKS), _small(subject, folder) as small:
         _metric_and_floor(small, report)
-        with report.check("filters_hold", "filters_complete"):
+        with report.check("filters_hold", "filters_complete", "filtered_recall"):
             _filters(small, report)
         with report.check("updated_rows_found"):
             _updates(small, report, rng)
@@ -143,7 +145,7 @@ def _filters(small: Subject, report: Report) -> None:
     """Each declared operator: every row returned holds it, and as many rows as there are."""
     probes = _probe_filters(small)
     if not probes:
-        for name in ("filters_hold", "filters_complete"):
+        for name in ("filters_hold", "filters_complete", "filtered_recall"):
             report(name, None, "the store declares no filtered search")
         return
     assert small.rows.metadata is not None
@@ -151,6 +153,7 @@ def _filters(small: Subject, report: Report) -> None:
     queries = small.queries[:10]
     broken: list[str] = []
     incomplete: list[str] = []
+    right = inside = 0
     for where in probes:
         mask = filters.evaluate(where, small.rows.metadata)
         answers = small.answer(queries, where)
@@ -164,11 +167,36 @@ def _filters(small: Subject, report: Report) -> None:
         got = float(np.mean([len(set(ids.tolist())) for ids, _ in answers]))
         if got < wanted:
             incomplete.append(f"{filters.to_json(where)} returned {got:.1f} of {wanted} rows")
+        hits, held = _neighbours(small, mask, queries, answers)
+        right, inside = right + hits, inside + held
     count = f"{len(probes)} filters"
     report("filters_hold", not broken, "; ".join(broken) or f"{count} hold on every row returned")
     report(
         "filters_complete", not incomplete, "; ".join(incomplete) or f"{count} return what exists"
     )
+    share, floor = right / inside if inside else 1.0, small.kind.recall_floor
+    report(
+        "filtered_recall",
+        share >= floor,
+        f"{share:.4f} of {inside} rows that hold their filter are true neighbours under it, at"
+        f" least {floor:g}",
+    )
+
+
+def _neighbours(
+    small: Subject, mask: NDArray[np.bool_], queries: Vectors, answers: list[Answer]
+) -> tuple[int, int]:
+    """How many distinct rows of the answers are true neighbours among the rows of `mask`, and
+    how many are in `mask` at all. Rows outside it and rows left out are for other checks."""
+    rows = small.rows
+    truth = exact_topk(rows.vectors, rows.ids, queries, small.schema.metric, small.k, mask=mask)
+    right = inside = 0
+    for i, (ids, _) in enumerate(answers):
+        held = np.intersect1d(ids, rows.ids[mask])
+        start, stop = truth.accept_offsets[i : i + 2]
+        right += int(np.isin(held, truth.accept_ids[start:stop]).sum())
+        inside += len(held)
+    return right, inside
 
 
 def _probe_filters(small: Subject) -> list[Filter]:
@@ -242,14 +270,25 @@ def _deletes(small: Subject, report: Report, rng: np.random.Generator) -> None:
     at = np.sort(rng.permutation(ROWS)[:20])
     gone = small.rows.ids[at]
     small.store.delete(gone)
-    fault = None
+    fault = _undeleted(small, at)
+    if fault is None:
+        # What a flush or a background task brings back was never deleted.
+        small.store.flush()
+        small.store.wait_indexed()
+        if (fault := _undeleted(small, at)) is not None:
+            fault = f"after a flush, {fault}"
+    report("deleted_rows_gone", fault is None, fault or f"{len(at)} rows gone")
+
+
+def _undeleted(small: Subject, at: Ids) -> str | None:
+    """Where the rows at positions `at`, which were deleted, still show; None if nowhere."""
+    gone = small.rows.ids[at]
     for id_, (ids, _) in zip(gone.tolist(), small.answer(small.rows.vectors[at]), strict=True):
         if set(ids.tolist()) & set(gone.tolist()):
-            fault = f"a search near id {id_} still returns deleted rows"
-            break
-    if fault is None and small.can.get and small.store.get(gone).num_rows:
-        fault = "get still returns deleted rows"
+            return f"a search near id {id_} still returns deleted rows"
+    if small.can.get and small.store.get(gone).num_rows:
+        return "get still returns deleted rows"
     left = ROWS - len(at)
-    if fault is None and small.store.count() != left:
-        fault = f"count is {small.store.count()} after deleting, expected {left}"
-    report("deleted_rows_gone", fault is None, fault or f"{len(at)} rows gone")
+    if (count := small.store.count()) != left:
+        return f"count is {count} after deleting, expected {left}"
+    return None
