@@ -77,7 +77,7 @@ def test_variants() -> None:
     [
         ("glove-word-50", "did you mean 'glove-words-50'"),
         ("glove-words-50-900k", "has 399,000 rows, 900,000 were asked for"),
-        ("sift-images-128-100k-5k", "no dataset named"),
+        ("wordnet-minilm-384-10k-5k", "no dataset named"),
         ("glove-words-50-50k-10k", "no dataset named"),
         ("uniform-1-100", "2 to 16384 components"),
         ("uniform-8-0", "1 to 1000m rows"),
@@ -91,7 +91,7 @@ def test_names_that_cannot_be_had(name: str, said: str) -> None:
 
 def test_what_cannot_be_cut() -> None:
     with pytest.raises(UserError, match="made as a whole"):
-        catalog.cut(catalog.entry("sift-images-128-100k"), 5)
+        catalog.cut(catalog.entry("glove-words-50-50k"), 5)
 
 
 def test_synthetic_is_the_same_everywhere() -> None:

@@ -289,13 +289,22 @@ def test_sift_of_images(tmp_path: Path) -> None:
     (folder / "link.png").symlink_to(folder / "0.png")
     images = sift.distinct_images(folder)
     assert [path.name for path in images] == ["0.png", "1.png", "2.png"]
-    found = sift._detect(images, sift.Recipe((), 400, 0.03, 1), cv2, silent)
+    found = sift._detect(images, sift.Recipe((), 400, 0.03, 1, 100), cv2, silent)
     assert [image for image, _ in found if len(image) == 0] == []
     described, owner, sizes = sift._stack(found, [0, 2])
     assert described.shape == (len(found[0][0]) + len(found[2][0]), 128)
     assert described.dtype == np.uint8
     assert set(owner.tolist()) == {0, 2}
     assert len(sizes) == len(described)
+
+
+def test_held_out_images_give_equal_shares_and_are_not_the_large_ones() -> None:
+    counts = [5_000, 10, 300, 0, 250, 90_000, 220, 400, 20_000]
+    chosen = sift.held_out_images(counts, 3, 600)
+    assert len(set(chosen)) == 3
+    assert {counts[image] for image in chosen} <= {300, 250, 220, 400}
+    with pytest.raises(DataError, match="4 images fit to be held out, 5 are needed"):
+        sift.held_out_images(counts, 5, 1_000)
 
 
 @settings(max_examples=50)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vectrial.datasets.progress import Progress
 from vectrial.datasets.sources.material import Material, at_most, extra, permutation
 from vectrial.datasets.sources.packages import Client, Package, unpacked
+from vectrial.errors import DataError
 
 DIM = 128
 MATE = Package(
@@ -65,6 +66,10 @@ _KINDS = (".jpg", ".jpeg", ".png", ".webp")
 _SMALLEST_FILE = 150_000  # below are thumbnails and flat gradients
 _SIZE_IN_NAME = re.compile(r"_?\d+x\d+")
 _SEED = 2004
+#: Folders that say nothing of the image in them.
+_NO_NAMES = frozenset(
+    {"usr", "share", "backgrounds", "wallpapers", "contents", "images", "images_dark"}
+)
 
 
 @dataclass(frozen=True)
@@ -73,48 +78,82 @@ class Recipe:
 
     longest_side: larger images are reduced to it, pixels.
     contrast: SIFT's contrast threshold; lower finds more.
-    held_out: images whose descriptors are the queries; none of theirs is a row.
+    held_out: images that give the queries, an equal share each; none of theirs is a row.
+    rows: how many are taken when nobody asks for another number.
     """
 
     packages: tuple[Package, ...]
     longest_side: int
     contrast: float
     held_out: int
+    rows: int
 
 
-#: About a million rows; 222 MB and 200 CPU seconds.
-FULL = Recipe((MATE, GNOME, LOMIRI_16, LOMIRI_20, UKUI, PLASMA), 3840, 0.03, 12)
-#: Over a hundred thousand rows; 49 MB and 20 CPU seconds.
-QUICK = Recipe((LOMIRI_16, LOMIRI_20, UKUI), 1920, 0.03, 6)
+#: 222 MB and 230 CPU seconds.
+FULL = Recipe((MATE, GNOME, LOMIRI_16, LOMIRI_20, UKUI, PLASMA), 3840, 0.025, 10, 1_000_000)
+#: 49 MB and 25 CPU seconds.
+QUICK = Recipe((LOMIRI_16, LOMIRI_20, UKUI), 1920, 0.03, 5, 100_000)
 
 
 def descriptors(recipe: Recipe, rows: int | None, queries: int, progress: Progress) -> Material:
     """Descriptors in a fixed random order, so that any first rows are a sample of all images."""
     cv2 = extra("cv2")
-    images = [
-        path for package in recipe.packages for path in distinct_images(unpacked(package, progress))
-    ]
-    found = _detect(images, recipe, cv2, progress)
-    asked = set(permutation(len(images), _SEED)[: recipe.held_out].tolist())
-    base, base_image, base_size = _stack(found, [i for i in range(len(images)) if i not in asked])
-    questions, _, _ = _stack(found, sorted(asked))
-    order = permutation(len(base), _SEED)[: at_most(len(base), rows, "the images")]
-    names = pa.array([path.stem for path in images], pa.string())
+    roots = [unpacked(package, progress) for package in recipe.packages]
+    images = [(path, _label(path, root)) for root in roots for path in distinct_images(root)]
+    found = _detect([path for path, _ in images], recipe, cv2, progress)
+    asked = held_out_images([len(points) for points, _ in found], recipe.held_out, queries)
+    kept = [image for image in range(len(images)) if image not in asked]
+    base, base_image, base_size = _stack(found, kept)
+    order = permutation(len(base), _SEED)[: at_most(len(base), rows or recipe.rows, "the images")]
+    labels = pa.array([label for _, label in images], pa.string())
     metadata = pa.table(
         {
-            "image": names.take(base_image[order]),
+            "image": labels.take(base_image[order]),
             "size_px": pa.array(base_size[order].astype(np.float64)),
         }
     )
     return Material(
         vectors=base[order],
-        queries=questions[permutation(len(questions), _SEED)[:queries]],
+        queries=_queries([found[image][0] for image in asked], queries),
         metadata=metadata,
         notes=(
             f"SIFT of OpenCV {cv2.__version__}; other versions find slightly other points",
-            f"{len(images)} images; queries from {len(asked)} that gave no rows",
+            f"{len(base):,} descriptors of {len(kept)} images;"
+            f" queries in equal shares from {len(asked)} others",
         ),
     )
+
+
+def held_out_images(counts: Sequence[int], wanted: int, queries: int) -> list[int]:
+    """Images to take the queries from, given how many descriptors each has.
+
+    Each has enough for an equal share of the queries, and no more than a hundredth of all
+    descriptors: the few images that make up most of the rows are kept.
+
+    Raises:
+        DataError: there are not so many images.
+    """
+    share = -(-queries // wanted)
+    most = max(share, sum(counts) // 100)
+    order = permutation(len(counts), _SEED).tolist()
+    fit = [image for image in order if share <= counts[image] <= most]
+    if len(fit) < wanted:
+        raise DataError(f"{len(fit)} images fit to be held out, {wanted} are needed")
+    return sorted(fit[:wanted])
+
+
+def _queries(held_out: Sequence[NDArray[np.uint8]], queries: int) -> NDArray[np.uint8]:
+    share = -(-queries // len(held_out))
+    chosen = [points[permutation(len(points), _SEED)[:share]] for points in held_out]
+    together = np.concatenate(chosen)
+    return together[permutation(len(together), _SEED)[:queries]]
+
+
+def _label(path: Path, root: Path) -> str:
+    """What an image is called: its path below the share of backgrounds, without sizes."""
+    parts = (*path.relative_to(root).parts[:-1], path.stem)
+    named = [part for part in parts if part not in _NO_NAMES]
+    return _SIZE_IN_NAME.sub("", "/".join(named)).strip("/")
 
 
 def distinct_images(folder: Path) -> list[Path]:
