@@ -18,7 +18,8 @@ import numpy as np
 
 from vectrial import home
 from vectrial.datasets import library
-from vectrial.datasets.entries import ENTRIES, EXAMPLES, Cost, Entry, Kind
+from vectrial.datasets.entries import ENTRIES, EXAMPLES
+from vectrial.datasets.entry import Cost, Entry, Kind
 from vectrial.datasets.model import Dataset, Provenance
 from vectrial.datasets.progress import Progress, silent
 from vectrial.datasets.sources import published, synthetic
