@@ -173,7 +173,9 @@ def test_a_source_that_is_gone_names_the_fall_back() -> None:
     def gone(*_: object) -> Material:
         raise SourceUnavailable("the package vanished", remedy="check the network")
 
-    with pytest.raises(SourceUnavailable, match="check the network; or use 'fashion-mnist-784'"):
+    with pytest.raises(
+        SourceUnavailable, match="or use 'fashion-mnist-784', or 'clustered-784-50k-l2'"
+    ):
         catalog.fetch(_offline(gone))
     assert library.names() == ()
 

@@ -243,6 +243,22 @@ def test_words_are_described() -> None:
     assert table.column("initial").to_pylist() == ["t", "other", "w", "other", "other"]
 
 
+def test_words_keep_their_order_and_queries_are_none_of_them() -> None:
+    vectors = np.arange(800, dtype=np.float32).reshape(400, 2)
+    vocabulary = [f"word{number}" for number in range(400)]
+    made = words._material(vectors, vocabulary, 300, 20, filtered=True)
+    assert isinstance(made.vectors, np.ndarray)
+    assert made.metadata is not None
+    ranks = made.metadata.column("rank").to_numpy()
+    assert len(ranks) == 300
+    assert (np.diff(ranks) > 0).all()
+    assert ranks[-1] < 320
+    np.testing.assert_array_equal(made.vectors, vectors[ranks])
+    assert not set(made.queries[:, 0].tolist()) & set(made.vectors[:, 0].tolist())
+    assert made.filters is not None
+    assert len(made.filters) == len(made.queries) == 20
+
+
 def _table(rows: int) -> pa.Table:
     random = np.random.RandomState(1)
     colours = random.choice(["red", "blue", "green"], rows, p=[0.7, 0.2, 0.1]).tolist()

@@ -113,7 +113,7 @@ def fetch(wanted: Entry, progress: Progress = silent) -> Dataset:
             progress(0, 0, f"saving {wanted.name}")
             dataset = _save(wanted, material, checksum)
         except SourceUnavailable as error:
-            remedy = "; ".join(filter(None, (error.remedy, f"or use '{wanted.fallback}'")))
+            remedy = "; ".join(filter(None, (error.remedy, _instead(wanted))))
             raise SourceUnavailable(error.what, where=error.where, remedy=remedy) from error
         if wanted.fingerprint not in (None, dataset.fingerprint):
             library.remove(wanted.name)
@@ -124,6 +124,14 @@ def fetch(wanted: Entry, progress: Progress = silent) -> Dataset:
                 remedy="this is a fault of Vectrial or of a library it uses; please report it",
             )
         return dataset
+
+
+def _instead(wanted: Entry) -> str:
+    """What to use when an entry cannot be had, down to what needs no source at all."""
+    drawn = f"clustered-{wanted.dim}-50k-{wanted.metric}" + ("-filtered" if wanted.filtered else "")
+    if entry(wanted.fallback).kind is Kind.SYNTHETIC:
+        return f"or use '{wanted.fallback}', which needs no source"
+    return f"or use '{wanted.fallback}', or '{drawn}', which needs no source"
 
 
 def _material(wanted: Entry, progress: Progress) -> tuple[Material, str]:

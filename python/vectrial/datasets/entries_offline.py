@@ -80,6 +80,18 @@ _WORDS = (
         fallback="glove-words-100",
     ),
     _offline(
+        "glove-words-50-filtered",
+        "GloVe 6B word vectors, most frequent first, a filter per query",
+        licence="PDDL-1.0 (vectors), Apache-2.0 (package)",
+        shape=(399_000, 50, Metric.COSINE, 1_000),
+        cost=Cost(76, 100, 10),
+        packages=(words.WORDS_50,),
+        build=partial(words.words_50, filtered=True),
+        fields=_WORD_FIELDS,
+        filtered=True,
+        fallback="clustered-64-50k-cosine-filtered",
+    ),
+    _offline(
         "glove-words-100",
         "GloVe 6B word vectors, most frequent first",
         licence="PDDL-1.0 (vectors), MIT (package)",

