@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table as RichTable
@@ -12,6 +12,12 @@ from vectrial.report.build import build
 from vectrial.report.data import RunData
 from vectrial.report.document import Report, Table, footnoted
 
+_WIDE = (
+    "store", "qps", "recall", "search_p99", "read_p50", "create_p50", "update_p50", "delete_p50",
+    "ready_rows_per_s", "ready_s", "disk_bytes", "rss_growth_bytes",
+)  # fmt: skip
+_NARROW = ("store", "qps", "recall", "search_p99", "read_p50", "ready_s", "disk_bytes")
+_TITLES = {"ready_rows_per_s": "Load/s", "ready_s": "Loaded in"}
 _STYLES = {"ok": "", "wrong": "red", "invalid": "yellow", "absent": "dim"}
 
 
@@ -35,20 +41,30 @@ def rendered(report: Report) -> RenderableType:
             parts.append(line)
     glance = next((s for s in report.sections if s.name == "glance"), None)
     if glance is not None:
-        parts += [Padding(_table(b), (1, 0, 0, 0)) for b in glance.blocks if isinstance(b, Table)]
+        parts += [Padding(_Glance(b), (1, 0, 0, 0)) for b in glance.blocks if isinstance(b, Table)]
     if not parts:
         parts.append(RichText("The run holds no measurements.", style="yellow"))
     return Group(*parts)
 
 
-def _table(table: Table) -> RenderableType:
-    # A terminal is narrow: the parameters and counts stand in the other forms of the report.
-    kept = [j for j, c in enumerate(table.columns) if c.key not in ("clients", "errors")]
+class _Glance:
+    """A table that leaves out columns where the terminal is narrow."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _table(self.table, _WIDE if options.max_width >= 125 else _NARROW)
+
+
+def _table(table: Table, keys: tuple[str, ...]) -> RenderableType:
+    # The parameters, counts and spreads stand in the other forms of the report.
+    kept = [j for j, column in enumerate(table.columns) if column.key in keys]
     grid = RichTable(title=escape(table.title), title_justify="left", box=None, padding=(0, 1))
     for j in kept:
         column = table.columns[j]
         grid.add_column(
-            escape(column.title),
+            _TITLES.get(column.key, escape(column.title)),
             justify="right" if column.numeric else "left",
             overflow="ellipsis",
             no_wrap=True,
@@ -59,11 +75,12 @@ def _table(table: Table) -> RenderableType:
     for i, row in enumerate(table.rows):
         cells = []
         for j in kept:
-            mark = marks.get((i, j))
+            # What a store forces is said in full on the page.
+            mark = marks.get((i, j)) if j else None
             if mark is not None and mark not in shown:
                 shown.append(mark)
-            text = row.cells[j].text + (f" [{mark}]" if mark is not None else "")
-            cells.append(RichText(text, style=_STYLES[row.cells[j].tone]))
+            number = f" [{shown.index(mark) + 1}]" if mark is not None else ""
+            cells.append(RichText(row.cells[j].text + number, style=_STYLES[row.cells[j].tone]))
         grid.add_row(*cells, style=_STYLES[row.tone])
-    explained = [RichText(f"[{m}] {notes[m - 1]}", style="dim") for m in sorted(shown)]
+    explained = [RichText(f"[{n}] {notes[m - 1]}", style="dim") for n, m in enumerate(shown, 1)]
     return Group(grid, *explained)
