@@ -42,6 +42,7 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
+from vectrial.stores.files import put
 from vectrial.stores.rows import Rows
 
 
@@ -116,7 +117,7 @@ class FaissStore(Store):
             "metadata lies beside the index, in this process; a filter is evaluated there before"
             " the clock starts, and FAISS is given the ids it keeps",
             "writes and training use all cores, a search uses one",
-            "flush writes the whole index to one file",
+            "flush writes the whole index to one file and syncs it",
             "ivf_pq: rows are searchable and durable once build has trained the index, and the"
             " original vectors are not kept",
         ),
@@ -174,7 +175,7 @@ class FaissStore(Store):
             return
         aside = self._index_file.with_suffix(".new")
         self._faiss.write_index(self._index, str(aside))
-        aside.replace(self._index_file)
+        put(aside, self._index_file)
         self._open.save(self._rows_file)
         self._saved = True
 
@@ -336,11 +337,13 @@ def _searcher(
 ) -> Searcher:
     """A search of `index`, whose answers are ids, or positions in `ids` where these are given."""
     search = index.search
+    if ids is not None and np.array_equal(ids, np.arange(len(ids))):
+        ids = None  # the positions are the ids
 
     def plain(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         scores, found = search(vector[None], k, params=settings)
         scores, found = scores[0], found[0]
-        if found[-1] < 0:  # fewer than k: the rest is padding
+        if found.item(-1) < 0:  # fewer than k: the rest is padding
             count = int(np.count_nonzero(found >= 0))
             scores, found = scores[:count], found[:count]
         return (found if ids is None else ids[found]), scores

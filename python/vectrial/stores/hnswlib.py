@@ -37,6 +37,7 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
+from vectrial.stores.files import put
 from vectrial.stores.rows import Rows
 
 _SPACES = {Metric.L2: "l2", Metric.COSINE: "cosine", Metric.IP: "ip"}
@@ -85,7 +86,7 @@ class HnswlibStore(Store):
             "writes use all cores, a search uses one",
             "deleted rows are only marked and keep their memory",
             "a search that reaches fewer rows than it was asked for raises instead of answering",
-            "flush writes the whole index to one file",
+            "flush writes the whole index to one file and syncs it",
         ),
     )
 
@@ -131,7 +132,7 @@ class HnswlibStore(Store):
             return
         aside = self._index_file.with_suffix(".new")
         self._index.save_index(str(aside))
-        aside.replace(self._index_file)
+        put(aside, self._index_file)
         self._open.save(self._rows_file)
         self._saved = True
 

@@ -26,6 +26,7 @@ from vectrial.errors import PartialFailure
 from vectrial.filters import Filter, evaluate
 from vectrial.stores.arrow import check, ids_of, metadata_of, vectors_of
 from vectrial.stores.base import Schema
+from vectrial.stores.files import put
 
 T = TypeVar("T", bound=np.generic)
 
@@ -252,7 +253,7 @@ class Rows:
         table = pa.table([ids, *self._metadata_at(slots).columns], names=["id", *self._names()])
         aside = path.with_suffix(".new")
         pq.write_table(table, aside)
-        aside.replace(path)
+        put(aside, path)
 
     def load(self, path: Path) -> None:
         """Take the place of whatever was here with what `save` wrote."""

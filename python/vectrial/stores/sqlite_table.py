@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vectrial.errors import StoreError
 from vectrial.filters import Filter
 from vectrial.stores.arrow import batch_of, columns_of, ids_of, vectors_of
 from vectrial.stores.base import FieldType, Schema
@@ -73,8 +74,14 @@ class Table:
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
     def checkpoint(self) -> None:
-        """Move everything committed into the file and sync it."""
-        self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        """Move everything committed into the file and sync it.
+
+        Raises:
+            StoreError: a reader is in the way, so that not everything could be moved.
+        """
+        busy, *_ = self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise StoreError("SQLite could not checkpoint: another connection is reading")
 
     # -- shape -----------------------------------------------------------------------------
 

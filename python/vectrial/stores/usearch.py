@@ -35,6 +35,7 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
+from vectrial.stores.files import put
 from vectrial.stores.rows import Rows
 
 _METRICS = {Metric.L2: "l2sq", Metric.COSINE: "cos", Metric.IP: "ip"}
@@ -81,7 +82,7 @@ class USearchStore(Store):
             " there is no filtered search",
             "float32 is asked for; the library's own default is of lower precision",
             "writes use all cores, a search uses one",
-            "flush writes the whole index to one file",
+            "flush writes the whole index to one file and syncs it",
         ),
     )
 
@@ -135,7 +136,7 @@ class USearchStore(Store):
             return
         aside = self._index_file.with_suffix(".new")
         self._index.save(str(aside))
-        aside.replace(self._index_file)
+        put(aside, self._index_file)
         self._open.save(self._rows_file)
         self._saved = True
 
