@@ -217,7 +217,7 @@ def test_several_datasets_stay_apart(tmp_path: Path) -> None:
     assert len(report.answers) == 2
     assert "2 repeats of recall sweep" in " ".join(report.warnings)
     assert len({styles.colour(s, report.stores) for s in report.stores}) == 12
-    assert len({styles.shape(s, report.stores) for s in report.stores}) == 12
+    assert len({styles.shape(s, report.labels) for s in report.labels}) == len(report.labels)
     assert len(sweeps(load(folder))) == 2
 
 

@@ -126,7 +126,7 @@ def loaded_rows(point: Point) -> int:
     return int(rows) if isinstance(rows, int | float) else point.rows
 
 
-def operating_point(point: Point, without: Sequence[str] = ("k", "clients", "rows")) -> str:
+def operating_point(point: Point, without: Sequence[str] = ("k", "clients", "rows", "loop")) -> str:
     """Index and search parameters, as shown beside a figure."""
     values = {**point.index_params, **point.params}
     return text.params({k: v for k, v in values.items() if k not in without})

@@ -1,8 +1,8 @@
-"""One colour and one marker per store, the same in every chart and table.
+"""One colour per store and one marker per series, the same in every chart and table.
 
 Colours follow Okabe and Ito's set for colour-blind readers, darkened for white and lightened for
 dark paper so that each keeps a contrast of at least 3:1 on its background; the marker tells
-stores apart without any colour. Charts are drawn with the light colours; in the HTML each
+them apart without any colour. Charts are drawn with the light colours; in the HTML each
 becomes a variable of the style sheet, which is how dark mode and highlighting work.
 """
 
@@ -75,9 +75,10 @@ def colour(store: str, stores: Sequence[str], dark: bool = False) -> str:
     return f"#{base ^ nudge:06x}"
 
 
-def shape(store: str, stores: Sequence[str]) -> str:
-    """A store's marker, an SVG path in a square from -1 to 1."""
-    return SHAPES[stores.index(store) % len(SHAPES)]
+def shape(series: Series, labels: Mapping[Series, str]) -> str:
+    """A series' marker, an SVG path in a square from -1 to 1: the indexes of one store share
+    its colour, and the marker tells them apart."""
+    return SHAPES[list(labels).index(series) % len(SHAPES)]
 
 
 def dash(series: Series, labels: Mapping[Series, str]) -> list[int]:

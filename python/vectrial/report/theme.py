@@ -34,7 +34,7 @@ class Looks:
         domain = [self.labels[s] for s in series]
         return (
             alt.Scale(domain=domain, range=[colour(s.store, self.stores) for s in series]),
-            alt.Scale(domain=domain, range=[shape(s.store, self.stores) for s in series]),
+            alt.Scale(domain=domain, range=[shape(s, self.labels) for s in series]),
             alt.Scale(domain=domain, range=[dash(s, self.labels) for s in series]),
         )
 
