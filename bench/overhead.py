@@ -32,7 +32,7 @@ from vectrial.stores.base import Index, Schema, Searcher, Store
 from vectrial.stores.registry import load
 
 ROWS, DIM, QUERIES, K, EF = 20_000, 100, 1_000, 10, 64
-REPEATS = 21
+REPEATS = 41
 BUILD = {"m": 16, "ef_construction": 100}
 
 

@@ -88,6 +88,7 @@ def closed_loop(
             crew.work(0, report)
         else:
             crew.work_in_threads(report)
+        cpu_ns = time.process_time_ns()
     finally:
         gc.unfreeze()
     if crew.failures:
@@ -100,6 +101,7 @@ def closed_loop(
         whole,
         crew.outset,
         ended_ns=max(crew.ended),
+        cpu_ns=cpu_ns,
         issued=sum(crew.issued),
         clients=clients,
         params={"loop": "closed", "clients": clients},

@@ -60,11 +60,13 @@ def timed_operations(
         if progress is not None and done - reported >= PROGRESS_S * 1e9:
             reported = done
             progress(i + 1, count, name)
+    cpu_ns = time.process_time_ns()
     phase = phase_of(
         name,
         recorder,
         outset,
         ended_ns=done,
+        cpu_ns=cpu_ns,
         issued=len(results),
         clients=1,
         params={"loop": "closed", "clients": 1},

@@ -42,6 +42,7 @@ def phase_of(
     outset: Outset,
     *,
     ended_ns: int,
+    cpu_ns: int,
     issued: int,
     clients: int,
     params: Mapping[str, Any],
@@ -52,12 +53,13 @@ def phase_of(
     Args:
         recorder: of all clients, started at `outset`, not yet finished.
         ended_ns: when the last operation was done.
+        cpu_ns: `time.process_time_ns` right after it, before anything is merged or summed up.
         issued: operations sent, counted apart from the recorder.
         clients: operations in flight at most.
         no_recall: why recall may be missing, for the reader.
     """
     recorder.finish(ended_ns)
-    cpu_s = (time.process_time_ns() - outset.cpu_ns) / 1e9
+    cpu_s = (cpu_ns - outset.cpu_ns) / 1e9
     seen = recorder.summary()
     metrics: dict[str, float | None] = dict(seen)
     count, errors = int(seen["count"] or 0), int(seen["errors"] or 0)
