@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import mmap
 from collections.abc import Iterator, Mapping
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
-import numpy as np
 import psutil
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from vectrial.experiments.base import Context, Experiment, Phase
 from vectrial.stores.base import Index, Store
+from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.telemetry.process import allocated_bytes
 
 
@@ -72,24 +67,3 @@ class FootprintExperiment(Experiment):
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """Walking a folder."""
         return 0.5
-
-
-def forget_pages(vectors: NDArray[np.float32]) -> None:
-    """Drop the resident pages of a memory-mapped array, so that the dataset itself does not
-    count as the store's memory; they are read again when needed."""
-    base: Any = vectors
-    while base is not None:
-        if isinstance(base, mmap.mmap):
-            base.madvise(mmap.MADV_DONTNEED)
-            return
-        base = getattr(base, "_mmap", None) or getattr(base, "base", None)
-
-
-def give_back_free_memory() -> None:
-    """Return freed memory to the system: what an allocator hoards is not the store's data."""
-    gc.collect()
-    pa.default_memory_pool().release_unused()
-    try:
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
-    except (OSError, AttributeError):
-        return  # not glibc: freed memory stays counted, which the figure's meaning allows

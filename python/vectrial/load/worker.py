@@ -33,6 +33,7 @@ from vectrial.load import bulk
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.stores import registry
 from vectrial.stores.base import Index, Schema, Store
+from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.telemetry.process import Sampler
 
 PR_SET_PDEATHSIG = 1
@@ -135,7 +136,21 @@ class _Measurement:
         self.loaded, self.gate = False, None
         self.store = self.kind(self.data_dir)
         self.version = self.store.version()
-        self.baseline_rss_bytes = psutil.Process().memory_info().rss
+        self.baseline_rss_bytes = self._resident_without_rows()
+
+    def _resident_without_rows(self) -> int:
+        """Resident memory with everything in place but rows: a batch is cut first, since what
+        Arrow sets up for the first one is ours and not the store's."""
+        for _ in bulk.batches(
+            self.dataset,
+            self.schema,
+            self.spec.batch_rows,
+            stop=min(2 * self.spec.batch_rows, self.dataset.rows),
+        ):
+            pass
+        forget_pages(self.dataset.vectors)
+        give_back_free_memory()
+        return int(psutil.Process().memory_info().rss)
 
     def _set_up(self) -> None:
         """Load outside any measurement, when no ingest trial of this job did."""
