@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,8 @@ from vectrial.stores.base import (
     Schema,
     Store,
 )
+
+T = TypeVar("T")
 
 ROWS, DIM, K = 2_000, 24, 10
 BATCH = 700
@@ -220,6 +222,12 @@ def queries(seed: int = 9, count: int = 20) -> NDArray[np.float32]:
     """Vectors like the rows, none of them a row; (count, DIM)."""
     schema = Schema(DIM, Metric.L2)
     return make_world(schema, False, rows=count, first_id=0, seed=seed).vectors
+
+
+def one_metric(test: T) -> T:
+    """Mark a test that the metric makes no difference to: it runs once for each index."""
+    test.one_metric = True  # type: ignore[attr-defined]
+    return test
 
 
 def load(store: Store, case: Case, world: World) -> None:

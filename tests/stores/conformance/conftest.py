@@ -60,6 +60,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("case", parameters, scope="session")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what no metric changes under the first metric of each index only."""
+
+    def wanted(item: pytest.Item) -> bool:
+        if not isinstance(item, pytest.Function) or not hasattr(item.function, "one_metric"):
+            return True
+        case = item.callspec.params["case"]
+        return case is None or case.metric is next(iter(case.can.scores))
+
+    items[:] = [item for item in items if wanted(item)]
+
+
 @pytest.fixture(scope="session")
 def world(case: Case) -> World:
     """The rows that `loaded` holds."""

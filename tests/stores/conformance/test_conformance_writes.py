@@ -8,7 +8,19 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from conformance_world import BATCH, DIM, ROWS, Case, K, World, folder, load, make_world, queries
+from conformance_world import (
+    BATCH,
+    DIM,
+    ROWS,
+    Case,
+    K,
+    World,
+    folder,
+    load,
+    make_world,
+    one_metric,
+    queries,
+)
 from numpy.typing import NDArray
 from test_conformance_reads import check_answer, check_rows, floor, recall
 
@@ -170,6 +182,7 @@ def test_persistence(case: Case, tmp_path: Path) -> None:
         second.close()
 
 
+@one_metric
 def test_life_of_a_small_store(case: Case, empty: Store, world: World) -> None:
     empty.create(case.schema, case.build)
     assert empty.count() == 0
@@ -191,6 +204,7 @@ def test_k_beyond_the_rows(case: Case, empty: Store) -> None:
     assert len(answer[0]) == 300 or (not case.kind.exact and len(answer[0]) < 300)
 
 
+@one_metric
 def test_an_empty_batch_changes_nothing(case: Case, empty: Store, world: World) -> None:
     empty.create(case.schema, case.build)
     empty.insert(world.batch(slice(0, BATCH)))
@@ -198,6 +212,7 @@ def test_an_empty_batch_changes_nothing(case: Case, empty: Store, world: World) 
     assert empty.count() == BATCH
 
 
+@one_metric
 def test_duplicates_are_refused(case: Case, empty: Store, world: World) -> None:
     if not case.can.refuses_duplicates:
         pytest.skip(f"{case.store.name} does not declare that it refuses duplicates")
@@ -212,6 +227,7 @@ def test_duplicates_are_refused(case: Case, empty: Store, world: World) -> None:
     assert empty.count() == 300, "a refused batch left rows behind"
 
 
+@one_metric
 def test_wrong_dimension_is_refused(case: Case, empty: Store, world: World) -> None:
     empty.create(case.schema, case.build)
     narrow = Schema(DIM - 1, case.metric, case.schema.fields)
@@ -225,6 +241,7 @@ def test_wrong_dimension_is_refused(case: Case, empty: Store, world: World) -> N
     assert empty.count() == 0
 
 
+@one_metric
 def test_payload_index_changes_no_answer(case: Case, empty: Store, world: World) -> None:
     if not case.can.payload_index:
         pytest.skip(f"{case.store.name} declares no choice of payload index")
