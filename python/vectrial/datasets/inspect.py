@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy import stats
 
 from vectrial.datasets.model import Dataset
 from vectrial.datasets.progress import Progress, silent
@@ -196,6 +195,8 @@ def shift(queries: NDArray[np.float64], rows: NDArray[np.float64]) -> dict[str, 
         ks, p_value, median_ratio (of queries over rows; None when that of the rows is 0) and
         shifted: ks above 0.1 and p_value below 0.001.
     """
+    from scipy import stats  # takes seconds to import, and only this needs it
+
     result = stats.ks_2samp(queries, rows)
     ks, p_value = float(result.statistic), float(result.pvalue)
     middle = float(np.median(rows))
