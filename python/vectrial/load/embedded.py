@@ -83,6 +83,10 @@ def closed_loop(
     crew = _Crew(searcher, queries, judge, clients, seed, min_s, max_s, count)
     crew.warmup = (warmup_count, warmup_max_s)
     report = crew.reporter(progress, name)
+    # What exists now is not looked at again: a collection within the phase stays short. This one
+    # walks over the whole heap, so it comes before the warm-up, which fills the caches again.
+    gc.collect()
+    gc.freeze()
     try:
         if clients == 1:
             crew.work(0, report)
@@ -157,9 +161,6 @@ class _Crew:
 
     def _begin(self) -> None:
         """Run by the last client that is warm, while all others wait."""
-        # What exists now is not looked at again: a collection within the phase stays short.
-        gc.collect()
-        gc.freeze()
         self.outset = Outset.now()
         for recorder in self.recorders:
             recorder.start(self.outset.started_ns)
