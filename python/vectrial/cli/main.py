@@ -7,7 +7,7 @@ import sys
 import typer
 
 from vectrial import __version__
-from vectrial.cli import data, data_fetch, report, run
+from vectrial.cli import data, data_fetch, experiments, report, run
 from vectrial.cli import stores as stores_command
 from vectrial.errors import VectrialError
 
@@ -24,6 +24,7 @@ data_fetch.register(data.app)
 app.add_typer(data.app)
 app.command()(run.run)
 app.command()(report.report)
+app.command()(experiments.experiments)
 app.command()(stores_command.stores)
 
 

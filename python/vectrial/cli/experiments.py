@@ -1,0 +1,66 @@
+"""`vectrial experiments`: what can be asked of a store, with every parameter."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from pydantic_core import PydanticUndefined
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from vectrial.experiments.base import Experiment
+from vectrial.experiments.registry import EXPERIMENTS
+
+
+class Format(StrEnum):
+    """How the list is printed."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+
+
+def experiments(
+    format_: Annotated[
+        Format, typer.Option("--format", "-f", help="jsonl: one object per experiment.")
+    ] = Format.TABLE,
+) -> None:
+    """List the experiments a suite may name, with their parameters and defaults.
+
+    In a suite:  [[experiments]]  experiment = "recall_sweep"  search = { ef_search = [16, 64] }
+    """
+    if format_ is Format.JSONL:
+        for kind in EXPERIMENTS.values():
+            print(json.dumps(_described(kind), ensure_ascii=False))
+        return
+    table = Table(box=SIMPLE_HEAD)
+    for column in ("experiment", "what it measures", "parameter", "default"):
+        table.add_column(column, overflow="fold")
+    for kind in EXPERIMENTS.values():
+        described = _described(kind)
+        first = (kind.name, f"{kind.title}. {described['about']}")
+        for name, default in described["parameters"].items() or [("none", "")]:
+            table.add_row(*first, name, json.dumps(default) if default != "" else "")
+            first = ("", "")
+    Console().print(table)
+
+
+def _described(kind: type[Experiment]) -> dict[str, Any]:
+    about = (kind.__doc__ or "").strip().split("\n\n")[0]
+    return {
+        "experiment": kind.name,
+        "title": kind.title,
+        "about": " ".join(about.split()),
+        "changes_rows": kind.mutates,
+        "parameters": {
+            name: _default(field.get_default(call_default_factory=True))
+            for name, field in kind.model_fields.items()
+        },
+    }
+
+
+def _default(value: Any) -> Any:
+    return None if value is PydanticUndefined else value
