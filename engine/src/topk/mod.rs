@@ -26,9 +26,10 @@ use keep::Near;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Rows of a tile and queries of a chunk: a tile of products stays in the second-level cache.
-const TILE: usize = 1024;
-const CHUNK: usize = 128;
+/// Rows of a tile and queries of a chunk: the square that packs the least per product, and whose
+/// products (1 MiB) are still read from a cache.
+const TILE: usize = 512;
+const CHUNK: usize = 512;
 /// Unit roundoff of float32.
 const ROUND: f64 = 1.0 / (1u32 << 24) as f64;
 /// Prepared vectors at least this long are out of float32's safe range: never judged by it.
@@ -184,7 +185,9 @@ impl Plan {
     }
 }
 
-/// A block of rows, prepared: see the module's table.
+/// A block of rows, prepared: see the module's table. Kept from block to block, since fresh pages
+/// cost more than what is written to them.
+#[derive(Default)]
 struct Block {
     ready: Vec<f32>,
     about: Vec<About>,
@@ -209,6 +212,7 @@ pub struct Search {
     prepared: Vec<f32>,
     longest: f64,
     held: AtomicI64,
+    spare: Block,
 }
 
 /// What a search found; see `vectrial.datasets.model.Truth`.
@@ -251,6 +255,7 @@ impl Search {
             prepared,
             longest,
             held,
+            spare: Block::default(),
         })
     }
 
@@ -261,7 +266,8 @@ impl Search {
         ids: &[i64],
         allowed: Option<&[bool]>,
     ) -> Result<(), Fault> {
-        let block = self.block(vectors, ids)?;
+        let mut block = std::mem::take(&mut self.spare);
+        self.fill(&mut block, vectors, ids)?;
         let share = self.near.len().div_ceil(rayon::current_num_threads());
         let chunk = share.clamp(1, CHUNK);
         let mut near = std::mem::take(&mut self.near);
@@ -280,17 +286,16 @@ impl Search {
                 work.chunk(i * chunk, near)
             });
         self.near = near;
+        self.spare = block;
         done
     }
 
-    fn block(&self, vectors: &[f32], ids: &[i64]) -> Result<Block, Fault> {
+    fn fill(&self, block: &mut Block, vectors: &[f32], ids: &[i64]) -> Result<(), Fault> {
         let (plan, d, n) = (&self.plan, self.plan.dim(), ids.len());
-        let mut block = Block {
-            ready: vec![0.0; n * d],
-            about: vec![About::default(); n],
-            low: vec![0.0; n],
-            reach: vec![0.0; n],
-        };
+        block.ready.resize(n * d, 0.0);
+        block.about.resize(n, About::default());
+        block.low.resize(n, 0.0);
+        block.reach.resize(n, 0.0);
         let arch = pulp::Arch::new();
         let rows = block.ready.par_chunks_mut(d).zip(&mut block.about);
         let rows = rows.zip(&mut block.low).zip(&mut block.reach);
@@ -333,8 +338,7 @@ impl Search {
                         Ok(())
                     },
                 )
-            })?;
-        Ok(block)
+            })
     }
 
     fn fine_width(&self, norm: f64, length: f64) -> f64 {
