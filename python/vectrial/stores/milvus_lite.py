@@ -85,7 +85,7 @@ class MilvusLite(Store):
             Metric.IP: ScoreKind.INNER_PRODUCT,
         },
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
+            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 2048}),
             "ivf_flat": IndexKind(IvfBuild, IvfSearch, generous={"nprobe": 1024}),
             "flat": IndexKind(exact=True),
         },
