@@ -1,0 +1,60 @@
+"""After waiting, searches are answered by the graph: fewer candidates find fewer neighbours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vectrial.distance import Metric, distances
+from vectrial.stores import registry
+from vectrial.stores.arrow import batch_of
+from vectrial.stores.base import Index, Schema
+
+ROWS, DIM, K = 5_000, 64, 10
+
+
+@pytest.mark.parametrize(
+    ("name", "build"),
+    [
+        # Below the default of 10,000 KB Qdrant scans exactly, whatever the graph.
+        ("qdrant-edge", {"full_scan_threshold_kb": 10, "m": 8, "ef_construction": 32}),
+        ("chroma", {"m": 8, "ef_construction": 32}),
+        ("duckdb", {"m": 8, "ef_construction": 32}),
+        ("milvus-lite", {"m": 8, "ef_construction": 32}),
+        ("lancedb", {"m": 8, "ef_construction": 32}),
+    ],
+)
+def test_ef_search_decides_recall(name: str, build: dict[str, int], tmp_path: Path) -> None:
+    store_class = registry.load(name)
+    available = registry.availability(store_class)
+    if not available.works:
+        pytest.skip(f"{name}: {available.reason}")
+    kind = store_class.capabilities.indexes["hnsw"]
+    rng = np.random.default_rng(4)
+    # Uniform directions are hard for a graph, which is what makes the difference visible.
+    vectors = rng.normal(size=(ROWS, DIM)).astype(np.float32)
+    queries = rng.normal(size=(40, DIM)).astype(np.float32)
+    nearest = [set(np.argsort(distances(q, vectors, Metric.L2))[:K].tolist()) for q in queries]
+    schema = Schema(DIM, Metric.L2)
+    store = store_class(tmp_path)
+    try:
+        store.create(schema, Index("hnsw", kind.build.model_validate(build)))
+        for start in range(0, ROWS, 1_000):
+            ids = np.arange(start, start + 1_000, dtype=np.int64)
+            store.insert(batch_of(schema, ids, vectors[ids], {}))
+        store.flush()
+        store.build()
+        assert store.wait_indexed()
+
+        def recall(ef: int) -> float:
+            search = store.searcher(K, kind.search.model_validate({"ef_search": ef}))
+            found = [set(search(query)[0].tolist()) for query in queries]
+            return float(np.mean([len(f & n) / K for f, n in zip(found, nearest, strict=True)]))
+
+        few, many = recall(K), recall(800)
+    finally:
+        store.close()
+    assert few < 0.95
+    assert many > few + 0.04
