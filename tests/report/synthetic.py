@@ -62,7 +62,7 @@ def write_run(
                         writer.trial(record)
             if not only_sweep:
                 for store, speed in EXACT.items():
-                    for record in made.store(store, speed, "exact", True, {}, (0,)):
+                    for record in made.store(store, speed, "flat", True, {}, (0,)):
                         writer.trial(record)
                 for record in made.misfits():
                     writer.trial(record)

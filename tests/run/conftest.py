@@ -19,7 +19,7 @@ name = "clustered-16-2k"
 queries = 50
 [[stores]]
 store = "memory"
-index = "exact"
+index = "flat"
 [[stores]]
 store = "hnswlib"
 index = "hnsw"

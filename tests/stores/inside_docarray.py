@@ -34,8 +34,8 @@ SCHEMA = Schema(4, Metric.L2, FIELDS)
 BARE = Schema(4, Metric.L2)
 INDEXES = {
     AnnLiteStore: Index("hnsw", HnswBuild()),
-    DocArrayMemory: Index("exact", NoParams()),
-    DocArraySqlite: Index("exact", NoParams()),
+    DocArrayMemory: Index("flat", NoParams()),
+    DocArraySqlite: Index("flat", NoParams()),
 }
 EF = HnswSearch(ef_search=200)
 

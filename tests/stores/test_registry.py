@@ -28,6 +28,13 @@ def test_the_stores_are_there_and_say_their_own_names() -> None:
         assert registry.resolve(registry.reference(store)) is store
 
 
+def test_every_store_calls_its_exhaustive_index_flat() -> None:
+    for name in registry.names():
+        kinds = registry.load(name).capabilities.indexes
+        assert {kind for kind, index in kinds.items() if index.exact} <= {"flat"}, name
+        assert "flat" not in kinds or kinds["flat"].exact, name
+
+
 def test_an_unknown_name_gets_the_nearest() -> None:
     with pytest.raises(UserError, match="did you mean 'faiss'"):
         registry.load("fais")

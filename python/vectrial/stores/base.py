@@ -93,7 +93,7 @@ class IndexKind:
 
     build, search: the parameter models. Use the field's names: m, ef_construction, ef_search,
         nlist, nprobe. Defaults are the store's own, so that a suite may leave them out.
-    exact: every search returns the true neighbours.
+    exact: every search returns the true neighbours. Such an index is called "flat".
     recall_floor: what the gate demands at `generous`, on data with structure.
     generous: search parameters at which an honest index is nearly exact.
     filters: operators a search under this index may use; None means the store's.

@@ -45,7 +45,7 @@ _METRICS = {Metric.L2: "sqeuclidean", Metric.COSINE: "cosine"}
 
 _COMMON: dict[str, Any] = {
     "scores": {Metric.L2: ScoreKind.L2_SQUARED, Metric.COSINE: ScoreKind.COSINE_DISTANCE},
-    "indexes": {"exact": IndexKind(exact=True, recall_floor=0.999)},
+    "indexes": {"flat": IndexKind(exact=True, recall_floor=0.999)},
     "find": ALL_OPERATORS,
     "field_types": frozenset(FieldType),
     "nulls": True,

@@ -52,7 +52,7 @@ class SqliteStore(Store):
             Metric.COSINE: ScoreKind.COSINE_DISTANCE,
             Metric.IP: ScoreKind.INNER_PRODUCT,
         },
-        indexes={"exact": IndexKind(exact=True, recall_floor=1.0)},
+        indexes={"flat": IndexKind(exact=True, recall_floor=1.0)},
         filters=ALL_OPERATORS,
         find=ALL_OPERATORS,
         field_types=frozenset(FieldType),

@@ -52,7 +52,7 @@ class SqliteVecStore(Store):
     extra: ClassVar[str | None] = "sqlite-vec"
     capabilities: ClassVar[Capabilities] = Capabilities(
         scores={Metric.L2: ScoreKind.L2, Metric.COSINE: ScoreKind.COSINE_DISTANCE},
-        indexes={"exact": IndexKind(exact=True, recall_floor=0.999)},
+        indexes={"flat": IndexKind(exact=True, recall_floor=0.999)},
         filters=ALL_OPERATORS,
         find=ALL_OPERATORS,
         field_types=frozenset(FieldType),
