@@ -35,6 +35,18 @@ def test_every_store_calls_its_exhaustive_index_flat() -> None:
         assert "flat" not in kinds or kinds["flat"].exact, name
 
 
+def test_inverted_lists_name_their_parameters_alike() -> None:
+    found = 0
+    for name in registry.names():
+        for kind, index in registry.load(name).capabilities.indexes.items():
+            if kind in ("ivf_flat", "ivf_pq"):
+                common = {"nlist"} if kind == "ivf_flat" else {"nlist", "m_pq", "nbits"}
+                assert common <= set(index.build.model_fields), (name, kind)
+                assert "nprobe" in index.search.model_fields, (name, kind)
+                found += 1
+    assert found >= 4
+
+
 def test_an_unknown_name_gets_the_nearest() -> None:
     with pytest.raises(UserError, match="did you mean 'faiss'"):
         registry.load("fais")

@@ -60,13 +60,13 @@ class HnswSearch(Params):
 
 
 class IvfPqBuild(Params):
-    """nlist: coarse cells; subquantizers: bytes of a code at 8 bits; nbits: bits of each.
+    """nlist: coarse cells; m_pq: codes per vector (sub-quantizers); nbits: bits of each code.
 
-    nlist None means 4·sqrt(n), subquantizers None the largest divisor of d up to d/2.
+    nlist None means 4·sqrt(n), m_pq None the largest divisor of d up to d/2.
     """
 
     nlist: int | None = Bound(default=None, ge=1)
-    subquantizers: int | None = Bound(default=None, ge=1)
+    m_pq: int | None = Bound(default=None, ge=1)
     nbits: int = Bound(default=8, ge=4, le=12)
 
 
@@ -195,9 +195,9 @@ class FaissStore(Store):
     def _ivf_pq(self, params: IvfPqBuild, rows: int) -> Any:
         faiss, schema = self._faiss, self._open.schema
         nlist = params.nlist or max(1, min(rows // 40, int(4 * rows**0.5)))
-        parts = params.subquantizers or _largest_divisor(schema.dim, schema.dim // 2)
+        parts = params.m_pq or _largest_divisor(schema.dim, schema.dim // 2)
         if schema.dim % parts:
-            raise StoreError(f"{schema.dim} dimensions do not divide into {parts} subquantizers")
+            raise StoreError(f"m_pq = {parts} does not divide the {schema.dim} dimensions")
         l2 = schema.metric is Metric.L2
         coarse = (faiss.IndexFlatL2 if l2 else faiss.IndexFlatIP)(schema.dim)
         measure = faiss.METRIC_L2 if l2 else faiss.METRIC_INNER_PRODUCT
