@@ -126,6 +126,27 @@ def test_wrong_store_wins_nothing(written: Written) -> None:
     assert "recomputed 0.87" in row.cells[1].note
 
 
+def test_a_failed_check_spoils_only_what_rests_on_it(written: Written) -> None:
+    """usearch fails a check of filters, and nothing here searches under filters."""
+    (sweep,) = sweeps(written.run)
+    usearch = Series("usearch", "hnsw", "embedded")
+    assert sweep.of(usearch)
+    assert not [p for p in written.run.points if p.series == usearch and p.state == "wrong"]
+    assert not any("usearch" in said for said in written.report.warnings)
+    page = (written.out / "report.html").read_text()
+    assert "8.6 of 10 rows (invalidates filtered searches)" in page
+    checks = next(t for t in written.report.tables() if t.name == "gate-checks")
+    shown = {row.cells[0].value: row.cells[1].value for row in checks.rows}
+    assert shown["filters_complete"] == "filtered searches"
+    assert shown["scores_agree"] == "everything"
+    rows = {
+        row["metric"]: row["invalidates"]
+        for row in export.measurements(written.folder)
+        if row["kind"] == "gate"
+    }
+    assert rows == shown
+
+
 def test_glance_has_every_store_once(written: Written) -> None:
     glance = next(t for t in written.report.tables() if t.name.startswith("glance"))
     found = [row.cells[0].value for row in glance.rows]
@@ -326,7 +347,8 @@ def test_jsonl_of_gate_and_trials(written: Written) -> None:
     rows = list(export.measurements(written.folder))
     failed = [r for r in rows if r["kind"] == "gate" and r["value"] == 0.0]
     assert {(r["store"], r["phase"], r["metric"]) for r in failed} == {
-        ("broken", "gate", "scores_agree")
+        ("broken", "gate", "scores_agree"),
+        ("usearch", "gate", "filters_complete"),
     }
     skipped = next(r for r in rows if r["kind"] == "trial" and r["store"] == "annlite")
     assert skipped["reason"].startswith("skipped: not installed")

@@ -8,6 +8,7 @@ import pytest
 
 from vectrial.errors import UserError
 from vectrial.experiments.base import Phase
+from vectrial.gate import GateRow
 from vectrial.results.reader import RunReader
 from vectrial.results.schema import METRICS
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
@@ -33,7 +34,11 @@ def record(key: str = "k1", status: str = "ok") -> TrialRecord:
     }  # fmt: skip
     telemetry = [{"phase": 0, "at_s": 0.5, "process": "client", "cpu_s": 0.1, "rss_bytes": 5}]
     return TrialRecord(
-        row(key), status, phases=[phase], gate=[("row_count", True, "100")], telemetry=telemetry
+        row(key),
+        status,
+        phases=[phase],
+        gate=[GateRow("row_count", True, "100", "all", "everything", True)],
+        telemetry=telemetry,
     )
 
 
@@ -98,3 +103,13 @@ def test_newer_layout_is_refused(tmp_path: Path) -> None:
         writer._db.execute("update run set schema_version = 999")
     with pytest.raises(UserError, match="update vectrial"):
         RunReader(tmp_path / "r")
+
+
+def test_a_run_of_another_layout_is_not_added_to(tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "r") as writer:
+        writer.begin(suite_name="s", command="c", version="0", environment={})
+        writer._db.execute("update run set schema_version = schema_version - 1")
+    with pytest.raises(UserError, match="start a new run"):
+        RunWriter(tmp_path / "r")
+    with RunReader(tmp_path / "r"):
+        pass

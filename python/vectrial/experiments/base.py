@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vectrial.datasets.model import Dataset, Truth
 from vectrial.errors import Unsupported
 from vectrial.filters import Filter
+from vectrial.gate.checks import Scope
 from vectrial.stores.base import Field, Index, Params, Schema, Store
 
 
@@ -95,6 +96,20 @@ class Experiment(BaseModel, ABC):
     before_gate: ClassVar[bool] = False
     #: It changes rows: it runs after those that do not, and nothing runs after it.
     mutates: ClassVar[bool] = False
+    #: It searches under filters; it finds rows by condition.
+    uses_filters: ClassVar[bool] = False
+    uses_find: ClassVar[bool] = False
+
+    @classmethod
+    def rests_on(cls) -> frozenset[Scope]:
+        """What its figures rest on: a gate check of another scope says nothing about them."""
+        used = {
+            Scope.EVERYTHING: True,
+            Scope.FILTERS: cls.uses_filters,
+            Scope.FINDS: cls.uses_find,
+            Scope.CHANGES: cls.mutates,
+        }
+        return frozenset(scope for scope in Scope if used[scope])
 
     @abstractmethod
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:

@@ -52,6 +52,7 @@ class Crud(Experiment):
     name: ClassVar[str] = "crud"
     title: ClassVar[str] = "Single operations"
     mutates: ClassVar[bool] = True
+    uses_find: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"search"})
 
     samples: int = Field(default=1000, ge=1)

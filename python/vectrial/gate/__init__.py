@@ -13,17 +13,18 @@ from pathlib import Path
 import numpy as np
 
 from vectrial.gate import reading
-from vectrial.gate.model import GateResult, Report, Rows, Subject
+from vectrial.gate.checks import Scope
+from vectrial.gate.model import GateResult, GateRow, Report, Rows, Subject
 from vectrial.gate.scratch import changing
 
-__all__ = ["GateResult", "Rows", "Subject", "run_gate"]
+__all__ = ["GateResult", "GateRow", "Rows", "Scope", "Subject", "run_gate"]
 
 
 def run_gate(subject: Subject, scratch: Path) -> list[GateResult]:
     """Every check; `scratch` is an absent folder, removed afterwards.
 
     A check that does not apply to the store has `passed` None and says why; one that raises has
-    failed, with what was raised.
+    failed, with what was raised. What each demands and invalidates is in `gate.checks`.
     """
     report = Report()
     rng = np.random.default_rng(subject.seed)

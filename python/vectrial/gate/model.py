@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from vectrial._engine import Judge
 from vectrial.distance import Metric
 from vectrial.filters import Filter
+from vectrial.gate.checks import CHECKS, Scope
 from vectrial.stores.arrow import ids_of, vectors_of
 from vectrial.stores.base import Capabilities, Index, IndexKind, Schema, Store
 
@@ -34,6 +35,28 @@ class GateResult:
     check_name: str
     passed: bool | None
     detail: str
+
+    def row(self, rests_on: Container[Scope]) -> GateRow:
+        """The result as kept with a trial whose figures rest on `rests_on`."""
+        check = CHECKS[self.check_name]
+        relevant = check.invalidates in rests_on
+        return GateRow(
+            check.name, self.passed, self.detail, check.demands, check.invalidates, relevant
+        )
+
+
+class GateRow(NamedTuple):
+    """A row of the table `gate`, without its trial.
+
+    relevant: the trial's figures rest on what was checked, so that a failure invalidates them.
+    """
+
+    check_name: str
+    passed: bool | None
+    detail: str
+    demands: str
+    invalidates: str
+    relevant: bool
 
 
 @dataclass(frozen=True)
@@ -90,6 +113,7 @@ class Report:
     results: list[GateResult] = field(default_factory=list)
 
     def __call__(self, name: str, passed: bool | None, detail: str) -> None:
+        assert name in CHECKS
         self.results.append(GateResult(name, passed, detail))
 
     @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.experiments.base import Phase
+from vectrial.gate import GateRow
 
 
 @dataclass(frozen=True)
@@ -70,4 +71,4 @@ class Finished:
     duration_s: float
     phases: list[Phase] = field(default_factory=list)
     telemetry: Sequence[Mapping[str, Any]] = ()
-    gate: list[tuple[str, bool | None, str]] = field(default_factory=list)
+    gate: list[GateRow] = field(default_factory=list)

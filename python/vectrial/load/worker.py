@@ -28,7 +28,7 @@ from vectrial.datasets.model import Dataset, Truth
 from vectrial.experiments.base import Context, Experiment, State, fields_of
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.filters import Filter
-from vectrial.gate import Rows, Subject, run_gate
+from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.load import bulk
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.stores import registry
@@ -56,8 +56,9 @@ class _Measurement:
         self.store: Store | None = None
         self.version: str | None = None
         self.loaded = False
-        self.gate: list[tuple[str, bool | None, str]] | None = None
+        self.gate: list[GateResult] | None = None
         self.baseline_rss_bytes = 0
+        self._experiment = {trial.key: trial.experiment for trial in spec.trials}
 
     def progress(self, done: float, of: float, what: str) -> None:
         """Tell the parent, seldom enough to cost nothing."""
@@ -166,15 +167,16 @@ class _Measurement:
         if self.gate is None:
             self.progress(0, 1, "gate")
             assert self.store is not None
-            results = run_gate(self._subject(self.store), self.spec.data_dir / "scratch")
-            self.gate = [(r.check_name, r.passed, r.detail) for r in results]
+            self.gate = run_gate(self._subject(self.store), self.spec.data_dir / "scratch")
 
     def _judge(self, out: Finished) -> None:
-        out.gate = self.gate or []
-        wrong = [(check, detail) for check, passed, detail in out.gate if passed is False]
+        """A trial is invalid when a check failed that its experiment's figures rest on."""
+        rests_on = EXPERIMENTS[self._experiment[out.key]].rests_on()
+        out.gate = [result.row(rests_on) for result in self.gate or []]
+        wrong = [row for row in out.gate if row.relevant and row.passed is False]
         if wrong and out.status == "ok":
             out.status = "invalid"
-            out.reason = "gate failed: " + "; ".join(f"{c}: {d}" for c, d in wrong)
+            out.reason = "gate failed: " + "; ".join(f"{r.check_name}: {r.detail}" for r in wrong)
 
     def _subject(self, store: Store) -> Subject:
         exact = self._truth(self.spec.k, None)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from vectrial.report import overview, provenance, sections_search, sections_store, text
+from vectrial.report import (
+    overview,
+    provenance,
+    sections_gate,
+    sections_search,
+    sections_store,
+    text,
+)
 from vectrial.report.analysis import sweeps
 from vectrial.report.data import RunData
 from vectrial.report.document import Report
@@ -22,7 +29,7 @@ def build(run: RunData) -> Report:
         sections_store.footprint(run, looks),
         sections_search.concurrency(run, looks),
         provenance.others(run),
-        provenance.gate(run),
+        sections_gate.gate(run),
         provenance.not_measured(run),
         provenance.stores(run),
         provenance.data(run),

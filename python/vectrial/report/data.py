@@ -27,11 +27,14 @@ class Value:
 
 @dataclass(frozen=True)
 class Check:
-    """One gate check; `passed` is None when it does not apply."""
+    """One row of the table `gate`."""
 
     name: str
     passed: bool | None
     detail: str
+    demands: str
+    invalidates: str
+    relevant: bool
 
 
 @dataclass(frozen=True)
@@ -81,9 +84,9 @@ class Trial:
 class Point:
     """The repeats of one phase of one operating point.
 
-    state: 'ok'; 'wrong' when the store failed a gate check on this dataset; 'invalid' when no
-        repeat may be trusted. `reason` says why it is not 'ok', or what is amiss with some
-        repeats when it is.
+    state: 'ok'; 'wrong' when the store failed a gate check on this dataset that the experiment's
+        figures rest on; 'invalid' when no repeat may be trusted. `reason` says why it is not
+        'ok', or what is amiss with some repeats when it is.
     phases: those that the figures come from: the valid repeats, or all when none is.
     """
 
@@ -183,13 +186,25 @@ class RunData:
         return {store: tuple(said) for store, said in found.items()}
 
     @cached_property
-    def wrong(self) -> Mapping[tuple[str, Series], str]:
-        """(dataset, series) → the gate checks it failed, with what was found."""
-        found: dict[tuple[str, Series], dict[str, str]] = defaultdict(dict)
+    def failures(self) -> Mapping[tuple[str, Series], tuple[Check, ...]]:
+        """(dataset, series) → the gate checks it failed, each once."""
+        found: dict[tuple[str, Series], dict[str, Check]] = defaultdict(dict)
         for trial in self.trials:
             for check in trial.gate:
                 if check.passed is False:
-                    found[trial.dataset, trial.series].setdefault(check.name, check.detail)
+                    found[trial.dataset, trial.series].setdefault(check.name, check)
+        return {key: tuple(checks.values()) for key, checks in found.items()}
+
+    @cached_property
+    def wrong(self) -> Mapping[tuple[str, Series, str], str]:
+        """(dataset, series, experiment) → the gate checks that make it wrong there, with what
+        was found."""
+        found: dict[tuple[str, Series, str], dict[str, str]] = defaultdict(dict)
+        for trial in self.trials:
+            for check in trial.gate:
+                if check.passed is False and check.relevant:
+                    key = (trial.dataset, trial.series, trial.experiment)
+                    found[key].setdefault(check.name, check.detail)
         return {
             key: "; ".join(f"{name}: {detail}" for name, detail in checks.items())
             for key, checks in found.items()
@@ -219,8 +234,8 @@ class RunData:
             reason = f"{len(bad)} of {len(members)} repeats are invalid: {reason}"
         if not used:
             state, used = "invalid", [p for _, p in members]
-        if (trial.dataset, trial.series) in self.wrong:
-            state, reason = "wrong", self.wrong[trial.dataset, trial.series]
+        if why := self.wrong.get((trial.dataset, trial.series, trial.experiment)):
+            state, reason = "wrong", why
         return Point(
             trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
             trial.index_params, {**trial.params, **phase.params}, state, reason, tuple(used),
@@ -283,7 +298,17 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
         )
     gate: dict[int, list[Check]] = defaultdict(list)
     for row in reader.rows("select * from gate order by trial_id, rowid"):
-        gate[row["trial_id"]].append(Check(row["check_name"], row["passed"], row["detail"]))
+        gate[row["trial_id"]].append(
+            Check(
+                row["check_name"],
+                row["passed"],
+                row["detail"],
+                # In layout 1 every check invalidated everything.
+                row.get("demands", ""),
+                row.get("invalidates", "everything"),
+                row.get("relevant", True),
+            )
+        )
     for row in reader.rows("select * exclude (started_at) from trial order by trial_id"):
         trial_id = row["trial_id"]
         yield Trial(

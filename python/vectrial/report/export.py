@@ -16,7 +16,7 @@ from vectrial.results.schema import EXPORT_KEYS
 #: Keys of an export object after EXPORT_KEYS, in order. docs/results-format.md explains them.
 MORE_KEYS = (
     "kind", "run_id", "trial_key", "status", "store_version", "index_kind", "index_params",
-    "trial_params", "phase_params", "phase_ordinal", "seed", "environment_name",
+    "trial_params", "phase_params", "phase_ordinal", "seed", "environment_name", "invalidates",
 )  # fmt: skip
 
 _TRIAL = """
@@ -32,7 +32,7 @@ from metric m join phase p using (phase_id) join trial t using (trial_id)
 order by t.trial_id, p.ordinal, m.name
 """
 _GATE = f"""
-select {_TRIAL}, g.check_name as metric, g.passed, g.detail
+select {_TRIAL}, g.check_name as metric, g.* exclude (trial_id, check_name)
 from gate g join trial t using (trial_id) order by t.trial_id, g.rowid
 """
 _EMPTY = f"""

@@ -105,11 +105,11 @@ def _glance_row(run: RunData, sweep: Sweep, series: Series) -> Row:
 
 def _not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, Tone, Point | None]:
     """Why a series has no search points: what its trials say."""
-    wrong = run.wrong.get((facet.dataset, series))
-    if wrong:
-        return Cell("wrong", note=f"failed the gate: {wrong}", tone="wrong"), "wrong", None
     own = [t for t in run.trials if t.series == series and t.dataset == facet.dataset]
     told = [t for t in own if t.experiment == "recall_sweep"] or own
+    reasons = [run.wrong.get((facet.dataset, series, t.experiment)) for t in told]
+    if wrong := next((reason for reason in reasons if reason), None):
+        return Cell("wrong", note=f"failed the gate: {wrong}", tone="wrong"), "wrong", None
     status = next((t.status for t in told if t.status in ("failed", "skipped")), "not measured")
     reason = "; ".join(dict.fromkeys(t.reason for t in told if t.reason))
     return Cell(status, note=reason, tone="absent"), "absent", None

@@ -1,4 +1,4 @@
-"""What bounds the figures: the gate, what did not run, the data, the machine, the method."""
+"""What bounds the figures: what did not run, the data, the machine, the method."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from vectrial.report import text
 from vectrial.report.analysis import operating_point
 from vectrial.report.data import Point, RunData, Series
 from vectrial.report.document import Block, Cell, Column, Row, Section, Table, Text, plain
+from vectrial.report.sections_gate import wrong_stores
 from vectrial.stats.intervals import LEAST_REPEATS
 
 #: A load average above this share of the cores when a phase began deserves a warning, since
@@ -19,12 +20,8 @@ BUSY = 0.5
 
 def warnings(run: RunData) -> tuple[str, ...]:
     """What a reader must know before believing a figure."""
-    found = []
-    wrong = sorted({run.labels[series] for _, series in run.wrong})
-    if wrong:
-        found.append(
-            f"{text.joined(wrong)} failed the correctness gate: shown as wrong, ranked nowhere."
-        )
+    found: list[str] = []
+    found += wrong_stores(run)
     counts = Counter(t.status for t in run.trials)
     for status, what in (("failed", "failed"), ("skipped", "skipped")):
         if counts[status]:
@@ -97,53 +94,6 @@ def _cores(environment: Mapping[str, Any]) -> int:
         ):
             return value
     return 0
-
-
-def gate(run: RunData) -> Section | None:
-    """Which checks each store passed, and what the failures were."""
-    checks: dict[tuple[str, Series], dict[str, tuple[bool | None, str]]] = defaultdict(dict)
-    for trial in run.trials:
-        for check in trial.gate:
-            known = checks[trial.dataset, trial.series].get(check.name)
-            if known is None or (known[0] is not False and check.passed is False):
-                checks[trial.dataset, trial.series][check.name] = (check.passed, check.detail)
-    if not checks:
-        return None
-    names = list(dict.fromkeys(name for found in checks.values() for name in found))
-    columns = (
-        Column("store", "Store", numeric=False),
-        Column("dataset", "Dataset", numeric=False),
-        *(Column(name, name.replace("_", " "), numeric=False) for name in names),
-    )
-    rows = []
-    for (dataset, series), found in checks.items():
-        cells = [_check_cell(*found.get(name, (None, "not asked"))) for name in names]
-        failed = any(passed is False for passed, _ in found.values())
-        head = (plain(run.labels[series]), plain(dataset))
-        rows.append(Row((*head, *cells), "wrong" if failed else "ok", series))
-    rows.sort(key=lambda row: row.tone != "wrong")
-    failures = tuple(
-        f"{run.labels[series]} on {dataset}: {why}" for (dataset, series), why in run.wrong.items()
-    )
-    blocks: list[Block] = [Table("gate", "Correctness checks", columns, tuple(rows))]
-    if failures:
-        blocks.insert(0, Text(failures, "Stores that are wrong", bullets=True))
-    return Section(
-        "gate",
-        "Which stores answer correctly",
-        "Before anything is timed every store is asked questions whose answers are known. One that "
-        "fails a check is shown as wrong, not as fast: its figures are hollow, crossed out, and on "
-        "no front.",
-        tuple(blocks),
-    )
-
-
-def _check_cell(passed: bool | None, detail: str) -> Cell:
-    if passed is None:
-        return Cell("n/a", "", note=detail, tone="absent")
-    if passed:
-        return Cell("✓", True)
-    return Cell("✗", False, note=detail, tone="wrong")
 
 
 def not_measured(run: RunData) -> Section | None:

@@ -112,9 +112,9 @@ def _fastest_first(row: Row) -> tuple[int, float]:
 def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) -> Row:
     """What a series reaches at a recall: all figures of one row come from the same requests."""
     head = (plain(run.labels[series]), plain(target, f"≥ {target:.2f}"))
-    wrong = run.wrong.get((sweep.facet.dataset, series))
-    if wrong is not None:
-        nothing = Cell("wrong", note=f"failed the gate: {wrong}", tone="wrong")
+    wrong = sweep.of(series, "wrong")
+    if wrong and not sweep.of(series):
+        nothing = Cell("wrong", note=f"failed the gate: {wrong[0].reason}", tone="wrong")
         return Row((*head, nothing, *_empty(7)), "wrong", series)
     if not sweep.of(series):
         reason = "; ".join(dict.fromkeys(p.reason or p.state for p in sweep.of(series, None)))

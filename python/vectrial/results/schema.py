@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: Raised when the layout changes; a reader refuses a run that is newer than itself.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 DDL = """
 create table run (
@@ -55,9 +55,12 @@ create table telemetry (
     involuntary_switches bigint, disk_bytes bigint, load_1m double);
 create table gate (
     trial_id integer not null, check_name varchar not null, passed boolean,
-    detail varchar not null);
+    detail varchar not null, demands varchar not null, invalidates varchar not null,
+    relevant boolean not null);
 """
 # gate.passed is null for a check that does not apply to the store; detail then says why.
+# gate.invalidates: 'everything', 'filtered searches', 'finds by condition' or 'changes of rows';
+# relevant: the trial is among them, so that it is invalid where the check failed.
 # phase.started_s and telemetry.at_s count from the trial's start; cpu_s and the io and switch
 # counters are cumulative for the process. telemetry.process: 'client' or the server's name.
 # window.second counts from the phase's start.

@@ -13,6 +13,7 @@ import duckdb
 
 from vectrial.errors import UserError
 from vectrial.experiments.base import Phase
+from vectrial.gate import GateRow
 from vectrial.results.schema import DDL, METRICS, SCHEMA_VERSION
 
 DATABASE = "run.duckdb"
@@ -46,7 +47,6 @@ class TrialRecord:
     started_ns: `perf_counter_ns` at the trial's start; phases and telemetry count from it.
     telemetry: rows with the columns of the table `telemetry` but trial_id and phase_id,
         `phase` (ordinal or None) instead.
-    gate: (check, passed, detail).
     """
 
     row: TrialRow
@@ -59,7 +59,7 @@ class TrialRecord:
     duration_s: float | None = None
     phases: list[Phase] = field(default_factory=list)
     telemetry: Sequence[Mapping[str, Any]] = ()
-    gate: list[tuple[str, bool | None, str]] = field(default_factory=list)
+    gate: list[GateRow] = field(default_factory=list)
 
 
 class RunWriter:
@@ -69,7 +69,7 @@ class RunWriter:
         """Open `folder`, making it and its tables when they are not there.
 
         Raises:
-            UserError: another process writes this run, or it was made by a newer version.
+            UserError: another process writes this run, or its layout is another version's.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -85,12 +85,24 @@ class RunWriter:
         if fresh:
             with self._transaction():
                 self._db.execute(DDL)
+        else:
+            self._refuse_other_layout()
 
     def __enter__(self) -> RunWriter:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._db.close()
+
+    def _refuse_other_layout(self) -> None:
+        found = self._db.execute("select schema_version from run").fetchone()
+        if found is not None and found[0] != SCHEMA_VERSION:
+            self._db.close()
+            raise UserError(
+                f"the run has layout {found[0]}, this Vectrial writes {SCHEMA_VERSION}",
+                where=str(self.folder),
+                remedy="start a new run, or resume with the version that began it",
+            )
 
     def _transaction(self) -> _Transaction:
         return _Transaction(self._db)

@@ -1,0 +1,92 @@
+"""The checks of the gate: what each demands, and what it invalidates where it fails.
+
+This is the one place that says so: results and reports carry it from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Scope(StrEnum):
+    """What a failed check invalidates: trials whose figures rest on what was checked."""
+
+    EVERYTHING = "everything"
+    FILTERS = "filtered searches"
+    FINDS = "finds by condition"
+    CHANGES = "changes of rows"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check. demands: a sentence for the reader of a report, tolerance included."""
+
+    name: str
+    invalidates: Scope
+    demands: str
+
+
+_ALL = (
+    Check("row_count", Scope.EVERYTHING, "The store counts as many rows as were loaded."),
+    Check(
+        "ids_round_trip",
+        Scope.EVERYTHING,
+        "Rows read by id are those that were written: metadata, floats up to their last bits; "
+        "vectors up to float32, under cosine their direction, resembling where compressed.",
+    ),
+    Check("answer_length", Scope.EVERYTHING, "An answer has k rows, or all there are."),
+    Check("no_duplicate_ids", Scope.EVERYTHING, "No answer names a row twice."),
+    Check("known_ids", Scope.EVERYTHING, "Every row of an answer is one that was loaded."),
+    Check("best_first", Scope.EVERYTHING, "By the store's own scores the best row comes first."),
+    Check(
+        "scores_agree",
+        Scope.EVERYTHING,
+        "Scores are those recomputed in float64, up to float32; estimates from compressed vectors "
+        "correlate (0.8) and have the right size (median within half).",
+    ),
+    Check(
+        "recall",
+        Scope.EVERYTHING,
+        "At the generous setting, on the loaded rows, recall is at least the index's floor if it "
+        "is exact, else a tenth of it: data without structure give a graph nothing to follow.",
+    ),
+    Check(
+        "metric_is_asked",
+        Scope.EVERYTHING,
+        "Answers fit the metric that was asked for better than any other.",
+    ),
+    Check(
+        "recall_floor",
+        Scope.EVERYTHING,
+        "At the generous setting, on clustered rows, recall is at least the index's floor.",
+    ),
+    Check("filters_hold", Scope.FILTERS, "Every row of a filtered answer holds the filter."),
+    Check(
+        "filters_complete",
+        Scope.FILTERS,
+        "A filtered answer has k rows, or all that hold the filter.",
+    ),
+    Check(
+        "filtered_recall",
+        Scope.FILTERS,
+        "Of the rows returned that hold their filter, as many are true neighbours under it as the "
+        "index's floor asks.",
+    ),
+    Check(
+        "updated_rows_found",
+        Scope.CHANGES,
+        "An updated row is found at its new vector and no longer at its old, reads as new, and "
+        "changes no count. A graph can lose sight of a row: as many as its recall floor allows "
+        "(one in ten at 0.9) may be missed at their new place, none may be seen at the old.",
+    ),
+    Check(
+        "deleted_rows_gone",
+        Scope.CHANGES,
+        "A deleted row is in no answer, no get and no count, nor after a flush.",
+    ),
+)
+
+#: Every check by name, in the order of a report.
+CHECKS: Mapping[str, Check] = {check.name: check for check in _ALL}

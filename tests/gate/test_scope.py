@@ -1,0 +1,127 @@
+"""A failed check invalidates the trials that rest on it, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from vectrial.datasets import library
+from vectrial.datasets.model import Provenance
+from vectrial.distance import Metric
+from vectrial.experiments.base import Context, Experiment, Phase
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.filters import Filter
+from vectrial.gate import Scope
+from vectrial.gate.checks import CHECKS
+from vectrial.load import worker
+from vectrial.load.messages import Finished, JobSpec, TrialSpec
+from vectrial.stores.base import Index, Params, Searcher, Store
+from vectrial.stores.memory import MemoryStore
+
+
+class FilterIgnored(MemoryStore):
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        return super().searcher(k, params)
+
+
+class NothingDeleted(MemoryStore):
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        pass
+
+
+class RowMiscounted(MemoryStore):
+    def count(self) -> int:
+        return super().count() + 1
+
+
+class SearchUnderFilters(Experiment):
+    """Stands for any experiment that filters."""
+
+    name: ClassVar[str] = "under_filters"
+    title: ClassVar[str] = "Filters"
+    uses_filters: ClassVar[bool] = True
+
+    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+        return [{}]
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        yield Phase("search", 0, 1)
+
+
+class Messages(list[Any]):
+    """Stands for the pipe to the parent."""
+
+    send = list.append
+
+
+def statuses(
+    store: type[Store], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Finished]:
+    """What a job with a trial of each kind reports."""
+    monkeypatch.setenv("VECTRIAL_HOME", str(folder / "home"))
+    known = {**EXPERIMENTS, SearchUnderFilters.name: SearchUnderFilters}
+    monkeypatch.setattr(worker, "EXPERIMENTS", known)
+    rng = np.random.default_rng(1)
+    vectors = rng.standard_normal((520, 6), dtype=np.float32)
+    library.save(
+        "few", metric=Metric.L2, vectors=vectors[:500], queries=vectors[500:],
+        metadata=pa.table({"size": np.arange(500) % 7}),
+        provenance=Provenance("made", "none", "none"),
+    )  # fmt: skip
+    settings = {"crud": {"samples": 5}, "recall_sweep": {"min_s": 0, "warmup_queries": 0}}
+    trials = tuple(
+        TrialSpec(name, name, settings.get(name, {}), {})
+        for name in ("footprint", "recall_sweep", "under_filters", "crud")
+    )
+    where = f"{store.__module__}:{store.__name__}"
+    (folder / "data").mkdir()
+    kind = next(iter(store.capabilities.indexes))
+    spec = JobSpec(where, kind, {}, "few", 500, None, 10, 0, 1000, folder / "data", trials)
+    messages = Messages()
+    worker._Measurement(spec, messages).run()  # type: ignore[arg-type]
+    return {message.key: message for message in messages if isinstance(message, Finished)}
+
+
+@pytest.mark.parametrize(
+    ("store", "check", "invalid"),
+    [
+        (MemoryStore, None, set()),
+        (FilterIgnored, "filters_hold", {"under_filters"}),
+        (NothingDeleted, "deleted_rows_gone", {"crud"}),
+        (RowMiscounted, "row_count", {"footprint", "recall_sweep", "under_filters", "crud"}),
+    ],
+)
+def test_a_failed_check_invalidates_what_rests_on_it(
+    store: type[Store],
+    check: str | None,
+    invalid: set[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = statuses(store, tmp_path, monkeypatch)
+    assert {key: trial.status for key, trial in found.items()} == {
+        key: "invalid" if key in invalid else "ok" for key in found
+    }
+    assert len(found) == 4
+    for key, trial in found.items():
+        # Every trial keeps every answer of the gate, relevant to it or not.
+        assert {row.check_name for row in trial.gate} == set(CHECKS)
+        failed = {row.check_name: row.relevant for row in trial.gate if row.passed is False}
+        if check is not None:
+            assert failed[check] is (key in invalid)
+        if key in invalid:
+            assert trial.reason is not None
+            assert f"{check}: " in trial.reason
+
+
+def test_every_experiment_rests_on_what_it_uses() -> None:
+    crud = EXPERIMENTS["crud"].rests_on()
+    assert crud == {Scope.EVERYTHING, Scope.FINDS, Scope.CHANGES}
+    assert EXPERIMENTS["recall_sweep"].rests_on() == {Scope.EVERYTHING}
+    assert SearchUnderFilters.rests_on() == {Scope.EVERYTHING, Scope.FILTERS}
