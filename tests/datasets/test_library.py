@@ -122,7 +122,7 @@ def test_names_and_facts_do_not_change_the_fingerprint() -> None:
 def test_subset_is_what_saving_its_rows_would_be() -> None:
     part = library.subset(saved(), 20)
     assert part.rows == 20
-    assert part.name == "set@20"
+    assert part.name == "set"
     assert part.facts == {}
     again = saved(
         "again",
@@ -132,6 +132,24 @@ def test_subset_is_what_saving_its_rows_would_be() -> None:
     )
     assert part.fingerprint == again.fingerprint
     assert "first 20 of 50 rows" in part.provenance.notes[-1]
+
+
+def test_subset_of_queries_is_what_saving_them_would_be() -> None:
+    part = library.subset(saved(), 20, 3)
+    assert len(part.queries) == 3
+    assert part.filters == tuple(FILTERS[:3])
+    again = saved(
+        "again",
+        vectors=X[:20],
+        ids=np.arange(50, dtype=np.int64)[::-1][:20] * 3,
+        metadata=TABLE.slice(0, 20),
+        queries=Q[:3],
+        filters=FILTERS[:3],
+    )
+    assert part.fingerprint == again.fingerprint
+    assert len(part.provenance.notes) == len(again.provenance.notes) + 2
+    with pytest.raises(UserError, match=f"queries.*a number from 1 to {len(Q)}"):
+        library.subset(saved("other"), queries=len(Q) + 1)
 
 
 def test_subset_of_all_rows_and_of_too_many() -> None:

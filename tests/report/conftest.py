@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from synthetic import STORES, write_run
+from written import Written
 
 from vectrial.report import write
 from vectrial.report.build import build
-from vectrial.report.data import RunData, load
-from vectrial.report.document import Report
-
-
-@dataclass(frozen=True)
-class Written:
-    """A run folder, what was read from it, and the folder of its report."""
-
-    folder: Path
-    run: RunData
-    report: Report
-    out: Path
+from vectrial.report.data import load
 
 
 @pytest.fixture(scope="session")

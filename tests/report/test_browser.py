@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Browser, browser
-from conftest import Written
+from written import Written
 
 pytestmark = [
     pytest.mark.browser,

@@ -12,10 +12,10 @@ from typing import Any
 
 import duckdb
 import pytest
-from conftest import Written
 from rich.console import Console
-from synthetic import LONG, SCRIPT, write_run
+from synthetic import LONG, SCRIPT, dataset_facts, write_run
 from typer.testing import CliRunner
+from written import Written
 
 from vectrial.cli.main import app
 from vectrial.report import export, html, markdown, styles, terminal
@@ -23,6 +23,7 @@ from vectrial.report.analysis import sweeps
 from vectrial.report.build import build
 from vectrial.report.data import Series, load
 from vectrial.results.schema import EXPORT_KEYS
+from vectrial.results.writer import RunWriter
 
 
 def sql(folder: Path, text: str) -> list[tuple[object, ...]]:
@@ -218,6 +219,28 @@ def test_one_repeat_claims_no_order(tmp_path: Path) -> None:
     assert any("no interval" in w for w in report.warnings)
     ((_, (card,)),) = report.answers
     assert "One repeat only" in card.bound
+
+
+def test_each_cut_of_a_dataset_is_shown_with_its_own_size(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", stores={"faiss": (1.0, "hnsw", True)}, only_sweep=True)
+    with RunWriter(folder) as writer:
+        cut = {
+            "rows": 5000,
+            "queries": 70,
+            "raw_bytes": 2_000_000,
+            "fingerprint": "ab",
+            "facts": "{}",
+        }
+        writer.dataset({**dataset_facts("glove-words-100"), **cut})
+    report = build(load(folder))
+    (table,) = (t for t in report.tables() if t.name == "datasets")
+    shown = [[cell.value for cell in row.cells][:6] for row in table.rows]
+    assert shown == [
+        ["glove-words-100", 5000, 100, 70, "cosine", 2_000_000],
+        ["glove-words-100", 50_000, 100, 1000, "cosine", 20_000_000],
+    ]
+    assert dict(report.meta)["Datasets"] == "glove-words-100"
+    assert sum("stands in for" in warning for warning in report.warnings) == 1
 
 
 def test_several_datasets_stay_apart(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,6 +91,24 @@ def test_failed_and_skipped_trials_are_tried_again_and_replaced(tmp_path: Path) 
             "k2": "skipped",
         }
         assert reader.rows("select count(*) as n from metric")[0]["n"] == 6
+
+
+def test_a_dataset_is_kept_once_for_each_number_of_rows(tmp_path: Path) -> None:
+    def facts(rows: int, fingerprint: str) -> dict[str, Any]:
+        return {
+            "name": "d", "fingerprint": fingerprint, "rows": rows, "dim": 8, "queries": 5,
+            "metric_space": "l2", "raw_bytes": rows * 32, "metadata_bytes": 0, "source": "s",
+            "licence": "l", "stand_in_for": None, "facts": "{}",
+        }  # fmt: skip
+
+    with RunWriter(tmp_path / "r") as writer:
+        for rows, fingerprint in ((100, "a"), (50, "b"), (100, "a")):
+            writer.dataset(facts(rows, fingerprint))
+        with pytest.raises(UserError, match="'d' is not what it was when this run began"):
+            writer.dataset(facts(100, "c"))
+    with RunReader(tmp_path / "r") as reader:
+        kept = reader.rows("select rows, raw_bytes, fingerprint from dataset order by rows")
+    assert [tuple(row.values()) for row in kept] == [(50, 1600, "b"), (100, 3200, "a")]
 
 
 def test_no_run_is_a_user_error(tmp_path: Path) -> None:

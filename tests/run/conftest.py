@@ -5,48 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-SUITE = """
-name = "small"
-repeats = 2
-k = 10
-[[datasets]]
-name = "clustered-16-2k"
-queries = 50
-[[stores]]
-store = "memory"
-index = "flat"
-[[stores]]
-store = "hnswlib"
-index = "hnsw"
-params = { m = 8, ef_construction = 40 }
-[[experiments]]
-experiment = "ingest"
-checkpoints = [0.5, 1.0]
-[[experiments]]
-experiment = "footprint"
-[[experiments]]
-experiment = "recall_sweep"
-search = { ef_search = [16, 64] }
-min_s = 0.3
-[[experiments]]
-experiment = "concurrency"
-clients = [1, 2]
-search = { ef_search = 32 }
-duration_s = 0.3
-[[experiments]]
-experiment = "crud"
-samples = 200
-search = { ef_search = 32 }
-"""
-#: Per repeat: memory 2 + 1 + 1 + 2 + 1, hnswlib 2 + 1 + 2 + 2 + 1.
-TRIALS = 2 * (7 + 8)
-
-Vectrial = Callable[..., "subprocess.CompletedProcess[str]"]
+from small import SUITE, Vectrial
 
 
 @pytest.fixture

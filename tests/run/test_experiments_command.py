@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from conftest import Vectrial
+from small import Vectrial
 
 from vectrial.experiments.registry import EXPERIMENTS
 

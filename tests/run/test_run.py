@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import TRIALS, Vectrial
+from small import TRIALS, Vectrial
 
 from vectrial.results.reader import RunReader
 from vectrial.results.schema import EXPORT_KEYS
@@ -65,6 +65,14 @@ def _check_tables(folder: Path) -> None:
         assert run.rows("select count(*) as n from telemetry")[0]["n"] > 0
         assert run.rows("select count(*) as n from histogram")[0]["n"] > 0
         assert run.run()["environment"]["cpu"]
+        # what was loaded, not what the dataset has: a checkpoint has half the rows
+        datasets = run.rows("select name, rows, queries, raw_bytes from dataset order by rows")
+        assert datasets == [
+            {"name": "clustered-16-2k", "rows": n, "queries": 50, "raw_bytes": n * 16 * 4}
+            for n in (1000, 2000)
+        ]
+        cut = {m["rows"]: m["value"] for m in measured if m["metric"] == "raw_bytes"}
+        assert cut == {2000: 2000 * 16 * 4}
 
 
 def test_sigkill_loses_nothing_finished_and_resume_completes(

@@ -36,7 +36,7 @@ def plan_of(text: str, metric: Metric = Metric.L2) -> Plan:
         parse_suite(text, "t.toml"),
         where="t.toml",
         load_store=registry.load,
-        shape_of=lambda name, rows: DatasetShape(name, rows or 1000, 8, metric),
+        shape_of=lambda ref: DatasetShape(ref.name, ref.rows or 1000, 8, metric),
         known_stores=registry.names(),
     )
 
@@ -48,6 +48,14 @@ def test_grids_repeats_and_checkpoints_expand() -> None:
     assert len({trial.row.key for trial in plan.trials}) == len(plan.trials)
     # the half-size checkpoint is a job of its own, in a fresh process
     assert sorted({(job.rows, len(job.trials)) for job in plan.jobs}) == [(500, 1), (1000, 5)]
+
+
+def test_the_datasets_of_a_plan_are_the_cuts_that_its_jobs_load() -> None:
+    plan = plan_of(SUITE.replace('name = "d"', 'name = "d"\nrows = 600\nqueries = 50'))
+    assert [(ref.name, ref.rows, ref.queries) for ref in plan.datasets] == [
+        ("d", 300, 50),
+        ("d", 600, 50),
+    ]
 
 
 def test_loading_comes_first_and_changing_rows_last() -> None:

@@ -19,13 +19,14 @@ from rich.console import Console
 from vectrial import __version__
 from vectrial.cli.run_view import dry_run_table, make_view
 from vectrial.datasets import catalog, library
+from vectrial.datasets.entry import Entry
 from vectrial.datasets.model import Dataset
 from vectrial.errors import UserError
 from vectrial.experiments.base import fields_of
 from vectrial.nearest import suggestion
 from vectrial.results.writer import RunWriter
 from vectrial.stores import registry
-from vectrial.suite.model import Suite, parse_suite, read_suite
+from vectrial.suite.model import DatasetRef, Suite, parse_suite, read_suite
 from vectrial.suite.plan import DatasetShape, Plan, make_plan
 from vectrial.suite.runner import Outcome, run_plan
 from vectrial.telemetry.environment import environment_facts
@@ -122,20 +123,22 @@ def _restricted(suite: Suite, only: list[str], where: str) -> Suite:
     return suite.model_copy(update={"stores": [r for r in suite.stores if r.store in only]})
 
 
-def _shape(name: str, rows: int | None) -> DatasetShape:
+def _shape(ref: DatasetRef) -> DatasetShape:
     """From the library when the dataset is here, else from the catalogue."""
-    if name in library.names():
-        dataset = library.load(name)
-        shape = DatasetShape(name, dataset.rows, dataset.dim, dataset.metric, fields_of(dataset))
+    whole: Dataset | Entry
+    if ref.name in library.names():
+        whole = library.load(ref.name)
+        fields, queries = fields_of(whole), len(whole.queries)
     else:
-        entry = catalog.entry(name)
-        shape = DatasetShape(name, entry.rows, entry.dim, entry.metric, entry.fields)
-    if rows is not None and rows > shape.rows:
-        raise UserError(
-            f"dataset '{name}' has {shape.rows:,} rows, {rows:,} are asked for",
-            remedy="ask for fewer rows",
-        )
-    return DatasetShape(name, rows or shape.rows, shape.dim, shape.metric, shape.fields)
+        whole = catalog.entry(ref.name)
+        fields, queries = whole.fields, whole.queries
+    for what, asked, there in (("rows", ref.rows, whole.rows), ("queries", ref.queries, queries)):
+        if asked is not None and asked > there:
+            raise UserError(
+                f"dataset '{ref.name}' has {there:,} {what}, {asked:,} are asked for",
+                remedy=f"ask for fewer {what}",
+            )
+    return DatasetShape(ref.name, ref.rows or whole.rows, whole.dim, whole.metric, fields)
 
 
 def _new_folder(out: Path, suite: Suite) -> Path:
@@ -161,8 +164,9 @@ def _measure(plan: Plan, suite: Suite, text: str, folder: Path, console: Console
         writer.begin(
             suite_name=suite.name, command=command, version=__version__, environment=environment
         )
-        for ref in suite.datasets:
-            writer.dataset(_dataset_row(catalog.ensure(ref.name, view.fetching), ref.rows))
+        for ref in plan.datasets:
+            dataset = catalog.ensure(ref.name, view.fetching)
+            writer.dataset(_dataset_row(library.subset(dataset, ref.rows, ref.queries)))
         try:
             outcome = run_plan(plan, writer, view)
         except KeyboardInterrupt:
@@ -197,12 +201,12 @@ def _terminated(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _dataset_row(dataset: Dataset, rows: int | None) -> dict[str, object]:
+def _dataset_row(dataset: Dataset) -> dict[str, object]:
     metadata = dataset.metadata
     return {
         "name": dataset.name,
         "fingerprint": dataset.fingerprint,
-        "rows": dataset.rows if rows is None else min(rows, dataset.rows),
+        "rows": dataset.rows,
         "dim": dataset.dim,
         "queries": len(dataset.queries),
         "metric_space": str(dataset.metric),

@@ -188,46 +188,69 @@ def remove(name: str) -> None:
         folder.rename(Path(grave) / name)
 
 
-def subset(dataset: Dataset, rows: int) -> Dataset:
-    """The first `rows` rows, under the name `name@rows`, sharing memory with `dataset`.
+def subset(dataset: Dataset, rows: int | None = None, queries: int | None = None) -> Dataset:
+    """The first `rows` rows and the first `queries` queries, sharing memory with `dataset`.
 
-    Queries, filters and metric stay; the fingerprint is that of the subset saved as a whole;
-    facts are dropped, since they were found on all rows. All rows give `dataset` itself.
+    None keeps all. Name and metric stay; the fingerprint is that of the subset saved as a whole;
+    facts are dropped, since they were found on all of it. All rows and queries give `dataset`
+    itself.
 
     Raises:
-        UserError: `rows` is not between 1 and the number of rows there are.
+        UserError: more was asked for than there is, or nothing.
     """
-    if not 1 <= rows <= dataset.rows:
-        raise UserError(
-            f"{rows} rows were asked for of {dataset.rows}",
-            where=dataset.name,
-            remedy=f"a number from 1 to {dataset.rows}",
-        )
-    if rows == dataset.rows:
+    rows = _part(dataset, "rows", rows, dataset.rows)
+    queries = _part(dataset, "queries", queries, len(dataset.queries))
+    if (rows, queries) == (dataset.rows, len(dataset.queries)):
         return dataset
-    vectors, ids = dataset.vectors[:rows], dataset.ids[:rows]
-    metadata = None if dataset.metadata is None else dataset.metadata.slice(0, rows)
-    shapes = _shapes(vectors.shape, dataset.queries, metadata, dataset.filters)
-    digests = {
-        "vectors": array_digest(vectors),
-        "ids": array_digest(ids),
-        "queries": array_digest(dataset.queries),
-    }
-    if metadata is not None:
-        digests["metadata"] = metadata_digest(metadata)
-    if dataset.filters is not None:
-        digests["filters"] = filters_digest(dataset.filters)
-    note = f"the first {rows} of {dataset.rows} rows of {dataset.name}"
-    return replace(
+    part = replace(
         dataset,
-        name=f"{dataset.name}@{rows}",
-        vectors=vectors,
-        ids=ids,
-        metadata=metadata,
-        fingerprint=fingerprint(dataset.metric, shapes, digests),
-        provenance=replace(dataset.provenance, notes=(*dataset.provenance.notes, note)),
+        vectors=dataset.vectors[:rows],
+        ids=dataset.ids[:rows],
+        queries=dataset.queries[:queries],
+        metadata=None if dataset.metadata is None else dataset.metadata.slice(0, rows),
+        filters=None if dataset.filters is None else dataset.filters[:queries],
         facts={},
     )
+    notes = [
+        f"the first {count} of {of} {what} of {dataset.name}"
+        for what, count, of in (
+            ("rows", rows, dataset.rows),
+            ("queries", queries, len(dataset.queries)),
+        )
+        if count < of
+    ]
+    return replace(
+        part,
+        fingerprint=_fingerprint(part),
+        provenance=replace(dataset.provenance, notes=(*dataset.provenance.notes, *notes)),
+    )
+
+
+def _part(dataset: Dataset, what: str, asked: int | None, of: int) -> int:
+    if asked is None:
+        return of
+    if not 1 <= asked <= of:
+        raise UserError(
+            f"{asked:,} {what} were asked for of {of:,}",
+            where=dataset.name,
+            remedy=f"a number from 1 to {of}",
+        )
+    return asked
+
+
+def _fingerprint(dataset: Dataset) -> str:
+    """What `Writer.finish` would give it."""
+    digests = {
+        "vectors": array_digest(dataset.vectors),
+        "ids": array_digest(dataset.ids),
+        "queries": array_digest(dataset.queries),
+    }
+    if dataset.metadata is not None:
+        digests["metadata"] = metadata_digest(dataset.metadata)
+    if dataset.filters is not None:
+        digests["filters"] = filters_digest(dataset.filters)
+    shapes = _shapes(dataset.vectors.shape, dataset.queries, dataset.metadata, dataset.filters)
+    return fingerprint(dataset.metric, shapes, digests)
 
 
 def verify(name: str) -> None:

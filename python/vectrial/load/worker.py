@@ -14,7 +14,6 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from time import perf_counter_ns
@@ -24,7 +23,7 @@ import psutil
 
 from vectrial._engine import Judge
 from vectrial.datasets import library, truth
-from vectrial.datasets.model import Dataset, Truth
+from vectrial.datasets.model import Truth
 from vectrial.experiments.base import Context, Experiment, State, fields_of
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.filters import Filter
@@ -50,7 +49,7 @@ class _Measurement:
         self.kind = registry.resolve(spec.store)
         params = self.kind.capabilities.indexes[spec.index_kind].build
         self.index = Index(spec.index_kind, params.model_validate(dict(spec.index_params)))
-        self.dataset = _dataset(spec)
+        self.dataset = library.subset(library.load(spec.dataset), spec.rows, spec.queries)
         self.schema = Schema(self.dataset.dim, self.dataset.metric, fields_of(self.dataset))
         self.data_dir = spec.data_dir / "data"
         self.store: Store | None = None
@@ -209,20 +208,6 @@ class _Measurement:
 
     def _truth(self, k: int, where: Filter | None) -> Truth:
         return truth.truth_of(self.dataset, k, where)
-
-
-def _dataset(spec: JobSpec) -> Dataset:
-    dataset = library.load(spec.dataset)
-    if spec.rows < dataset.rows:
-        dataset = library.subset(dataset, spec.rows)
-    if spec.queries is not None and spec.queries < len(dataset.queries):
-        dataset = replace(
-            dataset,
-            queries=dataset.queries[: spec.queries],
-            filters=None if dataset.filters is None else dataset.filters[: spec.queries],
-            fingerprint=f"{dataset.fingerprint}-q{spec.queries}",
-        )
-    return dataset
 
 
 def _die_with_parent() -> None:

@@ -55,7 +55,7 @@ def _meta(run: RunData) -> tuple[tuple[str, str], ...]:
         ("Measured", f"{began:%Y-%m-%d %H:%M} UTC" if began is not None else text.NOTHING),
         ("Stores", str(len(run.stores))),
         ("Trials", f"{measured:,} of {len(run.trials):,} ok"),
-        ("Datasets", ", ".join(run.datasets) or text.NOTHING),
+        ("Datasets", ", ".join(dict.fromkeys(row["name"] for row in run.datasets)) or text.NOTHING),
         ("Vectrial", " ".join(filter(None, (run.run["vectrial_version"], _revision(run))))),
     ]
     return tuple(facts)

@@ -139,13 +139,14 @@ class Point:
 class RunData:
     """Everything the report needs of a run.
 
-    run: the table `run`, environment as a dict. datasets: by name, `facts` as a dict.
+    run: the table `run`, environment as a dict. datasets: the table, `facts` as a dict; a dataset
+        has a row for each number of its rows that was loaded.
     histograms: latency histograms (HDR V2, ns) by phase id.
     """
 
     folder: Path
     run: Mapping[str, Any]
-    datasets: Mapping[str, Mapping[str, Any]]
+    datasets: tuple[Mapping[str, Any], ...]
     trials: tuple[Trial, ...]
     histograms: Mapping[int, bytes]
 
@@ -260,7 +261,7 @@ def load(folder: Path) -> RunData:
         return RunData(
             folder=reader.folder,
             run=reader.run(),
-            datasets={row["name"]: _parsed(row, "facts") for row in reader.rows(_DATASETS)},
+            datasets=tuple(_parsed(row, "facts") for row in reader.rows(_DATASETS)),
             trials=tuple(_trials(reader)),
             histograms={
                 row["phase_id"]: row["hdr"]
@@ -269,7 +270,7 @@ def load(folder: Path) -> RunData:
         )
 
 
-_DATASETS = "select * from dataset order by name"
+_DATASETS = "select * from dataset order by name, rows"
 
 
 def _trials(reader: RunReader) -> Iterable[Trial]:

@@ -42,9 +42,10 @@ def warnings(run: RunData) -> tuple[str, ...]:
         found.append(busy)
     if run.run.get("finished_at") is None:
         found.append("The run did not finish: what is here was measured before it stopped.")
-    for name, dataset in run.datasets.items():
-        if dataset.get("stand_in_for"):
-            found.append(f"{name} stands in for {dataset['stand_in_for']}: not that dataset.")
+    stand_ins = {row["name"]: row["stand_in_for"] for row in run.datasets if row["stand_in_for"]}
+    found += [
+        f"{name} stands in for {other}: not that dataset." for name, other in stand_ins.items()
+    ]
     return tuple(found)
 
 
@@ -203,13 +204,13 @@ def data(run: RunData) -> Section | None:
         Column("fingerprint", "Fingerprint", numeric=False),
     )
     rows, facts = [], []
-    for name, row in run.datasets.items():
+    for row in run.datasets:
         counts = [plain(row[key], f"{row[key]:,}") for key in ("rows", "dim", "queries")]
         sizes = [plain(row[key], text.size(row[key])) for key in ("raw_bytes", "metadata_bytes")]
         rows.append(
             Row(
                 (
-                    plain(name),
+                    plain(row["name"]),
                     *counts,
                     plain(row["metric_space"]),
                     *sizes,
@@ -222,7 +223,7 @@ def data(run: RunData) -> Section | None:
         )
         said = [f"{path}: {_shown(value)}" for path, value in flat(row["facts"])]
         if said:
-            facts.append(f"{name} — " + "; ".join(said))
+            facts.append(f"{row['name']} — " + "; ".join(said))
     blocks: list[Block] = [Table("datasets", "Datasets", columns, tuple(rows))]
     if facts:
         blocks.append(Text(tuple(facts), "What was found in them", bullets=True))

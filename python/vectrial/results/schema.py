@@ -18,10 +18,11 @@ create table run (
     vectrial_version varchar not null, git_revision varchar,
     environment json not null);
 create table dataset (
-    name varchar primary key, fingerprint varchar not null, rows bigint not null,
+    name varchar not null, fingerprint varchar not null, rows bigint not null,
     dim integer not null, queries integer not null, metric_space varchar not null,
     raw_bytes bigint not null, metadata_bytes bigint not null, source varchar not null,
-    licence varchar not null, stand_in_for varchar, facts json not null);
+    licence varchar not null, stand_in_for varchar, facts json not null,
+    primary key (name, rows));
 create table trial (
     trial_id integer primary key, key varchar unique not null,
     store varchar not null, store_version varchar, lane varchar not null,
@@ -58,6 +59,7 @@ create table gate (
     detail varchar not null, demands varchar not null, invalidates varchar not null,
     relevant boolean not null);
 """
+# dataset: one row per number of rows that was loaded; every figure is that of the cut.
 # gate.passed is null for a check that does not apply to the store; detail then says why.
 # gate.invalidates: 'everything', 'filtered searches', 'finds by condition' or 'changes of rows';
 # relevant: the trial is among them, so that it is invalid where the check failed.

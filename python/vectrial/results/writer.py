@@ -137,13 +137,24 @@ class RunWriter:
         self._db.execute("checkpoint")
 
     def dataset(self, facts: Mapping[str, Any]) -> None:
-        """Record a dataset (columns of the table `dataset`); known names stay as they are."""
+        """Record a dataset as it is loaded (columns of the table `dataset`), unless it is known.
+
+        Raises:
+            UserError: the run knows other content under this name and number of rows.
+        """
+        name, rows = facts["name"], facts["rows"]
         known = self._db.execute(
-            "select count(*) from dataset where name = ?", [facts["name"]]
+            "select fingerprint from dataset where name = ? and rows = ?", [name, rows]
         ).fetchone()
-        if known == (0,):
+        if known is None:
             columns = [row[0] for row in self._db.execute("describe dataset").fetchall()]
             self._insert("dataset", [tuple(facts.get(column) for column in columns)])
+        elif known[0] != facts["fingerprint"]:
+            raise UserError(
+                f"dataset '{name}' is not what it was when this run began",
+                where=str(self.folder),
+                remedy="start a new run, or bring the earlier dataset back",
+            )
 
     def finished_keys(self) -> set[str]:
         """Keys of the trials that need not be measured again: those that were measured.

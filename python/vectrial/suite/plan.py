@@ -24,7 +24,7 @@ from vectrial.nearest import suggestion
 from vectrial.results.schema import SCHEMA_VERSION
 from vectrial.results.writer import TrialRow
 from vectrial.stores.base import Field, Index, Schema, Store, refuse
-from vectrial.suite.model import ExperimentRef, StoreRef, Suite, validated
+from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,15 @@ class Plan:
         return [trial for job in self.jobs for trial in job.trials]
 
     @property
+    def datasets(self) -> tuple[DatasetRef, ...]:
+        """What the jobs load: each dataset at each number of rows, once."""
+        used = ((job.dataset, job.rows, job.queries) for job in self.jobs)
+        return tuple(
+            DatasetRef(name=name, rows=rows, queries=queries)
+            for name, rows, queries in dict.fromkeys(used)
+        )
+
+    @property
     def estimate_s(self) -> float:
         """A rough guess of the whole run's seconds."""
         return sum(trial.estimate_s for trial in self.trials)
@@ -100,7 +109,7 @@ def make_plan(
     *,
     where: str,
     load_store: Callable[[str], type[Store]],
-    shape_of: Callable[[str, int | None], DatasetShape],
+    shape_of: Callable[[DatasetRef], DatasetShape],
     known_stores: Iterable[str],
 ) -> Plan:
     """Expand a suite.
@@ -108,7 +117,8 @@ def make_plan(
     Args:
         where: the suite's file name, for messages.
         load_store: name → store class; raises UserError for an unknown one.
-        shape_of: (dataset, rows) → its shape; raises UserError for an unknown one.
+        shape_of: a dataset of the suite → its shape; raises UserError for an unknown one, and
+            when it has fewer rows or queries than are asked for.
         known_stores: every store there is, used or not: their search parameters are the ones
             an experiment may name.
 
@@ -125,7 +135,7 @@ def make_plan(
     heads: dict[tuple[Any, ...], Job] = {}
     refusals: list[Refusal] = []
     for dataset_ref in suite.datasets:
-        shape = shape_of(dataset_ref.name, dataset_ref.rows)
+        shape = shape_of(dataset_ref)
         for i, store_ref in enumerate(suite.stores):
             if store_ref.datasets is not None and shape.name not in store_ref.datasets:
                 continue
