@@ -219,7 +219,11 @@ def concurrency(run: RunData, looks: Looks) -> Section | None:
         blocks.append(_concurrency_table(run, facet.slug, facet.title, points))
     if not blocks:
         return None
-    lead = "What several callers at once get, and what each of them waits for it."
+    lead = (
+        "What several callers at once get, and what each of them waits for it. Callers of the "
+        "embedded lane are threads of one Python process: a tail of milliseconds with more of them "
+        "than cores, or where throughput does not grow, is time spent waiting for a turn."
+    )
     return Section("concurrency", "Many callers at once", lead, tuple(blocks))
 
 
