@@ -6,33 +6,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+import broken
 import numpy as np
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 
 from vectrial.datasets import library
 from vectrial.datasets.model import Provenance
 from vectrial.distance import Metric
 from vectrial.experiments.base import Context, Experiment, Phase
 from vectrial.experiments.registry import EXPERIMENTS
-from vectrial.filters import Filter
 from vectrial.gate import Scope
 from vectrial.gate.checks import CHECKS
 from vectrial.load import worker
 from vectrial.load.messages import Finished, JobSpec, TrialSpec
-from vectrial.stores.base import Index, Params, Searcher, Store
+from vectrial.stores.base import Index, Store
 from vectrial.stores.memory import MemoryStore
-
-
-class FilterIgnored(MemoryStore):
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
-        return super().searcher(k, params)
-
-
-class NothingDeleted(MemoryStore):
-    def delete(self, ids: NDArray[np.int64]) -> None:
-        pass
 
 
 class RowMiscounted(MemoryStore):
@@ -92,8 +81,9 @@ def statuses(
     ("store", "check", "invalid"),
     [
         (MemoryStore, None, set()),
-        (FilterIgnored, "filters_hold", {"under_filters"}),
-        (NothingDeleted, "deleted_rows_gone", {"crud"}),
+        (broken.FilterIgnored, "filters_hold", {"under_filters"}),
+        (broken.FindStopsEarly, "finds_hold", {"crud"}),
+        (broken.DeleteIgnored, "deleted_rows_gone", {"crud"}),
         (RowMiscounted, "row_count", {"footprint", "recall_sweep", "under_filters", "crud"}),
     ],
 )

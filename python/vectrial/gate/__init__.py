@@ -12,16 +12,26 @@ from pathlib import Path
 
 import numpy as np
 
-from vectrial.gate import reading
+from vectrial.gate import filtering, reading, scratch
 from vectrial.gate.checks import Scope
+from vectrial.gate.conditions import conditions
 from vectrial.gate.model import GateResult, GateRow, Report, Rows, Subject
-from vectrial.gate.scratch import changing
 
 __all__ = ["GateResult", "GateRow", "Rows", "Scope", "Subject", "run_gate"]
 
+#: Checks that need the small store.
+_BESIDE = (
+    "metric_is_asked",
+    "recall_floor",
+    *filtering.SEARCH_CHECKS,
+    filtering.FIND_CHECK,
+    "updated_rows_found",
+    "deleted_rows_gone",
+)
 
-def run_gate(subject: Subject, scratch: Path) -> list[GateResult]:
-    """Every check; `scratch` is an absent folder, removed afterwards.
+
+def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
+    """Every check; `folder` is absent, and removed afterwards.
 
     A check that does not apply to the store has `passed` None and says why; one that raises has
     failed, with what was raised. What each demands and invalidates is in `gate.checks`.
@@ -34,5 +44,30 @@ def run_gate(subject: Subject, scratch: Path) -> list[GateResult]:
         reading.round_trip(subject, report, rng)
     with report.check(*reading.ANSWER_CHECKS):
         reading.answers(subject, report)
-    changing(subject, scratch, report, rng)
+    with report.check(*_BESIDE), scratch.small_store(subject, folder) as small:
+        with report.check("metric_is_asked", "recall_floor"):
+            scratch.metric_and_floor(small, report)
+        probes = _probes(subject, small, rng)
+        with report.check(*filtering.SEARCH_CHECKS):
+            filtering.searches(probes, report)
+        with report.check(filtering.FIND_CHECK):
+            filtering.finds(probes, report)
+        with report.check("updated_rows_found"):
+            scratch.updates(small, report, rng)
+        with report.check("deleted_rows_gone"):
+            scratch.deletes(small, report)
     return report.results
+
+
+def _probes(subject: Subject, small: Subject, rng: np.random.Generator) -> list[filtering.Probe]:
+    """Filters of the dataset's own values for the loaded store, and those for the small one."""
+    wheres = []
+    if subject.rows.metadata is not None:
+        can = subject.can
+        wheres = conditions(
+            subject.rows.metadata, subject.schema.fields, can.filters | can.find, rng
+        )
+    return [
+        filtering.Probe(subject, wheres, "on the loaded rows", subject.floor_on_any_data),
+        filtering.Probe(small, scratch.probe_filters(small), "on clustered rows", small.floor),
+    ]

@@ -49,8 +49,9 @@ _ALL = (
     Check(
         "recall",
         Scope.EVERYTHING,
-        "At the generous setting, on the loaded rows, recall is at least the index's floor if it "
-        "is exact, else a tenth of it: data without structure give a graph nothing to follow.",
+        "Of the loaded rows that are returned at the generous setting, as many are true neighbours "
+        "as the recall floor of an exact index asks (at least 0.999), of another a tenth of its "
+        "floor: data without structure give a graph nothing to follow.",
     ),
     Check(
         "metric_is_asked",
@@ -60,7 +61,7 @@ _ALL = (
     Check(
         "recall_floor",
         Scope.EVERYTHING,
-        "At the generous setting, on clustered rows, recall is at least the index's floor.",
+        "The same on clustered rows, which have structure: at least the index's whole floor.",
     ),
     Check("filters_hold", Scope.FILTERS, "Every row of a filtered answer holds the filter."),
     Check(
@@ -72,7 +73,12 @@ _ALL = (
         "filtered_recall",
         Scope.FILTERS,
         "Of the rows returned that hold their filter, as many are true neighbours under it as the "
-        "index's floor asks.",
+        "index's floor asks, on the loaded rows as in recall.",
+    ),
+    Check(
+        "finds_hold",
+        Scope.FINDS,
+        "Rows found by a condition hold it, each once, and are all of them up to the limit.",
     ),
     Check(
         "updated_rows_found",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +24,11 @@ from vectrial.stores.base import Capabilities, Index, IndexKind, Schema, Store
 
 #: Relative error of a float64 in metadata: four units in the last place.
 FLOAT_TOLERANCE = 4 * 2.0**-52
+#: Recall that an exact index must reach: float32 may order near-ties otherwise than float64.
+EXACT_FLOOR = 0.999
+#: What an approximate index must reach of its floor on any data: uniform data in many dimensions
+#: have no structure for a graph to follow.
+SHARE_OF_FLOOR = 0.1
 
 Ids = NDArray[np.int64]
 Vectors = NDArray[np.float32]
@@ -67,6 +74,17 @@ class Rows:
     vectors: Vectors
     metadata: pa.Table | None = None
 
+    def positions(self, ids: Ids) -> Ids:
+        """Where each of some ids stands in `self.ids`; -1 for those that do not."""
+        order, ascending = self._order
+        at = np.minimum(np.searchsorted(ascending, ids), len(ascending) - 1)
+        return np.where(ascending[at] == ids, order[at], -1)
+
+    @cached_property
+    def _order(self) -> tuple[Ids, Ids]:
+        order = np.argsort(self.ids)
+        return order, self.ids[order]
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -96,14 +114,37 @@ class Subject:
         """What the store can do under the index."""
         return self.store.capabilities.under(self.index.kind)
 
-    def answer(self, vectors: Vectors, where: Filter | None = None) -> list[Answer]:
-        """Answers at the generous setting, one per vector."""
+    @property
+    def floor(self) -> float:
+        """The recall that the index must reach at the generous setting, on data with structure.
+        An exact index may lose what float32 cannot tell apart."""
+        return max(self.kind.recall_floor, EXACT_FLOOR if self.kind.exact else 0.0)
+
+    @property
+    def floor_on_any_data(self) -> float:
+        """The same for rows of any distribution."""
+        return self.floor * (1.0 if self.kind.exact else SHARE_OF_FLOOR)
+
+    def answer(
+        self,
+        vectors: Vectors,
+        where: Filter | None = None,
+        *,
+        least: int = 1,
+        budget_s: float = math.inf,
+    ) -> list[Answer]:
+        """Answers at the generous setting, one per vector; after `budget_s` no more are asked for
+        than the first `least`."""
         params = self.kind.search.model_validate(dict(self.kind.generous))
         search = self.store.searcher(self.k, params, where)
-        return [
-            (np.array(ids, dtype=np.int64), np.array(scores, dtype=np.float32))
-            for ids, scores in map(search, vectors)
-        ]
+        end = time.perf_counter() + budget_s
+        given: list[Answer] = []
+        for vector in vectors:
+            if len(given) >= least and time.perf_counter() > end:
+                break
+            ids, scores = search(vector)
+            given.append((np.array(ids, dtype=np.int64), np.array(scores, dtype=np.float32)))
+        return given
 
 
 @dataclass
@@ -118,14 +159,17 @@ class Report:
 
     @contextmanager
     def check(self, *names: str) -> Iterator[None]:
-        """Whatever the body raises becomes the failure of those of `names` not yet reported."""
+        """Whatever the body raises becomes the failure of those of `names` not yet reported; it
+        is raised on when all of them are."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - whatever a store raises is a finding
+        except Exception as error:
             known = {result.check_name for result in self.results}
-            for name in names:
-                if name not in known:
-                    self(name, False, f"raised {type(error).__name__}: {error}")
+            left = [name for name in names if name not in known]
+            if not left:
+                raise
+            for name in left:
+                self(name, False, f"raised {type(error).__name__}: {error}")
 
 
 def difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:

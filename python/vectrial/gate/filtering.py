@@ -1,0 +1,196 @@
+"""Checks of searches under filters and of finds by condition.
+
+They are put to the loaded store, under filters made from the dataset's own values, and to the
+small store, under filters that reach from common to rare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial import filters
+from vectrial.datasets.truth import exact_topk_filtered
+from vectrial.filters import Filter
+from vectrial.gate.model import Answer, Report, Subject
+
+SEARCH_CHECKS = ("filters_hold", "filters_complete", "filtered_recall")
+FIND_CHECK = "finds_hold"
+#: Queries under each filter.
+QUERIES = 5
+#: Seconds that a store's searches under one filter may take; it is asked once in any case.
+BUDGET_S = 0.5
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A store and the filters to ask it with.
+
+    on: what its rows are, for messages. floor: least share of true neighbours.
+    """
+
+    subject: Subject
+    wheres: Sequence[Filter]
+    on: str
+    floor: float
+
+    def usable(self, honoured: frozenset[str]) -> list[tuple[Filter, NDArray[np.bool_]]]:
+        """The filters of `honoured` operators, each with the rows that it keeps."""
+        metadata = self.subject.rows.metadata
+        return [
+            (where, filters.evaluate(where, metadata))
+            for where in self.wheres
+            if metadata is not None and filters.operators(where) <= honoured
+        ]
+
+
+@dataclass(frozen=True)
+class _Filtered:
+    """An answer under a filter. mask: the rows it keeps. right: ids that count as neighbours."""
+
+    where: Filter
+    mask: NDArray[np.bool_]
+    answer: Answer
+    right: NDArray[np.int64]
+
+
+def searches(probes: Sequence[Probe], report: Report) -> None:
+    """`SEARCH_CHECKS`: every row holds the filter, all that there are, and the nearest of them."""
+    given = [(probe, answers) for probe in probes if (answers := _answers(probe))]
+    if not given:
+        for name in SEARCH_CHECKS:
+            report(name, None, _why_not(probes, "filtered search"))
+        return
+    said = ", ".join(f"{len(answers)} answers {probe.on}" for probe, answers in given)
+    outside = [fault for probe, answers in given for fault in _outside(probe, answers)]
+    report("filters_hold", not outside, _some(outside) or f"every row of {said} holds")
+    short = [fault for probe, answers in given for fault in _short(probe, answers)]
+    report("filters_complete", not short, _some(short) or f"{said}: all that exist")
+    shares = [(_share(probe, answers), probe) for probe, answers in given]
+    report(
+        "filtered_recall",
+        all(share >= probe.floor for share, probe in shares),
+        "true neighbours among the rows that hold their filter: "
+        + ", ".join(f"{share:.4f} {probe.on}, at least {probe.floor:g}" for share, probe in shares),
+    )
+
+
+def finds(probes: Sequence[Probe], report: Report) -> None:
+    """`FIND_CHECK`: ids found by a condition hold it, each once, all of them up to the limit."""
+    faults, asked = [], 0
+    for probe in probes:
+        rows = probe.subject.rows
+        for where, mask in probe.usable(probe.subject.can.find):
+            limit = min(len(rows.ids), 1000)
+            found = np.asarray(probe.subject.store.find(where, limit), dtype=np.int64)
+            wanted, held = min(limit, int(mask.sum())), rows.ids[mask]
+            strange = np.setdiff1d(found, held)
+            asked += 1
+            if len(strange):
+                faults.append(f"{_told(probe, where)} found {len(strange)} rows outside it")
+            elif len(np.unique(found)) != len(found):
+                faults.append(f"{_told(probe, where)} found a row twice")
+            elif len(found) != wanted:
+                faults.append(f"{_told(probe, where)} found {len(found)} of {wanted} rows")
+    if not asked:
+        report(FIND_CHECK, None, _why_not(probes, "find by condition"))
+        return
+    report(FIND_CHECK, not faults, _some(faults) or f"{asked} conditions found their rows")
+
+
+def _answers(probe: Probe) -> list[_Filtered]:
+    """Answers under every filter there is, with our own truth under it."""
+    subject, rows = probe.subject, probe.subject.rows
+    usable = probe.usable(subject.can.filters)
+    given: list[tuple[int, int, Answer]] = []
+    for number, (where, _) in enumerate(usable):
+        # Other queries under each filter.
+        at = (np.arange(QUERIES) + number * QUERIES) % len(subject.queries)
+        answers = subject.answer(subject.queries[at], where, least=1, budget_s=BUDGET_S)
+        given += [(number, int(q), answer) for q, answer in zip(at, answers, strict=False)]
+    if not given:
+        return []
+    truth = exact_topk_filtered(
+        rows.vectors,
+        rows.ids,
+        np.ascontiguousarray(subject.queries[[query for _, query, _ in given]]),
+        subject.schema.metric,
+        subject.k,
+        [partial(np.asarray, mask) for _, mask in usable],
+        np.array([number for number, _, _ in given], dtype=np.int64),
+    )
+    right = np.split(truth.accept_ids, truth.accept_offsets[1:-1])
+    return [
+        _Filtered(*usable[number], answer, accepted)
+        for (number, _, answer), accepted in zip(given, right, strict=True)
+    ]
+
+
+def _outside(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
+    """For each filter that some returned row does not hold, how many, and one of them."""
+    rows = probe.subject.rows
+    assert rows.metadata is not None
+    found: dict[Filter, NDArray[np.int64]] = {}
+    for one in answers:
+        places = rows.positions(one.answer[0])
+        wrong = one.answer[0][(places < 0) | ~one.mask[places]]
+        found[one.where] = np.concatenate([found.get(one.where, wrong[:0]), wrong])
+    faults = []
+    for where, wrong in found.items():
+        if len(wrong):
+            at = int(rows.positions(wrong[:1])[0])
+            columns = sorted(filters.fields(where)) if at >= 0 else []
+            values = {name: rows.metadata.column(name)[at].as_py() for name in columns}
+            faults.append(
+                f"{_told(probe, where)} returned {len(wrong)} rows outside it; id {wrong[0]} has"
+                f" {values or 'never been written'}"
+            )
+    return faults
+
+
+def _short(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
+    """For each filter under which answers lack rows, or have more than were asked for, how many
+    are returned on average."""
+    k = probe.subject.k
+    lengths: dict[Filter, list[int]] = {}
+    wanted: dict[Filter, int] = {}
+    for one in answers:
+        ids = one.answer[0]
+        lengths.setdefault(one.where, []).append(len(ids) if len(ids) > k else len(np.unique(ids)))
+        wanted[one.where] = min(k, int(one.mask.sum()))
+    return [
+        f"{_told(probe, where)} returned {np.mean(got):.1f} of {wanted[where]} rows"
+        for where, got in lengths.items()
+        if min(got) < wanted[where] or max(got) > k
+    ]
+
+
+def _share(probe: Probe, answers: Sequence[_Filtered]) -> float:
+    """Of the distinct rows that hold their filter, the share that are true neighbours under it.
+    Rows outside it, left out, or beyond k are for other checks."""
+    right = held = 0
+    for one in answers:
+        inside = np.intersect1d(one.answer[0][: probe.subject.k], probe.subject.rows.ids[one.mask])
+        right += int(np.isin(inside, one.right).sum())
+        held += len(inside)
+    return right / held if held else 1.0
+
+
+def _some(faults: Sequence[str], most: int = 3) -> str:
+    """The first few of many, for a message."""
+    more = f"; and {len(faults) - most} more filters" if len(faults) > most else ""
+    return "; ".join(faults[:most]) + more
+
+
+def _told(probe: Probe, where: Filter) -> str:
+    return f"{filters.to_json(where)} {probe.on}"
+
+
+def _why_not(probes: Sequence[Probe], what: str) -> str:
+    can = probes[0].subject.can
+    honoured = can.filters if what == "filtered search" else can.find
+    return f"the store declares no {what}" if not honoured else "it keeps no column to filter by"
