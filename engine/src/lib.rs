@@ -2,13 +2,22 @@
 
 use pyo3::prelude::*;
 
+pub mod arrival;
+pub mod clock;
 pub mod failures;
 pub mod histogram;
 pub mod judge;
+pub mod load;
+mod load_python;
 pub mod misuse;
+pub mod null;
+pub mod protobuf;
+pub mod protocol;
+pub mod protocols;
 pub mod recorder;
 mod recording;
 pub mod topk;
+pub mod transport;
 pub mod windows;
 
 #[pymodule]
@@ -16,5 +25,6 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<topk::python::TopK>()?;
     recording::register(module)?;
+    load_python::register(module)?;
     Ok(())
 }

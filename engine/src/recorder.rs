@@ -162,6 +162,11 @@ impl Recorder {
         self.latency.count() + self.error.count()
     }
 
+    /// How many of them failed.
+    pub fn errors(&self) -> u64 {
+        self.error.count()
+    }
+
     /// The end of the phase: what qps divides by.
     pub fn finish(&mut self, at: i64) -> Result<(), Misuse> {
         let Some(started) = self.started else {

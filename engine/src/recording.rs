@@ -62,6 +62,12 @@ fn index(query: i64) -> PyResult<usize> {
 #[pyclass(frozen, module = "vectrial._engine")]
 pub struct Judge(Arc<judge::Judge>);
 
+impl Judge {
+    pub fn shared(&self) -> Arc<judge::Judge> {
+        self.0.clone()
+    }
+}
+
 #[pymethods]
 impl Judge {
     #[new]
@@ -93,6 +99,12 @@ impl Judge {
 
 #[pyclass(module = "vectrial._engine")]
 pub struct Recorder(recorder::Recorder);
+
+impl Recorder {
+    pub fn of(recorder: recorder::Recorder) -> Self {
+        Self(recorder)
+    }
+}
 
 #[pymethods]
 impl Recorder {

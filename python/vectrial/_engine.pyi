@@ -1,7 +1,11 @@
 """The Rust engine. Times are nanoseconds of `time.perf_counter_ns` unless a name says else."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
+
+from vectrial.load.plain import LoadOutcome, LoadPlan, LoadTarget
 
 __version__: str
 
@@ -111,3 +115,31 @@ class TopK:
         NDArray[np.int64],
     ]:
         """ids, distances, available, accept_offsets, accept_ids of `datasets.model.Truth`."""
+
+class LoadControl:
+    """A run of `run_load` under way, seen and stopped from another thread."""
+
+    def __init__(self) -> None: ...
+    def cancel(self) -> None:
+        """End the run within some 20 ms; its outcome is what was recorded until then."""
+    def progress(self) -> tuple[int, int, int, int]:
+        """Start of the measured stage (0 before it), and requests issued, answered and failed in
+        it, at most 20 ms old."""
+
+def run_load(target: LoadTarget, plan: LoadPlan, control: LoadControl) -> LoadOutcome:
+    """Drive a server as the plan says. Blocks without the GIL; requests are encoded before the
+    clock starts. What the server does wrong is counted in the records and never raised.
+
+    Raises ValueError for a plan or options that do not fit together."""
+
+def serve_null(
+    family: str,
+    host: str,
+    port: int,
+    ready: Callable[[int], None],
+    *,
+    k: int = 10,
+    replies: dict[str, bytes] | None = None,
+) -> None:
+    """Serve for ever, in this thread; `ready` is called with the port. See
+    `vectrial.load.null_server`."""

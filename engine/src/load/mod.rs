@@ -1,0 +1,184 @@
+//! From a plan to its outcome.
+//!
+//! Each client core has a thread with a runtime of its own; connections and tasks stay on it, and
+//! threads share nothing but the prepared requests and a few counters. A run has two stages over
+//! the same connections: warm-up, then measurement.
+
+mod feed;
+mod ledger;
+mod link;
+mod open;
+mod plan;
+mod stage;
+mod wait;
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, LocalOptions};
+
+use crate::clock::now_ns;
+use crate::misuse::Misuse;
+use crate::protocol::{Prepared, Protocol, Target};
+use plan::StageOutcome;
+pub use plan::{Class, Limit, Outcome, Pace, Plan, Record, Source};
+use stage::{Links, Stage};
+
+/// How often counters are published and a request to stop is looked for.
+const TICK: Duration = Duration::from_millis(20);
+/// From the meeting of the threads to their common start.
+const LEAD_NS: i64 = 500_000;
+
+/// What the caller holds while a run is under way.
+#[derive(Debug, Default)]
+pub struct Control {
+    cancelled: AtomicBool,
+    /// Of the measured stage, at most 20 ms old.
+    pub issued: AtomicU64,
+    pub answered: AtomicU64,
+    pub errors: AtomicU64,
+    /// When the measured stage began; 0 before.
+    pub started_ns: AtomicI64,
+}
+
+impl Control {
+    /// End the run within some 20 ms; its outcome is what was recorded until then.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Relaxed);
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Relaxed)
+    }
+}
+
+/// What the threads of a run share.
+struct Shared<P> {
+    protocol: P,
+    plan: Plan,
+    /// The requests of each class.
+    rings: Vec<Vec<Prepared>>,
+    /// Of each stage: loops that it waits for, threads that are ready for it, and its start.
+    busy: [AtomicUsize; 2],
+    ready: [AtomicUsize; 2],
+    starts: [AtomicI64; 2],
+    /// A thread has failed: nobody waits for it.
+    broken: AtomicBool,
+}
+
+/// Encode everything, connect, warm up, measure. Blocks until done.
+pub fn run<P: Protocol>(target: Target, plan: Plan, control: &Control) -> Result<Outcome, Misuse> {
+    plan.check()?;
+    let protocol = P::new(target)?;
+    let prepare = |class: &Class| {
+        let ring = protocol.prepare(&class.task);
+        let ring = ring.map_err(|Misuse(what)| Misuse(format!("{}: {what}", class.name)))?;
+        stage::check_ring(class, &ring)?;
+        Ok(ring)
+    };
+    let rings = plan.classes.iter().map(prepare);
+    let rings = rings.collect::<Result<Vec<_>, Misuse>>()?;
+    let shared = Arc::new(Shared {
+        protocol,
+        plan,
+        rings,
+        busy: Default::default(),
+        ready: Default::default(),
+        starts: Default::default(),
+        broken: AtomicBool::new(false),
+    });
+    for (number, busy) in shared.busy.iter().enumerate() {
+        let threads = 0..shared.plan.threads;
+        let of = |thread| stage::sources(&shared, number, thread);
+        let foreground = threads
+            .flat_map(of)
+            .filter(|(_, source, _)| !source.background);
+        busy.store(foreground.map(|(_, _, loops)| loops).sum(), Relaxed);
+    }
+    let seen = std::thread::scope(|scope| {
+        let start = |thread| {
+            let shared = shared.clone();
+            scope.spawn(move || client(&shared, thread, control))
+        };
+        let spawned: Vec<_> = (0..shared.plan.threads).map(start).collect();
+        let panicked = |_| Misuse("a client thread panicked; standard error says where".into());
+        let join =
+            |handle: std::thread::ScopedJoinHandle<'_, _>| handle.join().map_err(panicked)?;
+        let joined: Vec<Result<_, _>> = spawned.into_iter().map(join).collect();
+        joined.into_iter().collect::<Result<Vec<_>, _>>()
+    })?;
+    plan::merge(&shared.plan, seen.into_iter(), control.is_cancelled())
+}
+
+/// One client core: a thread, from its placement to its last record.
+fn client<P: Protocol>(
+    shared: &Arc<Shared<P>>,
+    thread: usize,
+    control: &Control,
+) -> Result<Vec<StageOutcome>, Misuse> {
+    let leaving = Leaving(&shared.broken);
+    if let Some(core) = shared.plan.cores.get(thread) {
+        wait::pin(*core)?;
+    }
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .map_err(|error| Misuse(format!("no runtime: {error}")))?;
+    let seen = runtime.block_on(stages(shared, thread, control))?;
+    std::mem::forget(leaving);
+    Ok(seen)
+}
+
+/// Tells the other threads that this one has failed, however it did.
+struct Leaving<'a>(&'a AtomicBool);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+async fn stages<P: Protocol>(
+    shared: &Arc<Shared<P>>,
+    thread: usize,
+    control: &Control,
+) -> Result<Vec<StageOutcome>, Misuse> {
+    let links = Rc::new(Links::open(shared, thread).await);
+    let Limit { duration_ns, count } = shared.plan.warmup;
+    let first = if duration_ns.or(count.map(|n| n as i64)).unwrap_or(0) > 0 {
+        0
+    } else {
+        1
+    };
+    let mut out = vec![];
+    for number in first..2 {
+        let start = meet(shared, number, control).await;
+        if number == 1 {
+            control.started_ns.store(start, Relaxed);
+        }
+        let stage = Stage::new(shared.clone(), links.clone(), (thread, number), start)?;
+        out.push(Rc::new(stage).run(control).await?);
+    }
+    Ok(out)
+}
+
+/// Wait until every thread is ready for a stage, and for the start that they share.
+async fn meet<P>(shared: &Shared<P>, number: usize, control: &Control) -> i64 {
+    shared.ready[number].fetch_add(1, Relaxed);
+    while shared.ready[number].load(Relaxed) < shared.plan.threads
+        && !shared.broken.load(Relaxed)
+        && !control.is_cancelled()
+    {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // Whoever is first decides; 0 is no instant.
+    let start = &shared.starts[number];
+    let _ = start.compare_exchange(0, now_ns() + LEAD_NS, Relaxed, Relaxed);
+    let at = start.load(Relaxed);
+    while now_ns() < at {
+        tokio::task::yield_now().await;
+    }
+    at
+}

@@ -1,0 +1,432 @@
+//! One stage on one thread: its loops, what they share, and its end.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio::task::{spawn_local, JoinHandle};
+
+use crate::arrival::derive;
+use crate::clock::{now_ns, thread_cpu_ns};
+use crate::load::feed::{Cursor, Mix};
+use crate::load::ledger::{Ledger, Times};
+use crate::load::link::{Link, Seat, BACKOFF_NS};
+use crate::load::open;
+use crate::load::plan::{Limit, Pace, Source, StageOutcome};
+use crate::load::{Control, Shared, TICK};
+use crate::misuse::Misuse;
+use crate::protocol::{Operation, Protocol};
+
+/// The connections of one thread, which outlive its stages.
+pub struct Links<P: Protocol> {
+    /// Those that all requests share.
+    common: Vec<Rc<Link<P>>>,
+    /// Those of each source's workers, where requests do not share.
+    own: Vec<Vec<Rc<Link<P>>>>,
+}
+
+impl<P: Protocol> Links<P> {
+    /// Open all of them. One that cannot be opened is tried again when it is needed, and counted
+    /// as a failed request then.
+    pub async fn open(shared: &Shared<P>, thread: usize) -> Self {
+        let (plan, threads) = (&shared.plan, shared.plan.threads);
+        let links = |number| {
+            (0..number)
+                .map(|_| Rc::new(Link::new()))
+                .collect::<Vec<_>>()
+        };
+        let connections = part(plan.connections, threads, thread).max(1);
+        let out = match P::SHARED {
+            true => Self {
+                common: links(connections),
+                own: vec![],
+            },
+            false => Self {
+                common: vec![],
+                own: plan
+                    .sources
+                    .iter()
+                    .map(|source| match &source.pace {
+                        Pace::Closed { workers } => links(part(*workers, threads, thread)),
+                        Pace::Open { in_flight, .. } => {
+                            links(connections.min(part(*in_flight, threads, thread).max(1)))
+                        }
+                    })
+                    .collect(),
+            },
+        };
+        for link in out.all() {
+            let opened = link.obtain(&shared.protocol, plan.timeout_ns).await;
+            if let (Ok((connection, _)), false) = (opened, P::SHARED) {
+                link.give_back(connection);
+            }
+        }
+        out
+    }
+
+    /// The connection of a source's n-th worker on this thread.
+    pub fn of(&self, source: usize, worker: usize) -> Rc<Link<P>> {
+        let links = match P::SHARED {
+            true => &self.common,
+            false => &self.own[source],
+        };
+        links[worker % links.len()].clone()
+    }
+
+    /// How many workers a source may have at most on this thread, if there is a limit.
+    pub fn most(&self, source: usize) -> Option<usize> {
+        (!P::SHARED).then(|| self.own[source].len())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Rc<Link<P>>> {
+        self.common.iter().chain(self.own.iter().flatten())
+    }
+
+    fn opened(&self) -> u64 {
+        self.all().map(|link| link.opened.get()).sum()
+    }
+}
+
+/// How many of `all` one of several threads takes.
+pub fn part(all: usize, threads: usize, thread: usize) -> usize {
+    all / threads + usize::from(thread < all % threads)
+}
+
+/// What the loops of a thread share while a stage lasts.
+pub struct Stage<P: Protocol> {
+    pub shared: Arc<Shared<P>>,
+    pub thread: usize,
+    number: usize,
+    limit: Limit,
+    pub links: Rc<Links<P>>,
+    pub start: i64,
+    /// Nothing is sent from here on.
+    pub end: i64,
+    cursors: RefCell<Vec<Cursor>>,
+    ledgers: RefCell<Vec<Ledger>>,
+    flight: Flight,
+    last_done: Cell<i64>,
+    /// Loops that may still send.
+    loops: Cell<usize>,
+    changed: Notify,
+    fault: RefCell<Option<Misuse>>,
+    halted: Cell<bool>,
+    pub workers: RefCell<Vec<JoinHandle<()>>>,
+    pub unsent: Cell<u64>,
+    pub bound_met: Cell<u64>,
+}
+
+/// Requests in flight: now, at most, and integrated over time.
+#[derive(Default)]
+struct Flight {
+    now: Cell<u64>,
+    peak: Cell<u64>,
+    area: Cell<i128>,
+    at: Cell<i64>,
+}
+
+impl Flight {
+    fn change(&self, at: i64, now: u64) {
+        let passed = i128::from(at - self.at.get()) * i128::from(self.now.get());
+        self.area.set(self.area.get() + passed);
+        self.at.set(at);
+        self.now.set(now);
+        self.peak.set(self.peak.get().max(now));
+    }
+}
+
+/// The sources of a stage with the loops that each has on a thread.
+pub fn sources<P: Protocol>(
+    shared: &Shared<P>,
+    number: usize,
+    thread: usize,
+) -> impl Iterator<Item = (usize, &Source, usize)> {
+    let plan = &shared.plan;
+    let active = move |source: &Source| number == 1 || !plan.is_once(source);
+    let loops = move |source: &Source| match &source.pace {
+        Pace::Closed { workers } => part(*workers, plan.threads, thread),
+        Pace::Open { .. } => 1,
+    };
+    plan.sources
+        .iter()
+        .enumerate()
+        .filter(move |(_, source)| active(source))
+        .map(move |(at, source)| (at, source, loops(source)))
+}
+
+impl<P: Protocol> Stage<P> {
+    pub fn new(
+        shared: Arc<Shared<P>>,
+        links: Rc<Links<P>>,
+        (thread, number): (usize, usize),
+        start: i64,
+    ) -> Result<Self, Misuse> {
+        let plan = &shared.plan;
+        let limit = [plan.warmup, plan.limit][number];
+        let cursor = |(class, ring): (usize, &Vec<_>)| {
+            let seed = derive(plan.seed, 2 * class as u64 + number as u64);
+            let once = plan.classes[class].once;
+            Cursor::new(ring.len(), once, seed, thread, plan.threads)
+        };
+        let cursors = shared.rings.iter().enumerate().map(cursor).collect();
+        let ledger = |class| Ledger::new(class, plan.window_ns, start);
+        let ledgers = plan.classes.iter().map(ledger).collect::<Result<_, _>>()?;
+        let flight = Flight::default();
+        flight.at.set(start);
+        Ok(Self {
+            thread,
+            number,
+            limit,
+            links,
+            start,
+            end: limit
+                .duration_ns
+                .map_or(i64::MAX, |d| start.saturating_add(d)),
+            cursors: RefCell::new(cursors),
+            ledgers: RefCell::new(ledgers),
+            flight,
+            last_done: Cell::new(start),
+            loops: Cell::new(0),
+            changed: Notify::new(),
+            fault: RefCell::default(),
+            halted: Cell::new(false),
+            workers: RefCell::default(),
+            unsent: Cell::new(0),
+            bound_met: Cell::new(0),
+            shared,
+        })
+    }
+
+    /// Run every loop to its end, and wait for what is in flight then.
+    pub async fn run(self: Rc<Self>, control: &Control) -> Result<StageOutcome, Misuse> {
+        let (cpu, opened) = (thread_cpu_ns(), self.links.opened());
+        let mut published = (0, 0, 0);
+        self.spawn();
+        let mut drained_at = None;
+        loop {
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = tokio::time::sleep(TICK) => {}
+            }
+            if self.number == 1 {
+                self.publish(control, &mut published);
+            }
+            let idle = self.loops.get() == 0;
+            if idle && drained_at.is_none() {
+                drained_at = Some(now_ns() + self.shared.plan.drain_ns);
+            }
+            let late = drained_at.is_some_and(|at| now_ns() >= at);
+            let broken = self.shared.broken.load(Relaxed) || self.fault.borrow().is_some();
+            if late || broken || control.is_cancelled() || (idle && self.flight.now.get() == 0) {
+                break;
+            }
+        }
+        let cpu_ns = thread_cpu_ns() - cpu;
+        self.halted.set(true);
+        self.flight.change(now_ns(), self.flight.now.get());
+        let workers = std::mem::take(&mut *self.workers.borrow_mut());
+        workers.iter().for_each(JoinHandle::abort);
+        for worker in workers {
+            let _ = worker.await;
+        }
+        if let Some(fault) = self.fault.borrow_mut().take() {
+            return Err(fault);
+        }
+        Ok(StageOutcome {
+            ledgers: self.ledgers.take(),
+            started: self.start,
+            last_done: self.last_done.get(),
+            cpu_ns,
+            unsent: self.unsent.get(),
+            bound_met: self.bound_met.get(),
+            peak_in_flight: self.flight.peak.get(),
+            in_flight_ns: self.flight.area.get(),
+            reconnects: self.links.opened() - opened,
+        })
+    }
+
+    fn spawn(self: &Rc<Self>) {
+        for (at, source, loops) in sources(&self.shared, self.number, self.thread) {
+            let count = source
+                .count
+                .filter(|_| self.number == 1)
+                .or(self.limit.count);
+            let count =
+                count.map(|all| part(all as usize, self.shared.plan.threads, self.thread) as u64);
+            let left = Rc::new(Cell::new(count.unwrap_or(u64::MAX)));
+            let seed = derive(self.shared.plan.seed, !(2 * at as u64 + self.number as u64));
+            let mix = match &source.pace {
+                // Every thread draws the same for an arrival; workers draw on their own.
+                Pace::Open { .. } => Mix::new(&source.mix, seed),
+                Pace::Closed { .. } => Mix::new(&source.mix, derive(seed, self.thread as u64)),
+            };
+            let mix = Rc::new(RefCell::new(mix));
+            for worker in 0..loops {
+                let guard = Loop::begin(self.clone(), source.background);
+                let (stage, left, mix) = (self.clone(), left.clone(), mix.clone());
+                let handle = match &source.pace {
+                    Pace::Closed { .. } => spawn_local(async move {
+                        stage
+                            .closed(Seat::new(stage.links.of(at, worker)), &left, &mix)
+                            .await;
+                        drop(guard);
+                    }),
+                    Pace::Open { arrival, in_flight } => {
+                        let (arrival, in_flight) = (arrival.clone(), *in_flight);
+                        spawn_local(async move {
+                            let schedule = open::Lane::new(arrival, derive(seed, 1), mix, &stage);
+                            open::pace(&stage, at, schedule, in_flight, &left).await;
+                            drop(guard);
+                        })
+                    }
+                };
+                self.workers.borrow_mut().push(handle);
+            }
+        }
+        // A stage without loops ends at once.
+        self.changed.notify_one();
+    }
+
+    /// One worker: the next request is sent when the last was answered.
+    async fn closed(&self, mut seat: Seat<P>, left: &Cell<u64>, mix: &RefCell<Mix>) {
+        while !self.is_over() && now_ns() < self.end && left.get() > 0 {
+            left.set(left.get() - 1);
+            let class = mix.borrow_mut().draw();
+            let Some(index) = self.next(class) else {
+                break;
+            };
+            if !self.serve(&mut seat, class, index, None).await {
+                let backoff = std::time::Duration::from_nanos(BACKOFF_NS as u64);
+                tokio::time::sleep(backoff).await;
+            }
+        }
+    }
+
+    /// The next request of a class.
+    pub fn next(&self, class: usize) -> Option<usize> {
+        self.cursors.borrow_mut()[class].advance()
+    }
+
+    /// Nobody waits for this thread's requests any more.
+    pub fn is_over(&self) -> bool {
+        self.halted.get() || self.shared.busy[self.number].load(Relaxed) == 0
+    }
+
+    /// Requests in flight on this thread.
+    pub fn end_at_fault(&self, fault: Misuse) {
+        self.fault.borrow_mut().get_or_insert(fault);
+        self.changed.notify_one();
+    }
+
+    /// Send one request and write down what became of it. `intended` is when it was due; without
+    /// it the request is due when there is a connection. False when there was none to be had.
+    pub async fn serve(
+        &self,
+        seat: &mut Seat<P>,
+        class: usize,
+        index: usize,
+        intended: Option<i64>,
+    ) -> bool {
+        let plan = &self.shared.plan;
+        let request = &self.shared.rings[class][index];
+        let mut sent = now_ns();
+        let mut outcome = Ok(());
+        if !seat.is_ready() {
+            outcome = seat.connect(&self.shared.protocol, plan.timeout_ns).await;
+            if outcome.is_ok() {
+                sent = now_ns();
+            }
+        }
+        let connected = outcome.is_ok();
+        let intended = intended.unwrap_or(sent);
+        self.ledgers.borrow_mut()[class].issue(sent - intended);
+        self.flight
+            .change(sent.max(self.flight.at.get()), self.flight.now.get() + 1);
+        if connected {
+            outcome = seat.call(request, sent + plan.timeout_ns).await;
+        }
+        let done = now_ns();
+        let times = Times {
+            intended,
+            sent,
+            done,
+        };
+        self.flight.change(done, self.flight.now.get() - 1);
+        self.last_done.set(done.max(self.last_done.get()));
+        let mut ledgers = self.ledgers.borrow_mut();
+        let written = ledgers[class].finish(index, request, times, outcome, &seat.answer);
+        drop(ledgers);
+        if let Err(fault) = written {
+            self.end_at_fault(fault);
+        }
+        if self.loops.get() == 0 && self.flight.now.get() == 0 {
+            self.changed.notify_one();
+        }
+        connected
+    }
+
+    fn publish(&self, control: &Control, before: &mut (u64, u64, u64)) {
+        let (mut issued, mut answered, mut errors) = (0, 0, 0);
+        for ledger in self.ledgers.borrow().iter() {
+            let failed = ledger.recorder.errors();
+            issued += ledger.issued;
+            answered += ledger.recorder.samples() - failed;
+            errors += failed;
+        }
+        control.issued.fetch_add(issued - before.0, Relaxed);
+        control.answered.fetch_add(answered - before.1, Relaxed);
+        control.errors.fetch_add(errors - before.2, Relaxed);
+        *before = (issued, answered, errors);
+    }
+}
+
+/// A loop that may send. However it ends, its stage hears of it.
+struct Loop<P: Protocol> {
+    stage: Rc<Stage<P>>,
+    background: bool,
+}
+
+impl<P: Protocol> Loop<P> {
+    fn begin(stage: Rc<Stage<P>>, background: bool) -> Self {
+        stage.loops.set(stage.loops.get() + 1);
+        Self { stage, background }
+    }
+}
+
+impl<P: Protocol> Drop for Loop<P> {
+    fn drop(&mut self) {
+        let stage = &self.stage;
+        if std::thread::panicking() {
+            stage.end_at_fault(Misuse("a client task panicked".into()));
+        }
+        if !self.background {
+            stage.shared.busy[stage.number].fetch_sub(1, Relaxed);
+        }
+        stage.loops.set(stage.loops.get() - 1);
+        stage.changed.notify_one();
+    }
+}
+
+/// Requests of a class that are judged need as many queries as the truth has.
+pub fn check_ring(
+    class: &crate::load::Class,
+    ring: &[crate::protocol::Prepared],
+) -> Result<(), Misuse> {
+    let fault = |what: String| Err(Misuse(format!("{}: {what}", class.name)));
+    if ring.is_empty() {
+        return fault("there is nothing to send".into());
+    }
+    match &class.judge {
+        Some(_) if class.task.operation != Operation::Search => {
+            fault("only searches are judged".into())
+        }
+        Some(judge) if judge.queries() != ring.len() => fault(format!(
+            "the truth is of {} queries, but there are {}",
+            judge.queries(),
+            ring.len()
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,337 @@
+//! The load engine and the null server as Python functions: conversions and nothing else.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::arrival::Arrival;
+use crate::load::{self, Class, Limit, Outcome, Pace, Plan, Source};
+use crate::misuse::Misuse;
+use crate::null;
+use crate::protocol::{Column, Matrix, Operation, Options, Target, Task, Values};
+use crate::protocols;
+use crate::recording::{Judge, Recorder};
+
+/// A run under way, seen and stopped from another thread.
+#[pyclass(frozen, module = "vectrial._engine")]
+#[derive(Default)]
+pub struct LoadControl(Arc<load::Control>);
+
+#[pymethods]
+impl LoadControl {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    fn progress(&self) -> (i64, u64, u64, u64) {
+        let control = &self.0;
+        (
+            control.started_ns.load(Relaxed),
+            control.issued.load(Relaxed),
+            control.answered.load(Relaxed),
+            control.errors.load(Relaxed),
+        )
+    }
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct TargetIn {
+    protocol: String,
+    host: String,
+    port: u16,
+    headers: Vec<(String, String)>,
+    options: BTreeMap<String, String>,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct ColumnIn<'py> {
+    name: String,
+    values: ValuesIn<'py>,
+    valid: Option<PyReadonlyArray1<'py, bool>>,
+}
+
+#[derive(FromPyObject)]
+enum ValuesIn<'py> {
+    Int(PyReadonlyArray1<'py, i64>),
+    Float(PyReadonlyArray1<'py, f64>),
+    Bool(PyReadonlyArray1<'py, bool>),
+    Text(Vec<String>),
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct ClassIn<'py> {
+    name: String,
+    operation: String,
+    vectors: Option<PyReadonlyArray2<'py, f32>>,
+    ids: Option<PyReadonlyArray1<'py, i64>>,
+    columns: Vec<ColumnIn<'py>>,
+    k: usize,
+    batch: usize,
+    filters: Vec<Bound<'py, PyBytes>>,
+    filter_of: Option<PyReadonlyArray1<'py, u32>>,
+    payloads: Vec<Bound<'py, PyBytes>>,
+    options: BTreeMap<String, String>,
+    judge: Option<Bound<'py, Judge>>,
+    once: bool,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct SourceIn<'py> {
+    arrival: String,
+    workers: usize,
+    rate: f64,
+    offsets: Option<PyReadonlyArray1<'py, i64>>,
+    in_flight: usize,
+    mix: Vec<(usize, f64)>,
+    count: Option<u64>,
+    background: bool,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct PlanIn<'py> {
+    classes: Vec<ClassIn<'py>>,
+    sources: Vec<SourceIn<'py>>,
+    duration_s: Option<f64>,
+    warmup_s: Option<f64>,
+    warmup_count: Option<u64>,
+    threads: usize,
+    cores: Vec<usize>,
+    connections: usize,
+    timeout_s: f64,
+    drain_s: f64,
+    seed: u64,
+    dedicated: bool,
+    window_ns: u64,
+}
+
+fn array<T: numpy::Element + Copy>(given: &Option<PyReadonlyArray1<'_, T>>) -> Vec<T> {
+    given
+        .as_ref()
+        .map_or_else(Vec::new, |array| array.as_array().to_vec())
+}
+
+fn texts(given: &[Bound<'_, PyBytes>]) -> Vec<Bytes> {
+    let copy = |bytes: &Bound<'_, PyBytes>| Bytes::copy_from_slice(bytes.as_bytes());
+    given.iter().map(copy).collect()
+}
+
+fn nanoseconds(seconds: f64) -> i64 {
+    (seconds * 1e9) as i64
+}
+
+fn operation(name: &str) -> PyResult<Operation> {
+    Ok(match name {
+        "search" => Operation::Search,
+        "insert" => Operation::Insert,
+        "upsert" => Operation::Upsert,
+        "get" => Operation::Get,
+        "delete" => Operation::Delete,
+        "payload" => Operation::Payload,
+        _ => return Err(PyValueError::new_err(format!("'{name}' is no operation"))),
+    })
+}
+
+impl ColumnIn<'_> {
+    fn column(&self) -> Column {
+        let values = match &self.values {
+            ValuesIn::Int(all) => Values::Int(all.as_array().to_vec()),
+            ValuesIn::Float(all) => Values::Float(all.as_array().to_vec()),
+            ValuesIn::Bool(all) => Values::Bool(all.as_array().to_vec()),
+            ValuesIn::Text(all) => Values::Text(all.clone()),
+        };
+        Column {
+            name: self.name.clone(),
+            values,
+            valid: array(&self.valid),
+        }
+    }
+}
+
+impl ClassIn<'_> {
+    fn class(&self) -> PyResult<Class> {
+        let vectors = self.vectors.as_ref().map(|given| {
+            let all = given.as_array();
+            Matrix {
+                dim: all.ncols(),
+                values: all.iter().copied().collect(),
+            }
+        });
+        let task = Task {
+            operation: operation(&self.operation)?,
+            vectors: vectors.unwrap_or_default(),
+            ids: array(&self.ids),
+            columns: self.columns.iter().map(ColumnIn::column).collect(),
+            k: self.k,
+            batch: self.batch,
+            filters: texts(&self.filters),
+            filter_of: array(&self.filter_of),
+            payloads: texts(&self.payloads),
+            options: Options(self.options.clone()),
+        };
+        task.check()
+            .map_err(|Misuse(what)| Misuse(format!("{}: {what}", self.name)))?;
+        Ok(Class {
+            name: self.name.clone(),
+            task,
+            judge: self.judge.as_ref().map(|judge| judge.get().shared()),
+            once: self.once,
+        })
+    }
+}
+
+impl SourceIn<'_> {
+    fn source(&self) -> PyResult<Source> {
+        let (rate, in_flight) = (self.rate, self.in_flight);
+        let arrival = match self.arrival.as_str() {
+            "closed" => None,
+            "constant" => Some(Arrival::Constant { rate }),
+            "poisson" => Some(Arrival::Poisson { rate }),
+            "trace" => Some(Arrival::Trace {
+                offsets: array(&self.offsets).into(),
+            }),
+            name => {
+                return Err(PyValueError::new_err(format!(
+                    "'{name}' is no arrival; one of closed, constant, poisson, trace"
+                )))
+            }
+        };
+        let workers = self.workers;
+        let pace = match arrival {
+            None => Pace::Closed { workers },
+            Some(arrival) => Pace::Open { arrival, in_flight },
+        };
+        Ok(Source {
+            pace,
+            mix: self.mix.clone(),
+            count: self.count,
+            background: self.background,
+        })
+    }
+}
+
+impl PlanIn<'_> {
+    fn plan(&self) -> PyResult<Plan> {
+        let classes = self.classes.iter().map(ClassIn::class);
+        let sources = self.sources.iter().map(SourceIn::source);
+        Ok(Plan {
+            classes: classes.collect::<PyResult<_>>()?,
+            sources: sources.collect::<PyResult<_>>()?,
+            warmup: Limit {
+                duration_ns: self.warmup_s.map(nanoseconds),
+                count: self.warmup_count,
+            },
+            limit: Limit {
+                duration_ns: self.duration_s.map(nanoseconds),
+                count: None,
+            },
+            threads: self.threads,
+            cores: self.cores.clone(),
+            connections: self.connections,
+            timeout_ns: nanoseconds(self.timeout_s),
+            drain_ns: nanoseconds(self.drain_s),
+            seed: self.seed,
+            dedicated: self.dedicated,
+            window_ns: self.window_ns,
+        })
+    }
+}
+
+#[pyfunction]
+fn run_load<'py>(
+    py: Python<'py>,
+    target: TargetIn,
+    plan: &Bound<'py, PyAny>,
+    control: &LoadControl,
+) -> PyResult<Bound<'py, PyDict>> {
+    let plan = plan.extract::<PlanIn<'_>>()?.plan()?;
+    let to = Target {
+        host: target.host,
+        port: target.port,
+        headers: target.headers,
+        options: Options(target.options),
+    };
+    let control = control.0.clone();
+    let outcome = py.detach(|| protocols::drive(&target.protocol, to, plan, &control))?;
+    outcome_out(py, outcome)
+}
+
+fn outcome_out(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
+    let classes = PyList::empty(py);
+    for class in outcome.classes {
+        let out = PyDict::new(py);
+        out.set_item("name", class.name)?;
+        out.set_item("recorder", Bound::new(py, Recorder::of(class.recorder))?)?;
+        out.set_item("warmup", Bound::new(py, Recorder::of(class.warmup))?)?;
+        out.set_item("lag", PyBytes::new(py, &class.lag.encode()))?;
+        out.set_item("issued", class.issued)?;
+        out.set_item("in_flight", class.in_flight)?;
+        out.set_item("rows", class.rows)?;
+        classes.append(out)?;
+    }
+    let out = PyDict::new(py);
+    out.set_item("classes", classes)?;
+    out.set_item("started_ns", outcome.started)?;
+    out.set_item("ended_ns", outcome.ended)?;
+    out.set_item("cpu_ns", outcome.cpu_ns)?;
+    out.set_item("unsent", outcome.unsent)?;
+    out.set_item("bound_met", outcome.bound_met)?;
+    out.set_item("peak_in_flight", outcome.peak_in_flight)?;
+    out.set_item("in_flight_s", outcome.in_flight_ns as f64 / 1e9)?;
+    out.set_item("reconnects", outcome.reconnects)?;
+    out.set_item("cancelled", outcome.cancelled)?;
+    Ok(out)
+}
+
+#[pyfunction]
+#[pyo3(signature = (family, host, port, ready, *, k=10, replies=None))]
+fn serve_null(
+    py: Python<'_>,
+    family: &str,
+    host: &str,
+    port: u16,
+    ready: Py<PyAny>,
+    k: usize,
+    replies: Option<BTreeMap<String, Vec<u8>>>,
+) -> PyResult<()> {
+    let wrong = |_| PyValueError::new_err(format!("'{host}' is no IP address"));
+    let address = std::net::SocketAddr::new(host.parse().map_err(wrong)?, port);
+    let replies = replies.unwrap_or_default().into_iter();
+    let settings = null::Settings {
+        k,
+        replies: replies
+            .map(|(path, bytes)| (path, Bytes::from(bytes)))
+            .collect(),
+    };
+    let tell = |at: std::net::SocketAddr| {
+        Python::attach(|py| {
+            if let Err(error) = ready.call1(py, (at.port(),)) {
+                error.print(py);
+            }
+        });
+    };
+    py.detach(|| null::serve(family, address, settings, tell))?;
+    Ok(())
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<LoadControl>()?;
+    module.add_function(wrap_pyfunction!(run_load, module)?)?;
+    module.add_function(wrap_pyfunction!(serve_null, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,315 @@
+//! The narrow waist: what a wire protocol is to the load engine.
+//!
+//! A protocol turns a [`Task`] (what is asked, in plain data) into [`Prepared`] requests before
+//! the clock starts, opens connections, and makes one call on a connection at a time: send the
+//! prepared bytes, read the answer's ids and scores into a reused [`Answer`], or say in which
+//! class of [`Failure`] it failed. Loops, schedules, timing, judging and recording are written
+//! once above it, generic over it, so that a request is dispatched without a virtual call.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::misuse::Misuse;
+
+/// What a class of requests does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Search,
+    Insert,
+    Upsert,
+    Get,
+    Delete,
+    /// Bytes made by the caller, sent as the protocol says.
+    Payload,
+}
+
+/// Where a server is and how to be let in.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub host: String,
+    pub port: u16,
+    /// Headers sent with every request: API key, basic or bearer authentication.
+    pub headers: Vec<(String, String)>,
+    /// What only this protocol asks for: user, password, database, ….
+    pub options: Options,
+}
+
+impl Target {
+    /// `host:port`, with brackets around an IPv6 address.
+    pub fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// Named settings in text, read by the protocol that knows them.
+#[derive(Clone, Debug, Default)]
+pub struct Options(pub BTreeMap<String, String>);
+
+impl Options {
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// A setting that must be there.
+    pub fn text(&self, name: &str) -> Result<&str, Misuse> {
+        self.get(name)
+            .ok_or_else(|| Misuse(format!("the option '{name}' is missing")))
+    }
+
+    /// A setting as another type, where it is given.
+    pub fn parse<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Misuse> {
+        let parse = |text: &str| {
+            let wrong = |_| Misuse(format!("the option '{name}' cannot be '{text}'"));
+            text.parse().map_err(wrong)
+        };
+        self.get(name).map(parse).transpose()
+    }
+}
+
+/// Rows of `dim` float32 each, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Matrix {
+    pub values: Vec<f32>,
+    pub dim: usize,
+}
+
+impl Matrix {
+    pub fn rows(&self) -> usize {
+        self.values.len().checked_div(self.dim).unwrap_or(0)
+    }
+
+    pub fn row(&self, index: usize) -> &[f32] {
+        &self.values[index * self.dim..(index + 1) * self.dim]
+    }
+
+    /// The row as little-endian bytes, which is what most wires carry.
+    pub fn row_bytes(&self, index: usize) -> impl Iterator<Item = u8> + '_ {
+        self.row(index).iter().flat_map(|x| x.to_le_bytes())
+    }
+}
+
+/// The values of a metadata column.
+#[derive(Clone, Debug)]
+pub enum Values {
+    Int(Vec<i64>),
+    Float(Vec<f64>),
+    Bool(Vec<bool>),
+    Text(Vec<String>),
+}
+
+/// A metadata column of the rows to be written.
+#[derive(Clone, Debug)]
+pub struct Column {
+    pub name: String,
+    pub values: Values,
+    /// False where a value is missing; empty when all are there.
+    pub valid: Vec<bool>,
+}
+
+/// What a class of requests asks, in plain data; fields that an operation does not need are empty.
+#[derive(Clone, Debug)]
+pub struct Task {
+    pub operation: Operation,
+    /// Queries of a search, or the vectors of rows to write.
+    pub vectors: Matrix,
+    /// Rows to write, get or delete.
+    pub ids: Vec<i64>,
+    pub columns: Vec<Column>,
+    /// Neighbours asked for.
+    pub k: usize,
+    /// Rows of one write, get or delete.
+    pub batch: usize,
+    /// Distinct filters, each in the protocol's own words (an expression, JSON, a message), and
+    /// which of them holds for query i; without `filter_of` there is one for all, or none.
+    pub filters: Vec<Bytes>,
+    pub filter_of: Vec<u32>,
+    pub payloads: Vec<Bytes>,
+    /// Collection, names of fields, search parameters, consistency, ….
+    pub options: Options,
+}
+
+impl Task {
+    /// Refuse a task whose parts do not fit together, so that no protocol has to.
+    pub fn check(&self) -> Result<(), Misuse> {
+        let fault = |what: String| Err(Misuse(what));
+        let (rows, ids) = (self.vectors.rows(), self.ids.len());
+        match self.operation {
+            Operation::Search if self.k == 0 => return fault("k is at least 1".into()),
+            Operation::Insert | Operation::Upsert if rows != ids => {
+                return fault(format!("there are {rows} vectors and {ids} ids"));
+            }
+            _ => {}
+        }
+        for column in &self.columns {
+            let length = match &column.values {
+                Values::Int(all) => all.len(),
+                Values::Float(all) => all.len(),
+                Values::Bool(all) => all.len(),
+                Values::Text(all) => all.len(),
+            };
+            if length != ids || !(column.valid.is_empty() || column.valid.len() == ids) {
+                let name = &column.name;
+                return fault(format!(
+                    "column '{name}' has {length} values for {ids} rows"
+                ));
+            }
+        }
+        let known = |which: &u32| (*which as usize) < self.filters.len();
+        if !self.filter_of.is_empty() && self.filter_of.len() != rows {
+            return fault(format!(
+                "{} queries say which filter is theirs, of {rows}",
+                self.filter_of.len()
+            ));
+        }
+        if !self.filter_of.iter().all(known) {
+            return fault("a query has a filter that does not exist".into());
+        }
+        Ok(())
+    }
+
+    /// The filter of a query.
+    pub fn filter(&self, query: usize) -> Option<&Bytes> {
+        let which = self.filter_of.get(query).map_or(0, |at| *at as usize);
+        self.filters.get(which)
+    }
+
+    /// The rows of each batch, as ranges.
+    pub fn batches(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        let (rows, batch) = (self.ids.len(), self.batch.max(1));
+        (0..rows)
+            .step_by(batch)
+            .map(move |at| at..(at + batch).min(rows))
+    }
+}
+
+/// One request, encoded. Request i of a search is query i.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub operation: Operation,
+    /// Method, address and headers, shared by the requests of a class; unused where the protocol
+    /// is not HTTP.
+    pub head: Arc<http::Request<()>>,
+    pub body: Bytes,
+    /// Rows written or read.
+    pub rows: u32,
+}
+
+impl Prepared {
+    /// A request of a protocol that is not HTTP.
+    pub fn plain(operation: Operation, body: Bytes, rows: usize) -> Self {
+        Self {
+            operation,
+            head: Arc::default(),
+            body,
+            rows: rows as u32,
+        }
+    }
+}
+
+/// What came back, reused from call to call.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// Best first.
+    pub ids: Vec<i64>,
+    pub scores: Vec<f32>,
+}
+
+impl Answer {
+    pub fn clear(&mut self) {
+        self.ids.clear();
+        self.scores.clear();
+    }
+}
+
+/// Why a call failed, by class: `refused`, `reset`, `timeout`, `truncated`, `garbage`,
+/// `status:<name>`, `http:<code>`, `incomplete`, ….
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub class: Cow<'static, str>,
+    pub message: String,
+    /// The connection cannot be used any more.
+    pub broken: bool,
+}
+
+impl Failure {
+    pub fn new(class: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        let (class, message) = (class.into(), message.into());
+        Self {
+            class,
+            message,
+            broken: false,
+        }
+    }
+
+    /// The connection is gone, or cannot be trusted any more.
+    pub fn broken(class: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self {
+            broken: true,
+            ..Self::new(class, message)
+        }
+    }
+
+    /// An answer whose bytes make no sense, on a connection that still does.
+    pub fn garbage(message: impl Into<String>) -> Self {
+        Self::new("garbage", message)
+    }
+
+    /// The class of a failed read, write or connect.
+    pub fn io(error: &std::io::Error) -> Self {
+        use std::io::ErrorKind::*;
+        let class = match error.kind() {
+            ConnectionRefused => "refused",
+            UnexpectedEof => "truncated",
+            ConnectionReset | ConnectionAborted | BrokenPipe | NotConnected => "reset",
+            TimedOut => "timeout",
+            InvalidData => "garbage",
+            _ => "io",
+        };
+        Self::broken(class, error.to_string())
+    }
+}
+
+/// A wire protocol.
+pub trait Protocol: Sized + Send + Sync + 'static {
+    type Connection: Connection;
+    /// Several requests may be in flight on one connection ([`Connection::share`] gives handles).
+    const SHARED: bool;
+
+    fn new(target: Target) -> Result<Self, Misuse>;
+
+    /// Encode every request of a class.
+    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, Misuse>;
+
+    /// Connect, authenticate, and whatever else comes before the first request.
+    fn connect(&self) -> impl Future<Output = Result<Self::Connection, Failure>>;
+}
+
+/// A connection, or a handle on one that is shared. It stays on the thread that opened it.
+pub trait Connection: Sized + 'static {
+    /// Another handle on the same connection; None where it carries one request at a time.
+    fn share(&self) -> Option<Self> {
+        None
+    }
+
+    /// It is known to be gone: the next call would fail for no fault of that request.
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    /// Send a request and read its answer. The answer comes empty. When this future is dropped
+    /// (the time ran out), other requests of a shared connection must not suffer; a connection
+    /// that is not shared is thrown away.
+    fn call(
+        &mut self,
+        request: &Prepared,
+        answer: &mut Answer,
+    ) -> impl Future<Output = Result<(), Failure>>;
+}

@@ -1,0 +1,26 @@
+//! The wire protocols, one file each, and the one place where they are known by name.
+
+pub mod null;
+
+use crate::load::{self, Control, Outcome, Plan};
+use crate::misuse::Misuse;
+use crate::protocol::Target;
+
+/// Names of the protocols, as [`drive`] takes them.
+pub const NAMES: [&str; 1] = ["null-grpc"];
+
+/// Run a plan over the protocol of that name.
+pub fn drive(
+    protocol: &str,
+    target: Target,
+    plan: Plan,
+    control: &Control,
+) -> Result<Outcome, Misuse> {
+    match protocol {
+        "null-grpc" => load::run::<null::NullGrpc>(target, plan, control),
+        _ => Err(Misuse(format!(
+            "'{protocol}' is no protocol; there are {}",
+            NAMES.join(", ")
+        ))),
+    }
+}

@@ -1,0 +1,299 @@
+//! Unary gRPC calls on `h2` itself: many in flight on one connection, no layers between.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes, BytesMut};
+use h2::client::SendRequest;
+use h2::RecvStream;
+use http::{HeaderMap, Request};
+
+use crate::misuse::Misuse;
+use crate::protocol::{Answer, Connection, Failure, Operation, Prepared, Target};
+use crate::transport::tcp;
+
+/// Flow control never holds up answers of the sizes that searches have.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 64 << 20;
+/// A message longer than this is taken for garbage.
+const LONGEST: usize = 1 << 30;
+const PREFIX: usize = 5;
+
+/// A handle on a connection.
+#[derive(Clone)]
+pub struct Grpc {
+    send: SendRequest<Bytes>,
+    closed: Rc<Cell<bool>>,
+}
+
+/// What a protocol over gRPC adds to the transport: how an answer's message is read.
+pub trait Decode: 'static {
+    /// Read ids and scores, or find the failure that a message tells of.
+    fn decode(request: &Prepared, message: &[u8], answer: &mut Answer) -> Result<(), Failure>;
+}
+
+/// A connection of a protocol over gRPC.
+pub struct Unary<D>(Grpc, PhantomData<D>);
+
+impl<D: Decode> Unary<D> {
+    pub async fn connect(target: &Target) -> Result<Self, Failure> {
+        Ok(Self(connect(target).await?, PhantomData))
+    }
+}
+
+impl<D: Decode> Connection for Unary<D> {
+    fn share(&self) -> Option<Self> {
+        Some(Self(self.0.clone(), PhantomData))
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    async fn call(&mut self, request: &Prepared, answer: &mut Answer) -> Result<(), Failure> {
+        let message = self.0.unary(request).await?;
+        D::decode(request, &message, answer)
+    }
+}
+
+/// The head of every call of one method: `path` is `/package.Service/Method`.
+pub fn head(target: &Target, path: &str) -> Result<Arc<Request<()>>, Misuse> {
+    let mut builder = Request::post(format!("http://{}{path}", target.authority()))
+        .version(http::Version::HTTP_2)
+        .header("te", "trailers")
+        .header("content-type", "application/grpc");
+    for (name, value) in &target.headers {
+        builder = builder.header(name.to_ascii_lowercase(), value);
+    }
+    let request = builder.body(());
+    Ok(Arc::new(request.map_err(|error| {
+        Misuse(format!("a header or path cannot be sent: {error}"))
+    })?))
+}
+
+/// A request whose message `write` fills in, framed as gRPC frames it.
+pub fn prepare(
+    operation: Operation,
+    head: &Arc<Request<()>>,
+    rows: usize,
+    write: impl FnOnce(&mut Vec<u8>),
+) -> Prepared {
+    Prepared {
+        operation,
+        head: head.clone(),
+        body: framed(write),
+        rows: rows as u32,
+    }
+}
+
+/// A message with the five bytes that come before it.
+pub fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut out = vec![0; PREFIX];
+    write(&mut out);
+    let length = (out.len() - PREFIX) as u32;
+    out[1..PREFIX].copy_from_slice(&length.to_be_bytes());
+    out.into()
+}
+
+pub async fn connect(target: &Target) -> Result<Grpc, Failure> {
+    let stream = tcp::connect(target).await?;
+    let (send, connection) = h2::client::Builder::new()
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(1 << 20)
+        .enable_push(false)
+        .handshake(stream)
+        .await
+        .map_err(|error| failure(&error))?;
+    let closed = Rc::new(Cell::new(false));
+    let ended = closed.clone();
+    tokio::task::spawn_local(async move {
+        // Whatever ended it reaches the calls in flight as their own error.
+        let _ = connection.await;
+        ended.set(true);
+    });
+    Ok(Grpc { send, closed })
+}
+
+impl Grpc {
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// Send a prepared request; the answer's message.
+    pub async fn unary(&mut self, request: &Prepared) -> Result<Bytes, Failure> {
+        let broken = |error: h2::Error| failure(&error);
+        poll_fn(|cx| self.send.poll_ready(cx))
+            .await
+            .map_err(broken)?;
+        let head = Request::clone(&request.head);
+        let (response, mut stream) = self.send.send_request(head, false).map_err(broken)?;
+        stream
+            .send_data(request.body.clone(), true)
+            .map_err(broken)?;
+        let (parts, mut body) = response.await.map_err(broken)?.into_parts();
+        if parts.status != http::StatusCode::OK {
+            let code = parts.status.as_u16();
+            return Err(Failure::new(format!("http:{code}"), parts.status.as_str()));
+        }
+        check(&parts.headers)?;
+        let received = receive(&mut body).await?;
+        if let Some(trailers) = body.trailers().await.map_err(broken)? {
+            check(&trailers)?;
+        }
+        message(received)
+    }
+}
+
+/// The whole body, without a copy where it came in one piece.
+async fn receive(body: &mut RecvStream) -> Result<Bytes, Failure> {
+    let mut first = Bytes::new();
+    let mut more: Option<BytesMut> = None;
+    while let Some(piece) = body.data().await {
+        let piece = piece.map_err(|error| failure(&error))?;
+        body.flow_control()
+            .release_capacity(piece.len())
+            .map_err(|error| failure(&error))?;
+        match &mut more {
+            None if first.is_empty() => first = piece,
+            None => {
+                let mut both = BytesMut::with_capacity((first.len() + piece.len()) * 2);
+                both.extend_from_slice(&first);
+                both.extend_from_slice(&piece);
+                more = Some(both);
+            }
+            Some(all) => all.extend_from_slice(&piece),
+        }
+        if more.as_ref().map_or(0, BytesMut::len) > LONGEST {
+            return Err(Failure::garbage("the answer is longer than 1 GiB"));
+        }
+    }
+    Ok(more.map_or(first, BytesMut::freeze))
+}
+
+/// The one message of a unary answer.
+fn message(mut received: Bytes) -> Result<Bytes, Failure> {
+    if received.len() < PREFIX {
+        return Err(Failure::new("truncated", "the answer has no message"));
+    }
+    if received[0] != 0 {
+        return Err(Failure::garbage("the answer is compressed"));
+    }
+    let length = u32::from_be_bytes([received[1], received[2], received[3], received[4]]) as usize;
+    received.advance(PREFIX);
+    match received.len().cmp(&length) {
+        std::cmp::Ordering::Less => Err(Failure::new(
+            "truncated",
+            format!("{} of {length} bytes came", received.len()),
+        )),
+        std::cmp::Ordering::Greater => Err(Failure::garbage("bytes follow the answer's message")),
+        std::cmp::Ordering::Equal => Ok(received),
+    }
+}
+
+/// A status that is not 0, in headers or trailers.
+fn check(headers: &HeaderMap) -> Result<(), Failure> {
+    let Some(status) = headers.get("grpc-status") else {
+        return Ok(());
+    };
+    if status.as_bytes() == b"0" {
+        return Ok(());
+    }
+    let text = |name| {
+        let value = headers.get(name).map(http::HeaderValue::as_bytes);
+        String::from_utf8_lossy(value.unwrap_or_default()).into_owned()
+    };
+    let code = text("grpc-status");
+    let name = code.parse().ok().and_then(|at: usize| STATUS.get(at));
+    let name = name.map_or(code, |name| (*name).to_owned());
+    Err(Failure::new(
+        format!("status:{name}"),
+        unescaped(&text("grpc-message")),
+    ))
+}
+
+/// Names of the status codes, as gRPC defines them.
+const STATUS: [&str; 17] = [
+    "ok",
+    "cancelled",
+    "unknown",
+    "invalid_argument",
+    "deadline_exceeded",
+    "not_found",
+    "already_exists",
+    "permission_denied",
+    "resource_exhausted",
+    "failed_precondition",
+    "aborted",
+    "out_of_range",
+    "unimplemented",
+    "internal",
+    "unavailable",
+    "data_loss",
+    "unauthenticated",
+];
+
+/// Percent-decoded, as `grpc-message` is written.
+fn unescaped(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        match code.and_then(|two| u8::from_str_radix(two, 16).ok()) {
+            Some(byte) if *first == b'%' => {
+                out.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                out.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn failure(error: &h2::Error) -> Failure {
+    if let Some(io) = error.get_io() {
+        return Failure::io(io);
+    }
+    if error.is_reset() && error.is_remote() {
+        return Failure::new("reset", error.to_string());
+    }
+    let class = if error.is_library() {
+        "garbage"
+    } else {
+        "reset"
+    };
+    Failure::broken(class, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_status_becomes_a_class_with_its_message() {
+        let mut headers = HeaderMap::new();
+        assert!(check(&headers).is_ok());
+        headers.insert("grpc-status", "8".parse().unwrap());
+        headers.insert("grpc-message", "too%20much%2".parse().unwrap());
+        let failed = check(&headers).unwrap_err();
+        assert_eq!(failed.class, "status:resource_exhausted");
+        assert_eq!(failed.message, "too much%2");
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_is_unframed_or_refused(bytes: Vec<u8>) {
+            let whole = framed(|out| out.extend_from_slice(&bytes));
+            prop_assert_eq!(&message(whole.clone()).unwrap()[..], &bytes[..]);
+            prop_assert_eq!(message(whole.slice(..whole.len() - 1)).unwrap_err().class, "truncated");
+            let _ = message(bytes.into());
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! What carries requests: connections by family, beneath the protocols.
+
+pub mod grpc;
+pub mod tcp;
