@@ -24,12 +24,15 @@ pub mod python;
 
 use keep::Near;
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Rows of a tile and queries of a chunk: the square that packs the least per product, and whose
 /// products (1 MiB) are still read from a cache.
 const TILE: usize = 512;
 const CHUNK: usize = 512;
+/// Rows that are prepared at a time: many tiles, and no more than a cache or two.
+const STRIP: usize = 8192;
 /// Unit roundoff of float32.
 const ROUND: f64 = 1.0 / (1u32 << 24) as f64;
 /// Prepared vectors at least this long are out of float32's safe range: never judged by it.
@@ -174,33 +177,36 @@ impl Plan {
 
     #[inline(always)]
     fn prepare(&self, x: &[f32], norm: f64, prepared: &mut [f32]) {
-        let unit = if self.metric == Metric::Cosine {
-            norm
-        } else {
-            1.0
+        // A product costs a fraction of a quotient; its further rounding is in `fine_width`.
+        let to_unit = match self.metric {
+            Metric::Cosine => 1.0 / norm,
+            _ => 1.0,
         };
         for ((p, x), c) in prepared.iter_mut().zip(x).zip(&self.centre) {
-            *p = ((f64::from(*x) / unit - f64::from(*c)) * self.scale) as f32;
+            *p = ((f64::from(*x) * to_unit - f64::from(*c)) * self.scale) as f32;
         }
     }
 }
 
-/// A block of rows, prepared: see the module's table. Kept from block to block, since fresh pages
-/// cost more than what is written to them.
+/// A strip of a block's rows, prepared: see the module's table. Kept from strip to strip, since
+/// fresh pages cost more than what is written to them.
 #[derive(Default)]
-struct Block {
+struct Strip {
     ready: Vec<f32>,
-    about: Vec<About>,
+    /// half the width of a key's interval, but for the product's own error
+    width: Vec<f32>,
     /// lower bound of |x|²/2 (0 under ip), and |x| or NaN when wild: apart, for the sieve
     low: Vec<f32>,
     reach: Vec<f32>,
+    /// lengths as given, of this strip's rows and of those before it in the block
+    norms: Vec<f64>,
 }
 
-#[derive(Clone, Default)]
-struct About {
-    norm: f64,
-    /// half the width of a key's interval, but for the product's own error
-    width: f32,
+/// A block of rows, as given.
+struct Rows<'a> {
+    vectors: &'a [f32],
+    ids: &'a [i64],
+    allowed: Option<&'a [bool]>,
 }
 
 /// A search under way.
@@ -212,7 +218,7 @@ pub struct Search {
     prepared: Vec<f32>,
     longest: f64,
     held: AtomicI64,
-    spare: Block,
+    spare: Strip,
 }
 
 /// What a search found; see `vectrial.datasets.model.Truth`.
@@ -255,7 +261,7 @@ impl Search {
             prepared,
             longest,
             held,
-            spare: Block::default(),
+            spare: Strip::default(),
         })
     }
 
@@ -266,78 +272,86 @@ impl Search {
         ids: &[i64],
         allowed: Option<&[bool]>,
     ) -> Result<(), Fault> {
-        let mut block = std::mem::take(&mut self.spare);
-        self.fill(&mut block, vectors, ids)?;
-        let share = self.near.len().div_ceil(rayon::current_num_threads());
-        let chunk = share.clamp(1, CHUNK);
+        let mut strip = std::mem::take(&mut self.spare);
         let mut near = std::mem::take(&mut self.near);
-        let this = &*self;
-        let done = near
-            .par_chunks_mut(chunk)
-            .enumerate()
-            .try_for_each(|(i, near)| {
-                let work = Work {
-                    search: this,
-                    block: &block,
-                    vectors,
-                    ids,
-                    allowed,
-                };
-                work.chunk(i * chunk, near)
-            });
+        let rows = Rows {
+            vectors,
+            ids,
+            allowed,
+        };
+        let done = self.block(&mut strip, &mut near, &rows);
         self.near = near;
-        self.spare = block;
+        self.spare = strip;
         done
     }
 
-    fn fill(&self, block: &mut Block, vectors: &[f32], ids: &[i64]) -> Result<(), Fault> {
-        let (plan, d, n) = (&self.plan, self.plan.dim(), ids.len());
-        block.ready.resize(n * d, 0.0);
-        block.about.resize(n, About::default());
-        block.low.resize(n, 0.0);
-        block.reach.resize(n, 0.0);
+    /// Strip by strip, so that what was prepared is still in a cache when it is read; settled
+    /// once, at the end, when the candidates are fewest.
+    fn block(&self, strip: &mut Strip, near: &mut [Near], rows: &Rows) -> Result<(), Fault> {
+        let chunk = near.len().div_ceil(rayon::current_num_threads());
+        let chunk = chunk.clamp(1, CHUNK);
+        let n = rows.ids.len();
+        strip.norms.clear();
+        for first in (0..n).step_by(STRIP) {
+            self.fill(strip, rows, first..n.min(first + STRIP))?;
+            let work = Work {
+                search: self,
+                strip,
+                rows,
+                first,
+            };
+            near.par_chunks_mut(chunk)
+                .enumerate()
+                .try_for_each(|(i, near)| work.chunk(i * chunk, near))?;
+        }
+        let work = Work {
+            search: self,
+            strip,
+            rows,
+            first: 0,
+        };
+        near.par_iter_mut()
+            .enumerate()
+            .with_min_len(16)
+            .try_for_each(|(i, near)| work.tighten(i, near, true))
+    }
+
+    fn fill(&self, strip: &mut Strip, rows: &Rows, range: Range<usize>) -> Result<(), Fault> {
+        let (plan, d, n) = (&self.plan, self.plan.dim(), range.len());
+        strip.ready.resize(n * d, 0.0);
+        strip.width.resize(n, 0.0);
+        strip.low.resize(n, 0.0);
+        strip.reach.resize(n, 0.0);
+        strip.norms.resize(range.end, 0.0);
         let arch = pulp::Arch::new();
-        let rows = block.ready.par_chunks_mut(d).zip(&mut block.about);
-        let rows = rows.zip(&mut block.low).zip(&mut block.reach);
-        rows.zip(vectors.par_chunks(d))
-            .zip(ids)
+        let written = strip.ready.par_chunks_mut(d).zip(&mut strip.width);
+        let written = written.zip(&mut strip.low).zip(&mut strip.reach);
+        written
+            .zip(&mut strip.norms[range.start..])
+            .zip(rows.vectors[range.start * d..range.end * d].par_chunks(d))
+            .zip(&rows.ids[range])
             .with_min_len(256)
-            .try_for_each(|(((((ready, about), low), reach), x), id)| {
-                arch.dispatch(
-                    #[inline(always)]
-                    || {
-                        let norm = exact::norm(x);
-                        if !norm.is_finite() {
-                            return Err(Fault::NotFinite(*id));
-                        }
-                        if plan.metric == Metric::Cosine && norm == 0.0 {
-                            return Err(Fault::ZeroVector(*id));
-                        }
-                        plan.prepare(x, norm, ready);
-                        let length = exact::norm(ready);
-                        let square = length * length;
-                        // The row's rounding to float32, that of the key's own terms, and what
-                        // float64 itself leaves uncertain.
-                        let width =
-                            4.0 * ROUND * square + UNDERFLOW + self.fine_width(norm, length);
-                        let half = if plan.metric == Metric::Ip {
-                            0.0
-                        } else {
-                            0.5 * square
-                        };
-                        *about = About {
-                            norm,
-                            width: round_up(width),
-                        };
-                        *low = -round_up(width - half);
-                        *reach = if length < WILD {
-                            round_up(length)
-                        } else {
-                            f32::NAN
-                        };
-                        Ok(())
-                    },
-                )
+            .try_for_each(|((((((ready, width), low), reach), given_norm), x), id)| {
+                let row = arch.dispatch(Prepare {
+                    search: self,
+                    x,
+                    ready,
+                });
+                if !row.norm.is_finite() {
+                    return Err(Fault::NotFinite(*id));
+                }
+                if plan.metric == Metric::Cosine && row.norm == 0.0 {
+                    return Err(Fault::ZeroVector(*id));
+                }
+                *given_norm = row.norm;
+                *width = round_up(row.width);
+                *low = -round_up(row.width - row.half);
+                *reach = if row.length < WILD {
+                    round_up(row.length)
+                } else {
+                    f32::NAN
+                };
+                Ok(())
             })
     }
 
@@ -345,7 +359,7 @@ impl Search {
         let (plan, s) = (&self.plan, self.plan.scale);
         match plan.metric {
             Metric::L2 => 0.0,
-            // Components of x/|x| are rounded at 2⁻⁵³ before the centre is taken off.
+            // Components of x/|x| are rounded three times at 2⁻⁵³ before the centre is taken off.
             Metric::Cosine => 8.0 * f64::EPSILON * s * (length + self.longest),
             // A prepared query under ip is shorter than 2.
             Metric::Ip => 2.0 * s * norm * (plan.noise + plan.fine()),
@@ -380,81 +394,153 @@ impl Search {
     }
 }
 
-/// One chunk of queries against one block of rows.
+/// Preparing one row: a type of its own, see `exact::Straight`.
+struct Prepare<'a> {
+    search: &'a Search,
+    x: &'a [f32],
+    ready: &'a mut [f32],
+}
+
+struct Prepared {
+    /// of the row as given, and as prepared
+    norm: f64,
+    length: f64,
+    /// half the prepared row's square (0 under ip), and half the width of its key's interval
+    half: f64,
+    width: f64,
+}
+
+impl pulp::NullaryFnOnce for Prepare<'_> {
+    type Output = Prepared;
+
+    #[inline(always)]
+    fn call(self) -> Prepared {
+        let plan = &self.search.plan;
+        let norm = exact::norm(self.x);
+        plan.prepare(self.x, norm, self.ready);
+        let length = exact::norm(self.ready);
+        let square = length * length;
+        let half = match plan.metric {
+            Metric::Ip => 0.0,
+            _ => 0.5 * square,
+        };
+        // The row's rounding to float32, that of the key's own terms, and what float64 itself
+        // leaves uncertain.
+        let width = 4.0 * ROUND * square + UNDERFLOW + self.search.fine_width(norm, length);
+        Prepared {
+            norm,
+            length,
+            half,
+            width,
+        }
+    }
+}
+
+/// Rows that the sieve looks at together, and the bit of each.
+const LANES: usize = 32;
+const BITS: [u32; LANES] = {
+    let mut bits = [1; LANES];
+    let mut lane = 1;
+    while lane < LANES {
+        bits[lane] = bits[lane - 1] << 1;
+        lane += 1;
+    }
+    bits
+};
+
+/// Keeping the rows of a tile whose interval begins within what `near` admits.
+struct Sieve<'a, 'b> {
+    work: &'a Work<'a>,
+    query: usize,
+    start: usize,
+    products: &'a [f32],
+    near: &'b mut Near,
+}
+
+impl pulp::NullaryFnOnce for Sieve<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let (work, start) = (self.work, self.start);
+        let (error, admit) = (work.search.queries[self.query].error, self.near.admit);
+        let rows = start..start + self.products.len();
+        let low = work.strip.low[rows.clone()].chunks(LANES);
+        let reach = work.strip.reach[rows].chunks(LANES);
+        let tile = self.products.chunks(LANES).zip(low).zip(reach);
+        for (at, ((products, low), reach)) in tile.enumerate() {
+            let terms = products.iter().zip(low).zip(reach).zip(&BITS);
+            // Not `lower <= admit`: a NaN, from a wild vector, must be kept. And no early end,
+            // which would keep the loop from being vectorised.
+            #[allow(clippy::neg_cmp_op_on_partial_ord)]
+            let kept = terms.fold(0, |kept, (((p, l), r), bit)| {
+                kept | if l - p - error * r > admit { 0 } else { *bit }
+            });
+            if kept != 0 {
+                work.keep(self.query, start + at * LANES, products, kept, self.near);
+            }
+        }
+    }
+}
+
+/// Queries against one strip of a block of rows.
 struct Work<'a> {
     search: &'a Search,
-    block: &'a Block,
-    vectors: &'a [f32],
-    ids: &'a [i64],
-    allowed: Option<&'a [bool]>,
+    strip: &'a Strip,
+    rows: &'a Rows<'a>,
+    /// the strip's first row within the block
+    first: usize,
 }
 
 impl Work<'_> {
     fn chunk(&self, first: usize, near: &mut [Near]) -> Result<(), Fault> {
-        let (d, m, n) = (self.search.plan.dim(), near.len(), self.ids.len());
+        let (d, m, n) = (self.search.plan.dim(), near.len(), self.strip.low.len());
         let queries = &self.search.prepared[first * d..(first + m) * d];
         let mut products = vec![0.0f32; m * TILE];
         let arch = pulp::Arch::new();
         for start in (0..n).step_by(TILE) {
             let tile = start..n.min(start + TILE);
-            let rows = &self.block.ready[start * d..tile.end * d];
+            let rows = &self.strip.ready[start * d..tile.end * d];
             multiply(&mut products, queries, rows, d);
             for (i, near) in near.iter_mut().enumerate() {
                 let row = &products[i * TILE..i * TILE + tile.len()];
-                arch.dispatch(
-                    #[inline(always)]
-                    || self.sieve(first + i, start, row, near),
-                );
+                arch.dispatch(Sieve {
+                    work: self,
+                    query: first + i,
+                    start,
+                    products: row,
+                    near,
+                });
                 if near.wants_tightening() {
                     self.tighten(first + i, near, false)?;
                 }
             }
         }
-        for (i, near) in near.iter_mut().enumerate() {
-            self.tighten(first + i, near, true)?;
-        }
         Ok(())
     }
 
-    /// Keep the rows of a tile whose interval begins within what `near` admits.
-    #[inline(always)]
-    fn sieve(&self, query: usize, start: usize, products: &[f32], near: &mut Near) {
-        const LANES: usize = 32;
-        let (error, admit) = (self.search.queries[query].error, near.admit);
-        let rows = start..start + products.len();
-        let low = self.block.low[rows.clone()].chunks(LANES);
-        let reach = self.block.reach[rows].chunks(LANES);
-        for (at, ((products, low), reach)) in products.chunks(LANES).zip(low).zip(reach).enumerate()
-        {
-            let terms = products.iter().zip(low).zip(reach);
-            // Not `lower <= admit`: a NaN, from a wild vector, must be kept. And no early end,
-            // which would keep the loop from being vectorised.
-            #[allow(clippy::neg_cmp_op_on_partial_ord)]
-            let any = terms.fold(false, |any, ((p, l), r)| any | !(l - p - error * r > admit));
-            if any {
-                self.keep(query, start + at * LANES, products, near);
-            }
-        }
-    }
-
+    /// Take in the rows from `start` on that are named by the bits of `kept`.
     #[inline(never)]
-    fn keep(&self, query: usize, start: usize, products: &[f32], near: &mut Near) {
+    fn keep(&self, query: usize, start: usize, products: &[f32], mut kept: u32, near: &mut Near) {
         let q = &self.search.queries[query];
-        let allowed = match (self.allowed, q.filter) {
-            (Some(allowed), Some(filter)) => Some(&allowed[filter * self.ids.len()..]),
+        let allowed = match (self.rows.allowed, q.filter) {
+            (Some(allowed), Some(filter)) => Some(&allowed[filter * self.rows.ids.len()..]),
             _ => None,
         };
-        for (row, product) in (start..).zip(products) {
-            let reach = self.block.reach[row];
-            let lower = self.block.low[row] - product - q.error * reach;
-            if lower > near.admit || allowed.is_some_and(|allowed| !allowed[row]) {
+        while kept != 0 {
+            let lane = kept.trailing_zeros() as usize;
+            kept &= kept - 1;
+            let (at, row) = (start + lane, self.first + start + lane);
+            if allowed.is_some_and(|allowed| !allowed[row]) {
                 continue;
             }
+            let reach = self.strip.reach[at];
+            let lower = self.strip.low[at] - products[lane] - q.error * reach;
             if lower.is_nan() {
                 near.push(f32::NEG_INFINITY, f32::INFINITY, row);
             } else {
                 let error = f64::from(q.error) * f64::from(reach);
-                let width = 2.0 * (error + f64::from(self.block.about[row].width));
+                let width = 2.0 * (error + f64::from(self.strip.width[at]));
                 near.push(lower, round_up(f64::from(lower) + width), row);
             }
         }
@@ -477,13 +563,19 @@ impl Work<'_> {
         let (before, fresh) = (near.held(), near.take_fresh());
         near.settle(
             plan,
-            fresh.into_iter().map(|row| {
-                let x = &self.vectors[row * d..(row + 1) * d];
-                let norm = self.block.about[row].norm;
-                let distance = arch.dispatch(
-                    #[inline(always)]
-                    || exact::distance(plan.metric, given, x, q.norm, norm),
-                );
+            fresh.iter().enumerate().map(|(i, &row)| {
+                if let Some(next) = fresh.get(i + 1) {
+                    prefetch(&self.rows.vectors[next * d..(next + 1) * d]);
+                }
+                let x = &self.rows.vectors[row * d..(row + 1) * d];
+                let norm = self.strip.norms[row];
+                let distance = arch.dispatch(exact::Distance {
+                    metric: plan.metric,
+                    q: given,
+                    x,
+                    q_norm: q.norm,
+                    x_norm: norm,
+                });
                 let noise = match plan.metric {
                     Metric::L2 => 0.0,
                     Metric::Cosine => plan.noise,
@@ -492,7 +584,7 @@ impl Work<'_> {
                 keep::Hit {
                     distance,
                     least: distance - noise,
-                    id: self.ids[row],
+                    id: self.rows.ids[row],
                 }
             }),
         );
@@ -506,6 +598,19 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
+
+/// Have a row brought near while another is worked on: rows that are settled lie far apart, where
+/// no processor guesses the next.
+fn prefetch(row: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in row.chunks(16) {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        // SAFETY: a hint, which no address can make fault; this one is of a slice's.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = row;
 }
 
 /// products (m × TILE) = queries (m × d) · rows (n × d) transposed.

@@ -34,7 +34,7 @@ Progress = Callable[[int, int], None]
 
 #: Raised when the answer to the same question would come out differently.
 _VERSION = 1
-_BLOCK_BYTES = 16 << 20
+_BLOCK_BYTES = 64 << 20
 _MASK_BYTES = 256 << 20
 _SAMPLE_ROWS = 1024
 #: Hits held at once over all queries (24 bytes each): beyond, the data are one heap of ties.
@@ -288,7 +288,7 @@ def _pass(
 
 
 def _blocks(n: int, dim: int) -> Iterator[tuple[int, int]]:
-    rows = min(max(_BLOCK_BYTES // (4 * dim), 1024), 1 << 16)
+    rows = min(max(_BLOCK_BYTES // (4 * dim), 1024), 1 << 18)
     for start in range(0, n, rows):
         yield start, min(start + rows, n)
 
