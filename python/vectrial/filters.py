@@ -9,6 +9,7 @@ that met a null is still false for that row (three-valued logic).
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -115,6 +116,108 @@ def fields(where: Filter) -> frozenset[str]:
             return frozenset({where.field})
 
 
+#: The integers of a column.
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+
+
+def fitted(where: Filter, types: Mapping[str, pa.DataType]) -> Filter:
+    """A filter that keeps the same rows as `where`, with integers for integer columns and floats
+    for float columns: `count > 2.5` becomes `count >= 3`.
+
+    Arrow and some stores do not compare an integer column with a float, or not exactly.
+    types: of the columns that `where` reads.
+    """
+    match where:
+        case And(parts):
+            return And(tuple(fitted(part, types) for part in parts))
+        case Or(parts):
+            return Or(tuple(fitted(part, types) for part in parts))
+        case Not(part):
+            return Not(fitted(part, types))
+        case IsNull():
+            return where
+        case _ if pa.types.is_integer(types[where.field]):
+            return _integral(where)
+        case _ if pa.types.is_floating(types[where.field]):
+            return _floating(where)
+        case _:
+            return where
+
+
+def _integral(where: Eq | In | Range) -> Filter:
+    match where:
+        case Eq(name, value):
+            found = _whole(value)
+            return _nothing(name) if found is None else Eq(name, found)
+        case In(name, values):
+            whole = tuple(v for v in map(_whole, values) if v is not None)
+            return In(name, whole) if whole else _nothing(name)
+        case Range():
+            return _integral_range(where)
+
+
+def _nothing(name: str) -> Filter:
+    """True of no value, and still unknown of a missing one."""
+    return Range(name, gt=0, lt=0)
+
+
+def _whole(value: Value) -> Value | None:
+    """The value as an integer of a column; None where there is none; what is no number stays."""
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, float) and not value.is_integer():
+        return None
+    return int(value) if _LEAST <= value <= _GREATEST else None
+
+
+def _integral_range(where: Range) -> Filter:
+    given = [bound for bound in (where.gt, where.gte, where.lt, where.lte) if bound is not None]
+    if any(math.isnan(bound) for bound in given):
+        return _nothing(where.field)
+    low = high = None
+    if where.gt is not None:
+        low = math.floor(_near(where.gt)) + 1
+    if where.gte is not None:
+        least = math.ceil(_near(where.gte))
+        low = least if low is None else max(low, least)
+    if where.lt is not None:
+        high = math.ceil(_near(where.lt)) - 1
+    if where.lte is not None:
+        most = math.floor(_near(where.lte))
+        high = most if high is None else min(high, most)
+    if (low is not None and low > _GREATEST) or (high is not None and high < _LEAST):
+        return _nothing(where.field)
+    return Range(
+        where.field,
+        gte=None if low is None else max(low, _LEAST),
+        lte=None if high is None else min(high, _GREATEST),
+    )
+
+
+def _near(bound: float | int) -> float | int:
+    """The bound, or where it lies beyond every integer of a column, the first beyond them."""
+    return min(max(bound, _LEAST - 1), _GREATEST + 1)
+
+
+def _floating(where: Eq | In | Range) -> Filter:
+    match where:
+        case Eq(name, value):
+            return Eq(name, _float(value))
+        case In(name, values):
+            return In(name, tuple(map(_float, values)))
+        case Range():
+            bounds = {
+                key: float(bound)
+                for key in ("gt", "gte", "lt", "lte")
+                if (bound := getattr(where, key)) is not None
+            }
+            return Range(where.field, **bounds)
+
+
+def _float(value: Value) -> Value:
+    return value if isinstance(value, bool | str) else float(value)
+
+
 def _expression(where: Filter) -> pc.Expression:
     match where:
         case Eq(name, value):
@@ -163,6 +266,7 @@ def evaluate(where: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
             f"the filter reads column '{min(missing)}', which the dataset does not have",
             remedy=f"it has: {', '.join(metadata.column_names) or 'no metadata'}",
         )
+    where = fitted(where, {name: metadata.schema.field(name).type for name in fields(where)})
     table = metadata.append_column("__row", pa.array(np.arange(metadata.num_rows)))
     try:
         kept = table.filter(_expression(where)).column("__row").to_numpy()
