@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +12,18 @@ from numpy.typing import NDArray
 from vectrial.distance import Metric, distances
 from vectrial.stores import registry
 from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Index, Schema
+from vectrial.stores.base import Index, Schema, Store
 
 ROWS, DIM, K, QUERIES = 6_000, 32, 10, 200
 M, EF_CONSTRUCTION = 8, 40
 EFS = (10, 16, 32, 64)
+#: Rows are added in the same batches on both sides: a graph depends on them, in FAISS by 0.017.
+BATCHES = [slice(start, start + 2_000) for start in range(0, ROWS, 2_000)]
+#: Where several threads insert, no two graphs are alike: measured over 20 builds at these sizes on
+#: two cores, recall has a standard deviation of up to 0.010 from build to build (usearch; hnswlib
+#: 0.006, FAISS none), so 0.014 between two builds and 0.008 between means of three. 0.03 is close
+#: to four of these. A parameter that does not arrive shows more: double the ef is 0.1 and up.
+BUILDS, TOLERANCE = 3, 0.03
 
 Search = Callable[[NDArray[np.float32], int], NDArray[np.int64]]
 
@@ -30,7 +37,8 @@ def faiss_itself(data: NDArray[np.float32]) -> Search:
     faiss = pytest.importorskip("faiss")
     index = faiss.IndexHNSWFlat(DIM, M)
     index.hnsw.efConstruction = EF_CONSTRUCTION
-    index.add(data)
+    for part in BATCHES:
+        index.add(data[part])
 
     def search(query: NDArray[np.float32], ef: int) -> NDArray[np.int64]:
         index.hnsw.efSearch = ef
@@ -43,7 +51,8 @@ def hnswlib_itself(data: NDArray[np.float32]) -> Search:
     hnswlib = pytest.importorskip("hnswlib")
     index = hnswlib.Index("l2", DIM)
     index.init_index(len(data), M=M, ef_construction=EF_CONSTRUCTION)
-    index.add_items(data, np.arange(len(data)))
+    for part in BATCHES:
+        index.add_items(data[part], np.arange(len(data))[part])
 
     def search(query: NDArray[np.float32], ef: int) -> NDArray[np.int64]:
         index.set_ef(ef)
@@ -57,7 +66,8 @@ def usearch_itself(data: NDArray[np.float32]) -> Search:
     index = usearch.Index(
         ndim=DIM, metric="l2sq", dtype="f32", connectivity=M, expansion_add=EF_CONSTRUCTION
     )
-    index.add(np.arange(len(data)), data)
+    for part in BATCHES:
+        index.add(np.arange(len(data))[part], data[part])
 
     def search(query: NDArray[np.float32], ef: int) -> NDArray[np.int64]:
         index.expansion_search = ef
@@ -69,30 +79,39 @@ def usearch_itself(data: NDArray[np.float32]) -> Search:
 DIRECT = {"faiss": faiss_itself, "hnswlib": hnswlib_itself, "usearch": usearch_itself}
 
 
-@pytest.mark.parametrize("name", DIRECT)
-def test_recall_agrees_with_direct_use(name: str, tmp_path: Path) -> None:
-    data, asked = vectors(0, ROWS), vectors(1, QUERIES)
-    true = [set(np.argsort(distances(q, data, Metric.L2))[:K].tolist()) for q in asked]
-    direct = DIRECT[name](data)
+def through_our_store(name: str, folder: Path, data: NDArray[np.float32]) -> Store:
     kind = registry.load(name)
-    hnsw = kind.capabilities.indexes["hnsw"]
+    build = kind.capabilities.indexes["hnsw"].build(m=M, ef_construction=EF_CONSTRUCTION)
     schema = Schema(DIM, Metric.L2)
-    store = kind(tmp_path)
-    store.create(schema, Index("hnsw", hnsw.build(m=M, ef_construction=EF_CONSTRUCTION)))
-    for start in range(0, ROWS, 2_000):
-        part = slice(start, start + 2_000)
+    folder.mkdir()
+    store = kind(folder)
+    store.create(schema, Index("hnsw", build))
+    for part in BATCHES:
         store.insert(batch_of(schema, np.arange(ROWS)[part], data[part], {}))
     store.flush()
     store.build()
-    recalls = []
-    for ef in EFS:
-        ours = store.searcher(K, hnsw.search(ef_search=ef))
-        through = np.mean([len(true[i] & set(ours(q)[0].tolist())) for i, q in enumerate(asked)])
-        alone = np.mean([len(true[i] & set(direct(q, ef).tolist())) for i, q in enumerate(asked)])
-        # Graphs differ from build to build with several threads: two graphs of the same library
-        # lie within 0.02 of each other over 200 queries.
-        assert through / K == pytest.approx(alone / K, abs=0.03), f"ef_search = {ef}"
-        recalls.append(through / K)
-    store.close()
-    assert recalls[0] < 0.9 < 1.0, "too easy to tell anything"
-    assert recalls == sorted(recalls), "more candidates find more"
+    return store
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_recall_agrees_with_direct_use(name: str, tmp_path: Path) -> None:
+    data, asked = vectors(0, ROWS), vectors(1, QUERIES)
+    true = [np.argsort(distances(q, data, Metric.L2))[:K] for q in asked]
+
+    def recall(answers: Iterable[NDArray[np.int64]]) -> float:
+        return float(np.mean([np.isin(t, a).mean() for t, a in zip(true, answers, strict=True)]))
+
+    through, alone = np.zeros((BUILDS, len(EFS))), np.zeros((BUILDS, len(EFS)))
+    for build in range(BUILDS):
+        direct = DIRECT[name](data)
+        store = through_our_store(name, tmp_path / str(build), data)
+        search = store.capabilities.indexes["hnsw"].search
+        for i, ef in enumerate(EFS):
+            ours = store.searcher(K, search(ef_search=ef))
+            through[build, i] = recall(ours(q)[0] for q in asked)
+            alone[build, i] = recall(direct(q, ef) for q in asked)
+        store.close()
+    recalls = through.mean(axis=0)
+    assert recalls == pytest.approx(alone.mean(axis=0), abs=TOLERANCE), f"ef_search in {EFS}"
+    assert recalls[0] < 0.9, "too easy to tell anything"
+    assert sorted(recalls) == recalls.tolist(), "more candidates find more"
