@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 
 import typer
@@ -44,12 +45,19 @@ def _root(
 
 
 def main() -> None:
-    """Entry point: a `VectrialError` becomes one line on stderr and its exit code."""
+    """Entry point: a `VectrialError` becomes one line on stderr and its exit code, and so does
+    what the operating system refuses about a file (a place that cannot be written, a full disk)."""
     try:
         app()
     except VectrialError as error:
         print(f"vectrial: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.filename is None and error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = "" if error.filename is None else f"{error.filename}: "
+        print(f"vectrial: {where}{error.strerror}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,6 @@ def run(
         return
     folder = resume.resolve() if resume is not None else _new_folder(out, suite)
     outcome = _measure(plan, suite, text, folder, console)
-    _point_latest(folder)
     _show(folder, report, console)
     print(folder)
     if outcome.counts and not set(outcome.counts) - {"failed", "skipped"}:
@@ -153,27 +152,33 @@ def _new_folder(out: Path, suite: Suite) -> Path:
 def _measure(plan: Plan, suite: Suite, text: str, folder: Path, console: Console) -> Outcome:
     signal.signal(signal.SIGTERM, _terminated)
     with RunWriter(folder) as writer, make_view(plan, console) as view:
-        kept = folder / RESOLVED
-        if not kept.exists():
-            kept.write_text(_resolved(suite, text), encoding="utf-8")
-        environment = environment_facts()
-        (folder / "environment.json").write_text(
-            json.dumps(environment, indent=2, default=str), encoding="utf-8"
-        )
-        command = shlex.join(["vectrial", *sys.argv[1:]])
-        writer.begin(
-            suite_name=suite.name, command=command, version=__version__, environment=environment
-        )
-        for ref in plan.datasets:
-            dataset = catalog.ensure(ref.name, view.fetching)
-            writer.dataset(_dataset_row(library.subset(dataset, ref.rows, ref.queries)))
+        _begin(writer, suite, text)
         try:
+            for ref in plan.datasets:
+                dataset = catalog.ensure(ref.name, view.fetching)
+                writer.dataset(_dataset_row(library.subset(dataset, ref.rows, ref.queries)))
+            _point_latest(folder)
             outcome = run_plan(plan, writer, view)
         except KeyboardInterrupt:
             console.print(f"interrupted; go on with: vectrial run --resume {folder}")
             raise SystemExit(130) from None
         writer.finish()
     return outcome
+
+
+def _begin(writer: RunWriter, suite: Suite, text: str) -> None:
+    """Keep what the run is: the suite, the machine, the command."""
+    kept = writer.folder / RESOLVED
+    if not kept.exists():
+        kept.write_text(_resolved(suite, text), encoding="utf-8")
+    environment = environment_facts()
+    (writer.folder / "environment.json").write_text(
+        json.dumps(environment, indent=2, default=str), encoding="utf-8"
+    )
+    command = shlex.join(["vectrial", *sys.argv[1:]])
+    writer.begin(
+        suite_name=suite.name, command=command, version=__version__, environment=environment
+    )
 
 
 def _resolved(suite: Suite, text: str) -> str:

@@ -85,7 +85,7 @@ class Context:
 class Experiment(BaseModel, ABC):
     """Base of all experiments; see the module's text."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: ClassVar[str]
     title: ClassVar[str]

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from vectrial._engine import Recorder
+from vectrial.errors import Unsupported
 from vectrial.experiments.base import Context, Experiment, Phase, State, search_params
 from vectrial.load import bulk
 from vectrial.stores.base import Index, Store
@@ -18,7 +19,8 @@ from vectrial.stores.base import Index, Store
 class Ingest(Experiment):
     """Load growing parts of the dataset, each into an empty store.
 
-    checkpoints: fractions of the rows (at most 1), or numbers of rows; the last is the whole.
+    checkpoints: fractions of the rows (at most 1), or numbers of rows; all rows are loaded in any
+        case, and a number beyond them is the same as all.
     probes: rows at the end that are inserted one by one, each searched for until found.
     probe_limit_s: probing stops after so long.
     """
@@ -28,19 +30,23 @@ class Ingest(Experiment):
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset({"checkpoints"})
 
-    checkpoints: tuple[float, ...] = (0.25, 0.5, 1.0)
+    checkpoints: tuple[int | float, ...] = (0.25, 0.5, 1.0)
     probes: int = Field(default=20, ge=0, le=1000)
     probe_limit_s: float = Field(default=5.0, gt=0)
 
     @field_validator("checkpoints")
     @classmethod
-    def _positive(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+    def _sizes(cls, value: tuple[int | float, ...]) -> tuple[int | float, ...]:
         if not value or min(value) <= 0:
             raise ValueError("expected fractions of the rows, or numbers of rows, above 0")
+        if any(isinstance(size, float) and size > 1 for size in value):
+            raise ValueError("a fraction is at most 1, a number of rows is whole")
         return value
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        sizes = {min(rows, round(c * rows) if c <= 1 else round(c)) for c in self.checkpoints}
+        if rows <= self.probes:
+            raise Unsupported(f"{rows} rows are all probes: set fewer `probes` than rows")
+        sizes = {min(rows, round(c * rows) if c <= 1 else int(c)) for c in self.checkpoints}
         return [{"rows": size} for size in sorted(sizes | {rows}) if size > self.probes]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:

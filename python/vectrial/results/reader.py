@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from vectrial.errors import UserError
-from vectrial.results.schema import SCHEMA_VERSION
-from vectrial.results.writer import DATABASE
+from vectrial.results.database import DATABASE, has_tables, open_database
 
 #: One row per measured value, joined with everything that says what it is.
 _MEASURED = """
@@ -32,37 +30,32 @@ class RunReader:
         """Open the run in `folder` (a symlink such as `runs/latest` is followed).
 
         Raises:
-            UserError: there is no run, or it was written by a newer Vectrial.
+            UserError: there is no run, it is being written, or it is damaged or newer than this.
         """
         self.folder = folder.resolve()
-        path = self.folder / DATABASE
-        if not path.is_file():
+        if not (self.folder / DATABASE).is_file():
             raise UserError(
                 "there is no run here",
                 where=str(folder),
                 remedy="give the folder that `vectrial run` printed, or runs/latest",
             )
-        try:
-            self._db = duckdb.connect(str(path), read_only=True)
-        except duckdb.IOException as error:
-            raise UserError(
-                f"the run cannot be read: {error}",
-                where=str(folder),
-                remedy="wait until the run under way has ended",
-            ) from error
-        version = self._db.execute("select schema_version from run").fetchone()
-        if version is not None and version[0] > SCHEMA_VERSION:
-            raise UserError(
-                f"the run has layout {version[0]}, this Vectrial reads up to {SCHEMA_VERSION}",
-                where=str(folder),
-                remedy="update vectrial",
-            )
+        self._db = open_database(self.folder, read_only=True)
+        if not has_tables(self._db):
+            self._db.close()
+            raise self._nothing()
 
     def __enter__(self) -> RunReader:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._db.close()
+
+    def _nothing(self) -> UserError:
+        return UserError(
+            "nothing was measured in this run",
+            where=str(self.folder),
+            remedy=f"vectrial run --resume {self.folder}",
+        )
 
     def table(self, name: str) -> pa.Table:
         """One of the tables of `vectrial.results.schema`, whole."""
@@ -85,7 +78,14 @@ class RunReader:
         return rows
 
     def run(self) -> dict[str, Any]:
-        """The run's own record, `environment` as a dict."""
-        (row,) = self.rows("select * from run")
+        """The run's own record, `environment` as a dict.
+
+        Raises:
+            UserError: the run ended before it began to measure.
+        """
+        rows = self.rows("select * from run")
+        if not rows:
+            raise self._nothing()
+        (row,) = rows
         row["environment"] = json.loads(row["environment"])
         return row

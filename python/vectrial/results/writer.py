@@ -14,9 +14,8 @@ import duckdb
 from vectrial.errors import UserError
 from vectrial.experiments.base import Phase
 from vectrial.gate import GateRow
+from vectrial.results.database import has_tables, open_database
 from vectrial.results.schema import DDL, METRICS, SCHEMA_VERSION
-
-DATABASE = "run.duckdb"
 
 
 @dataclass(frozen=True)
@@ -69,40 +68,28 @@ class RunWriter:
         """Open `folder`, making it and its tables when they are not there.
 
         Raises:
-            UserError: another process writes this run, or its layout is another version's.
+            UserError: it cannot be made, another process writes this run, or its layout is another
+                version's.
         """
-        folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
-        fresh = not (folder / DATABASE).exists()
         try:
-            self._db = duckdb.connect(str(folder / DATABASE))
-        except duckdb.IOException as error:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
             raise UserError(
-                f"the run cannot be opened: {error}",
+                f"the run folder cannot be made: {error.strerror}",
                 where=str(folder),
-                remedy="is another vectrial writing to it?",
+                remedy="give another place with --out",
             ) from error
-        if fresh:
+        self.folder = folder
+        self._db = open_database(folder, read_only=False)
+        if not has_tables(self._db):
             with self._transaction():
                 self._db.execute(DDL)
-        else:
-            self._refuse_other_layout()
 
     def __enter__(self) -> RunWriter:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._db.close()
-
-    def _refuse_other_layout(self) -> None:
-        found = self._db.execute("select schema_version from run").fetchone()
-        if found is not None and found[0] != SCHEMA_VERSION:
-            self._db.close()
-            raise UserError(
-                f"the run has layout {found[0]}, this Vectrial writes {SCHEMA_VERSION}",
-                where=str(self.folder),
-                remedy="start a new run, or resume with the version that began it",
-            )
 
     def _transaction(self) -> _Transaction:
         return _Transaction(self._db)

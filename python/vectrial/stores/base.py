@@ -80,7 +80,7 @@ class Schema:
 class Params(BaseModel):
     """Base of a store's build and search parameters: validated when the plan is made."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class NoParams(Params):

@@ -36,7 +36,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class DatasetRef(_Part):

@@ -23,7 +23,7 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.nearest import suggestion
 from vectrial.results.schema import SCHEMA_VERSION
 from vectrial.results.writer import TrialRow
-from vectrial.stores.base import Field, Index, Schema, Store, refuse
+from vectrial.stores.base import Field, Index, Params, Schema, Store, refuse
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
 
 
@@ -136,6 +136,11 @@ def make_plan(
     refusals: list[Refusal] = []
     for dataset_ref in suite.datasets:
         shape = shape_of(dataset_ref)
+        if suite.k > shape.rows:
+            raise UserError(
+                f"dataset '{shape.name}' has {shape.rows:,} rows, fewer than k = {suite.k:,}",
+                where=where,
+            )
         for i, store_ref in enumerate(suite.stores):
             if store_ref.datasets is not None and shape.name not in store_ref.datasets:
                 continue
@@ -204,23 +209,40 @@ def _check_search_parameters(
     load_store: Callable[[str], type[Store]],
     known_stores: Iterable[str],
 ) -> None:
-    """A search parameter must mean something to at least one store; which of a suite's stores
-    have it may differ, so that one suite can hold graphs, lists and flat indexes."""
-    known = {
-        name
-        for store in {*known_stores, *(ref.store for ref in suite.stores)}
-        for kind in load_store(store).capabilities.indexes.values()
-        for name in kind.search.model_fields
-    }
+    """A search parameter must mean something to at least one store, and each of its values must
+    be one that an index of the suite takes; which of them do may differ, so that one suite can
+    hold graphs, lists and flat indexes."""
+    models: dict[str, list[type[Params]]] = {}
+    for store in {*known_stores, *(ref.store for ref in suite.stores)}:
+        for label, kind in load_store(store).capabilities.indexes.items():
+            asked = any((ref.store, ref.index) == (store, label) for ref in suite.stores)
+            for name in kind.search.model_fields:
+                models.setdefault(name, []).extend([kind.search] * asked)
     for i, ref in enumerate(suite.experiments):
         search = ref.parameters().get("search", {})
-        for name in search if isinstance(search, Mapping) else ():
-            if name not in known:
+        for name, given in search.items() if isinstance(search, Mapping) else ():
+            here = f"{where}: experiments[{i}].search"
+            if name not in models:
                 raise UserError(
                     f"no store has the search parameter '{name}'",
-                    where=f"{where}: experiments[{i}].search",
-                    remedy=suggestion(name, known),
+                    where=here,
+                    remedy=suggestion(name, models),
                 )
+            if given == []:
+                raise UserError("the list is empty", where=f"{here}.{name}")
+            for value in given if isinstance(given, list) else [given]:
+                faults = [_fault(model, name, value) for model in models[name]]
+                if faults and all(faults):
+                    raise UserError(f"'{name}' = {value!r}: {faults[0]}", where=here)
+
+
+def _fault(model: type[Params], name: str, value: object) -> str:
+    """What is wrong with one value of one parameter; empty when nothing is."""
+    try:
+        model.model_validate({name: value})
+    except ValidationError as error:
+        return next((str(f["msg"]) for f in error.errors() if f["loc"][:1] == (name,)), "")
+    return ""
 
 
 def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:
@@ -255,11 +277,6 @@ def _points(
         points = experiment.points(store, index, shape.rows)
     except Unsupported as error:
         return [], [Refusal(row({}, 1), str(error))]
-    except ValidationError as error:
-        raise UserError(
-            f"search parameters of '{store.name}' {index.kind}: {error.errors()[0]['msg']}",
-            where=experiment.name,
-        ) from error
     planned = [
         PlannedTrial(
             row(point, repeat),
