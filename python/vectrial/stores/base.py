@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from pydantic import BaseModel, ConfigDict
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import Unsupported
 from vectrial.filters import OPERATORS, Filter
+
+if TYPE_CHECKING:
+    from vectrial.load.plain import LoadTarget
 
 #: All operators of the filter algebra, for stores that translate every one.
 ALL_OPERATORS = frozenset(OPERATORS)
@@ -204,6 +207,20 @@ class Searcher(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Wire:
+    """How the native lane searches a store: its server, and the search in its protocol's words.
+
+    target: as `vectrial.load.native.target` makes it.
+    options: of every search, as the protocol takes them: collection, search parameters, ….
+    filter: the condition in the protocol's own words; None when there is none.
+    """
+
+    target: LoadTarget
+    options: Mapping[str, str] = field(default_factory=dict)
+    filter: bytes | None = None
+
+
 class Store(ABC):
     """A database or library under test.
 
@@ -216,6 +233,8 @@ class Store(ABC):
     module: the library to import, for `vectrial stores` (None when it needs nothing).
     extra: the extra of this package that installs it: `pip install 'vectrial[<extra>]'`.
     environment: set when the store cannot live in the main environment.
+    protocol: the wire protocol that the native lane speaks to it, a name of
+        `engine/src/protocols/mod.rs`; None when it has no native lane. Set together with `wire`.
     """
 
     name: ClassVar[str]
@@ -224,6 +243,7 @@ class Store(ABC):
     module: ClassVar[str | None] = None
     extra: ClassVar[str | None] = None
     environment: ClassVar[Environment | None] = None
+    protocol: ClassVar[str | None] = None
     capabilities: ClassVar[Capabilities]
 
     def __init__(self, location: Path) -> None:
@@ -297,6 +317,11 @@ class Store(ABC):
 
         Valid until the next write. Making it is outside the clock; calling it is timed.
         """
+
+    def wire(self, k: int, params: Params, where: Filter | None = None) -> Wire:
+        """The search of `searcher` with the same arguments, for the native lane: the same
+        question to the same server, which must give the same answer."""
+        raise Unsupported(f"{self.name} has no native lane")
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         """Ids of at most `limit` rows that `where` keeps, in any order; no vector involved."""
