@@ -196,6 +196,19 @@ class Footprint:
     log_bytes: int | None = None
 
 
+@dataclass(frozen=True)
+class Address:
+    """Where a running server listens, and how to be let in.
+
+    ports: by what listens there ("http", "grpc"), as the store calls them.
+    secrets: user, password, key, … by the names the store gives them; never shown or kept.
+    """
+
+    host: str
+    ports: Mapping[str, int]
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
 class Searcher(Protocol):
     """A search with everything but the vector settled beforehand."""
 
@@ -224,8 +237,8 @@ class Wire:
 class Store(ABC):
     """A database or library under test.
 
-    Life: `__init__(location)` → `create` → writes → `flush` → `build` → `wait_indexed` →
-    questions → `close`; and `__init__(location)` → `open` on what was persisted.
+    Life: `__init__` → `create` → writes → `flush` → `build` → `wait_indexed` → questions →
+    `close`; and `__init__` at the same place → `open` on what was persisted.
     Failures of the store are raised as `StoreError` (or `PartialFailure` from writes) or as the
     library's own exceptions; nothing is retried and nothing swallowed.
 
@@ -233,6 +246,8 @@ class Store(ABC):
     module: the library to import, for `vectrial stores` (None when it needs nothing).
     extra: the extra of this package that installs it: `pip install 'vectrial[<extra>]'`.
     environment: set when the store cannot live in the main environment.
+    server: of a store of kind "server": the `vectrial.servers.base.Server` that runs it, as
+        `module:Class`, resolved where servers are started and nowhere else.
     protocol: the wire protocol that the native lane speaks to it, a name of
         `engine/src/protocols/mod.rs`; None when it has no native lane. Set together with `wire`.
     """
@@ -243,11 +258,14 @@ class Store(ABC):
     module: ClassVar[str | None] = None
     extra: ClassVar[str | None] = None
     environment: ClassVar[Environment | None] = None
+    server: ClassVar[str | None] = None
     protocol: ClassVar[str | None] = None
     capabilities: ClassVar[Capabilities]
 
-    def __init__(self, location: Path) -> None:
-        """`location` is an existing folder that belongs to this store alone."""
+    def __init__(self, location: Path, address: Address | None = None) -> None:
+        """A store in the folder `location`, which exists and belongs to it alone; or, of kind
+        "server", in the server at `address`, as a collection named after `location`, where
+        nothing is written. Many stores may share a server."""
         self.location = location
 
     # -- life ------------------------------------------------------------------------------
