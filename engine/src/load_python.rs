@@ -14,9 +14,11 @@ use crate::arrival::Arrival;
 use crate::load::{self, Class, Limit, Outcome, Pace, Plan, Source};
 use crate::misuse::Misuse;
 use crate::null;
+use crate::null::faults::{Fault, Faults};
 use crate::protocol::{Column, Matrix, Operation, Options, Target, Task, Values};
 use crate::protocols;
 use crate::recording::{Judge, Recorder};
+use crate::transport::tls::Tls;
 
 /// A run under way, seen and stopped from another thread.
 #[pyclass(frozen, module = "vectrial._engine")]
@@ -51,8 +53,16 @@ struct TargetIn {
     protocol: String,
     host: String,
     port: u16,
+    tls: Option<TlsIn>,
     headers: Vec<(String, String)>,
     options: BTreeMap<String, String>,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct TlsIn {
+    roots: Vec<Vec<u8>>,
+    name: String,
 }
 
 #[derive(FromPyObject)]
@@ -260,9 +270,11 @@ fn run_load<'py>(
     control: &LoadControl,
 ) -> PyResult<Bound<'py, PyDict>> {
     let plan = plan.extract::<PlanIn<'_>>()?.plan()?;
+    let tls = target.tls.map(|tls| Tls::new(&tls.roots, &tls.name));
     let to = Target {
         host: target.host,
         port: target.port,
+        tls: tls.transpose()?,
         headers: target.headers,
         options: Options(target.options),
     };
@@ -298,26 +310,56 @@ fn outcome_out(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> 
     Ok(out)
 }
 
-#[pyfunction]
-#[pyo3(signature = (family, host, port, ready, *, k=10, replies=None))]
-fn serve_null(
-    py: Python<'_>,
-    family: &str,
-    host: &str,
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct NullIn {
+    family: String,
+    host: String,
     port: u16,
-    ready: Py<PyAny>,
     k: usize,
-    replies: Option<BTreeMap<String, Vec<u8>>>,
-) -> PyResult<()> {
+    replies: BTreeMap<String, Vec<u8>>,
+    faults: Vec<(String, u64)>,
+    late_s: f64,
+    stall_s: Option<(f64, f64)>,
+    identity: Option<(Vec<Vec<u8>>, Vec<u8>)>,
+}
+
+impl NullIn {
+    fn settings(&self) -> PyResult<null::Settings> {
+        let rule = |(name, every): &(String, u64)| match every {
+            0 => Err(Misuse("a fault happens every so many requests".into())),
+            _ => Ok((name.parse::<Fault>()?, *every)),
+        };
+        let rules = self.faults.iter().map(rule).collect::<Result<_, _>>()?;
+        let seconds = std::time::Duration::try_from_secs_f64;
+        let wrong = |error| PyValueError::new_err(format!("a time in seconds: {error}"));
+        let stall = match self.stall_s {
+            None => None,
+            Some((every, length)) => Some((
+                seconds(every).map_err(wrong)?,
+                seconds(length).map_err(wrong)?,
+            )),
+        };
+        let reply = |(path, bytes): (&String, &Vec<u8>)| (path.clone(), Bytes::from(bytes.clone()));
+        Ok(null::Settings {
+            k: self.k,
+            replies: self.replies.iter().map(reply).collect(),
+            faults: Faults {
+                rules,
+                late: seconds(self.late_s).map_err(wrong)?,
+                stall,
+            },
+            identity: self.identity.clone(),
+        })
+    }
+}
+
+#[pyfunction]
+fn serve_null(py: Python<'_>, given: NullIn, ready: Py<PyAny>) -> PyResult<()> {
+    let host = &given.host;
     let wrong = |_| PyValueError::new_err(format!("'{host}' is no IP address"));
-    let address = std::net::SocketAddr::new(host.parse().map_err(wrong)?, port);
-    let replies = replies.unwrap_or_default().into_iter();
-    let settings = null::Settings {
-        k,
-        replies: replies
-            .map(|(path, bytes)| (path, Bytes::from(bytes)))
-            .collect(),
-    };
+    let address = std::net::SocketAddr::new(host.parse().map_err(wrong)?, given.port);
+    let settings = given.settings()?;
     let tell = |at: std::net::SocketAddr| {
         Python::attach(|py| {
             if let Err(error) = ready.call1(py, (at.port(),)) {
@@ -325,7 +367,7 @@ fn serve_null(
             }
         });
     };
-    py.detach(|| null::serve(family, address, settings, tell))?;
+    py.detach(|| null::serve(&given.family, address, settings, tell))?;
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::misuse::Misuse;
+use crate::transport::tls::Tls;
 
 /// What a class of requests does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,7 @@ pub enum Operation {
 pub struct Target {
     pub host: String,
     pub port: u16,
+    pub tls: Option<Tls>,
     /// Headers sent with every request: API key, basic or bearer authentication.
     pub headers: Vec<(String, String)>,
     /// What only this protocol asks for: user, password, database, ….
@@ -39,6 +41,12 @@ pub struct Target {
 }
 
 impl Target {
+    /// `http://host:port`, or `https` under TLS.
+    pub fn origin(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority())
+    }
+
     /// `host:port`, with brackets around an IPv6 address.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {

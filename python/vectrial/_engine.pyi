@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.load.plain import LoadOutcome, LoadPlan, LoadTarget
+from vectrial.load.plain import LoadOutcome, LoadPlan, LoadTarget, NullSettings
 
 __version__: str
 
@@ -132,14 +132,6 @@ def run_load(target: LoadTarget, plan: LoadPlan, control: LoadControl) -> LoadOu
 
     Raises ValueError for a plan or options that do not fit together."""
 
-def serve_null(
-    family: str,
-    host: str,
-    port: int,
-    ready: Callable[[int], None],
-    *,
-    k: int = 10,
-    replies: dict[str, bytes] | None = None,
-) -> None:
+def serve_null(settings: NullSettings, ready: Callable[[int], None]) -> None:
     """Serve for ever, in this thread; `ready` is called with the port. See
     `vectrial.load.null_server`."""

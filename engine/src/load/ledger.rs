@@ -33,11 +33,6 @@ impl Ledger {
         })
     }
 
-    pub fn issue(&mut self, lag_ns: i64) {
-        self.issued += 1;
-        self.lag.record(lag_ns.max(0) as u64);
-    }
-
     pub fn finish(
         &mut self,
         index: usize,

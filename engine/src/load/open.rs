@@ -181,6 +181,7 @@ pub async fn pace<P: Protocol>(
             index,
             intended: due,
         };
+        stage.handed.set(stage.handed.get() + 1);
         pool.hand(worker, job);
     }
 }
@@ -210,6 +211,7 @@ async fn worker<P: Protocol>(
                     index,
                     intended,
                 } = job;
+                owner.handed.set(owner.handed.get() - 1);
                 owner.serve(&mut seat, class, index, Some(intended)).await;
                 pool.done(number);
             }

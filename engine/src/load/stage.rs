@@ -114,6 +114,8 @@ pub struct Stage<P: Protocol> {
     fault: RefCell<Option<Misuse>>,
     halted: Cell<bool>,
     pub workers: RefCell<Vec<JoinHandle<()>>>,
+    /// Arrivals that workers have been given and not begun with.
+    pub handed: Cell<u64>,
     pub unsent: Cell<u64>,
     pub bound_met: Cell<u64>,
 }
@@ -193,6 +195,7 @@ impl<P: Protocol> Stage<P> {
             fault: RefCell::default(),
             halted: Cell::new(false),
             workers: RefCell::default(),
+            handed: Cell::new(0),
             unsent: Cell::new(0),
             bound_met: Cell::new(0),
             shared,
@@ -219,7 +222,7 @@ impl<P: Protocol> Stage<P> {
             }
             let late = drained_at.is_some_and(|at| now_ns() >= at);
             let broken = self.shared.broken.load(Relaxed) || self.fault.borrow().is_some();
-            if late || broken || control.is_cancelled() || (idle && self.flight.now.get() == 0) {
+            if late || broken || control.is_cancelled() || self.is_settled() {
                 break;
             }
         }
@@ -239,7 +242,7 @@ impl<P: Protocol> Stage<P> {
             started: self.start,
             last_done: self.last_done.get(),
             cpu_ns,
-            unsent: self.unsent.get(),
+            unsent: self.unsent.get() + self.handed.get(),
             bound_met: self.bound_met.get(),
             peak_in_flight: self.flight.peak.get(),
             in_flight_ns: self.flight.area.get(),
@@ -314,7 +317,12 @@ impl<P: Protocol> Stage<P> {
         self.halted.get() || self.shared.busy[self.number].load(Relaxed) == 0
     }
 
-    /// Requests in flight on this thread.
+    /// Nothing will be sent, and nothing is in flight.
+    fn is_settled(&self) -> bool {
+        self.loops.get() == 0 && self.handed.get() == 0 && self.flight.now.get() == 0
+    }
+
+    /// End the stage, and the run with it.
     pub fn end_at_fault(&self, fault: Misuse) {
         self.fault.borrow_mut().get_or_insert(fault);
         self.changed.notify_one();
@@ -332,6 +340,8 @@ impl<P: Protocol> Stage<P> {
         let plan = &self.shared.plan;
         let request = &self.shared.rings[class][index];
         let mut sent = now_ns();
+        self.ledgers.borrow_mut()[class].issued += 1;
+        self.flight.change(sent, self.flight.now.get() + 1);
         let mut outcome = Ok(());
         if !seat.is_ready() {
             outcome = seat.connect(&self.shared.protocol, plan.timeout_ns).await;
@@ -341,9 +351,8 @@ impl<P: Protocol> Stage<P> {
         }
         let connected = outcome.is_ok();
         let intended = intended.unwrap_or(sent);
-        self.ledgers.borrow_mut()[class].issue(sent - intended);
-        self.flight
-            .change(sent.max(self.flight.at.get()), self.flight.now.get() + 1);
+        let lag = (sent - intended).max(0) as u64;
+        self.ledgers.borrow_mut()[class].lag.record(lag);
         if connected {
             outcome = seat.call(request, sent + plan.timeout_ns).await;
         }
@@ -361,7 +370,7 @@ impl<P: Protocol> Stage<P> {
         if let Err(fault) = written {
             self.end_at_fault(fault);
         }
-        if self.loops.get() == 0 && self.flight.now.get() == 0 {
+        if self.is_settled() {
             self.changed.notify_one();
         }
         connected

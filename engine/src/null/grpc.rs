@@ -4,23 +4,36 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
-use h2::RecvStream;
+use h2::{Reason, RecvStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
-use crate::null::Settings;
+use crate::null::faults::{Fault, Injector};
+use crate::null::{Door, Settings};
 use crate::protobuf;
 use crate::protocols::null::{ANSWER_IDS, ANSWER_SCORES};
 use crate::transport::grpc::framed;
+use crate::transport::tcp::Stream;
 
 /// What is sent, made once.
 struct Replies {
     head: Response<()>,
     trailers: HeaderMap,
     search: Bytes,
+    twice: Bytes,
     empty: Bytes,
     others: Vec<(String, Bytes)>,
+}
+
+/// The answer of a search.
+fn found(k: usize, id: impl Fn(u64) -> u64) -> Bytes {
+    framed(|out| {
+        protobuf::put_packed(out, ANSWER_IDS, (0..k as u64).map(id));
+        let scores: Vec<f32> = (0..k).map(|i| i as f32 / 64.0).collect();
+        protobuf::put_floats(out, ANSWER_SCORES, &scores);
+    })
 }
 
 impl Replies {
@@ -35,11 +48,8 @@ impl Replies {
         Self {
             head,
             trailers,
-            search: framed(|out| {
-                protobuf::put_packed(out, ANSWER_IDS, 0..settings.k as u64);
-                let scores: Vec<f32> = (0..settings.k).map(|i| i as f32 / 64.0).collect();
-                protobuf::put_floats(out, ANSWER_SCORES, &scores);
-            }),
+            search: found(settings.k, |i| i),
+            twice: found(settings.k, |i| i / 2),
             empty: framed(|_| ()),
             others: settings.replies.iter().map(framed_reply).collect(),
         }
@@ -54,47 +64,94 @@ impl Replies {
     }
 }
 
-pub async fn serve(listener: TcpListener, settings: Settings) -> std::io::Result<()> {
-    let replies = Rc::new(Replies::new(&settings));
+/// What the connections share.
+struct Service {
+    door: Door,
+    replies: Replies,
+    injector: Rc<Injector>,
+}
+
+pub async fn serve(
+    listener: TcpListener,
+    door: Door,
+    settings: &Settings,
+    injector: Rc<Injector>,
+) -> std::io::Result<()> {
+    let service = Rc::new(Service {
+        door,
+        replies: Replies::new(settings),
+        injector,
+    });
     loop {
         let (stream, _) = listener.accept().await?;
-        stream.set_nodelay(true)?;
-        let replies = replies.clone();
+        let service = service.clone();
         // A client that breaks off ends its own connection and nothing else.
         spawn_local(async move {
-            let _ = connection(stream, replies).await;
+            if let Ok(stream) = service.door.enter(stream).await {
+                let _ = connection(stream, service).await;
+            }
         });
     }
 }
 
-async fn connection(stream: TcpStream, replies: Rc<Replies>) -> Result<(), h2::Error> {
+async fn connection(stream: Stream, service: Rc<Service>) -> Result<(), h2::Error> {
     let mut connection = h2::server::Builder::new()
         .initial_window_size(4 << 20)
         .initial_connection_window_size(64 << 20)
         .max_frame_size(1 << 20)
         .handshake(stream)
         .await?;
-    while let Some(accepted) = connection.accept().await {
+    let breaking = Rc::new(Notify::new());
+    loop {
+        let accepted = tokio::select! {
+            accepted = connection.accept() => accepted,
+            () = breaking.notified() => None,
+        };
+        let Some(accepted) = accepted else {
+            return Ok(());
+        };
         let (request, respond) = accepted?;
-        let replies = replies.clone();
+        let (service, breaking) = (service.clone(), breaking.clone());
         spawn_local(async move {
-            let _ = answer(request, respond, &replies).await;
+            let _ = answer(request, respond, &service, &breaking).await;
         });
     }
-    Ok(())
 }
 
 async fn answer(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
-    replies: &Replies,
+    service: &Service,
+    breaking: &Notify,
 ) -> Result<(), h2::Error> {
     let (parts, mut body) = request.into_parts();
     while let Some(piece) = body.data().await {
         let length = piece?.len();
         body.flow_control().release_capacity(length)?;
     }
+    let replies = &service.replies;
+    let mut reply = replies.of(parts.uri.path()).clone();
+    let mut trailers = replies.trailers.clone();
+    match service.injector.next().await {
+        Some(Fault::Status) => {
+            trailers.insert("grpc-status", HeaderValue::from_static("8"));
+            trailers.insert("grpc-message", HeaderValue::from_static("told%20to%20fail"));
+        }
+        Some(Fault::Reset) => {
+            respond.send_reset(Reason::INTERNAL_ERROR);
+            return Ok(());
+        }
+        Some(Fault::Break) => {
+            breaking.notify_one();
+            return Ok(());
+        }
+        Some(Fault::Truncate) => reply.truncate(reply.len() - 1),
+        // A field of a wire type that does not exist.
+        Some(Fault::Garbage) => reply = framed(|out| out.extend([0x0f; 40])),
+        Some(Fault::Twice) => reply = replies.twice.clone(),
+        Some(Fault::Late | Fault::Never) | None => {}
+    }
     let mut stream = respond.send_response(replies.head.clone(), false)?;
-    stream.send_data(replies.of(parts.uri.path()).clone(), false)?;
-    stream.send_trailers(replies.trailers.clone())
+    stream.send_data(reply, false)?;
+    stream.send_trailers(trailers)
 }

@@ -1,16 +1,27 @@
 //! The null server: a real server that answers at once, so that what is measured is the client.
 //! It runs in a process of its own (`python -m vectrial.load.null_server`).
 
+mod broken;
+pub mod faults;
 mod grpc;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
 use bytes::Bytes;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::spawn_local;
+use tokio_rustls::TlsAcceptor;
 
 use crate::misuse::Misuse;
+use crate::transport::tcp::Stream;
+use crate::transport::tls;
+use faults::{Faults, Injector};
+
+/// Names of the families, as [`serve`] takes them; the last three speak nothing at all.
+pub const FAMILIES: [&str; 4] = ["grpc", "close", "silent", "noise"];
 
 /// What the server answers.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +30,9 @@ pub struct Settings {
     pub k: usize,
     /// Answers of other protocols than `null`, by path: the message, without what frames it.
     pub replies: BTreeMap<String, Bytes>,
+    pub faults: Faults,
+    /// (certificates, PKCS #8 key) in DER: it speaks TLS.
+    pub identity: Option<(Vec<Vec<u8>>, Vec<u8>)>,
 }
 
 /// Serve on `address` for ever, in the calling thread; `ready` hears the address that it is.
@@ -29,9 +43,8 @@ pub fn serve(
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), Misuse> {
     let failed = |error: std::io::Error| Misuse(format!("cannot serve on {address}: {error}"));
-    if family != "grpc" {
-        return Err(Misuse(format!("'{family}' is no family; there is grpc")));
-    }
+    let door = Door::new(&settings)?;
+    let injector = Rc::new(Injector::new(settings.faults.clone()));
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default())
@@ -39,6 +52,42 @@ pub fn serve(
     runtime.block_on(async {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         ready(listener.local_addr().map_err(failed)?);
-        grpc::serve(listener, settings).await.map_err(failed)
+        let stalling = injector.clone();
+        spawn_local(async move { stalling.stall().await });
+        let served = match family {
+            "grpc" => grpc::serve(listener, door, &settings, injector).await,
+            "close" => broken::serve(listener, broken::Kind::Close).await,
+            "silent" => broken::serve(listener, broken::Kind::Silent).await,
+            "noise" => broken::serve(listener, broken::Kind::Noise).await,
+            _ => {
+                let families = FAMILIES.join(", ");
+                return Err(Misuse(format!(
+                    "'{family}' is no family; one of {families}"
+                )));
+            }
+        };
+        served.map_err(failed)
     })
+}
+
+/// How connections are let in: plain or under TLS.
+#[derive(Clone)]
+struct Door(Option<TlsAcceptor>);
+
+impl Door {
+    fn new(settings: &Settings) -> Result<Self, Misuse> {
+        let acceptor = settings
+            .identity
+            .as_ref()
+            .map(|(chain, key)| tls::acceptor(chain, key, &["h2", "http/1.1"]));
+        Ok(Self(acceptor.transpose()?))
+    }
+
+    async fn enter(&self, stream: TcpStream) -> std::io::Result<Stream> {
+        stream.set_nodelay(true)?;
+        Ok(match &self.0 {
+            None => Stream::Plain(stream),
+            Some(acceptor) => Stream::Server(Box::new(acceptor.accept(stream).await?)),
+        })
+    }
 }

@@ -61,7 +61,7 @@ impl<D: Decode> Connection for Unary<D> {
 
 /// The head of every call of one method: `path` is `/package.Service/Method`.
 pub fn head(target: &Target, path: &str) -> Result<Arc<Request<()>>, Misuse> {
-    let mut builder = Request::post(format!("http://{}{path}", target.authority()))
+    let mut builder = Request::post(format!("{}{path}", target.origin()))
         .version(http::Version::HTTP_2)
         .header("te", "trailers")
         .header("content-type", "application/grpc");
@@ -99,7 +99,7 @@ pub fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
 }
 
 pub async fn connect(target: &Target) -> Result<Grpc, Failure> {
-    let stream = tcp::connect(target).await?;
+    let stream = tcp::connect(target, &["h2"]).await?;
     let (send, connection) = h2::client::Builder::new()
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)

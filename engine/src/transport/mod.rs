@@ -2,3 +2,4 @@
 
 pub mod grpc;
 pub mod tcp;
+pub mod tls;

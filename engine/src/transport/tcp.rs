@@ -1,16 +1,91 @@
-//! TCP to a target, without delay of small writes.
+//! A stream of bytes to or from a server: TCP without delay of small writes, plain or under TLS.
 
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::{client, server};
 
 use crate::protocol::{Failure, Target};
 
-/// Connect. The connections of a worker are opened one after the other, outside any sample but
-/// where a broken one is replaced.
-pub async fn connect(target: &Target) -> Result<TcpStream, Failure> {
+/// Connect, under TLS where the target asks for it; `alpn` names the application protocol then.
+pub async fn connect(target: &Target, alpn: &[&str]) -> Result<Stream, Failure> {
+    let stream = open(target).await?;
+    match &target.tls {
+        Some(tls) => tls.wrap(stream, alpn).await,
+        None => Ok(Stream::Plain(stream)),
+    }
+}
+
+/// Connect without TLS, for protocols that turn to it later.
+pub async fn open(target: &Target) -> Result<TcpStream, Failure> {
     let connected = TcpStream::connect((target.host.as_str(), target.port)).await;
     let stream = connected.map_err(|error| Failure::io(&error))?;
     stream
         .set_nodelay(true)
         .map_err(|error| Failure::io(&error))?;
     Ok(stream)
+}
+
+/// A connection's bytes.
+pub enum Stream {
+    Plain(TcpStream),
+    Client(Box<client::TlsStream<TcpStream>>),
+    Server(Box<server::TlsStream<TcpStream>>),
+}
+
+macro_rules! each {
+    ($self:expr, $stream:ident => $call:expr) => {
+        match $self.get_mut() {
+            Stream::Plain($stream) => $call,
+            Stream::Client($stream) => $call,
+            Stream::Server($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        each!(self, stream => Pin::new(stream).poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, stream => Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Client(stream) => stream.is_write_vectored(),
+            Self::Server(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => Pin::new(stream).poll_shutdown(cx))
+    }
 }

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Judge, LoadControl, run_load
 from vectrial.errors import UserError
+from vectrial.load.pem import der
 from vectrial.load.plain import (
     LoadClass,
     LoadColumn,
@@ -18,6 +21,7 @@ from vectrial.load.plain import (
     LoadPlan,
     LoadSource,
     LoadTarget,
+    LoadTls,
 )
 
 #: Seconds between two calls of `progress`.
@@ -70,6 +74,7 @@ def target(
     host: str,
     port: int,
     *,
+    tls: LoadTls | None = None,
     headers: Sequence[tuple[str, str]] = (),
     options: Mapping[str, str] | None = None,
 ) -> LoadTarget:
@@ -78,9 +83,25 @@ def target(
         "protocol": protocol,
         "host": host,
         "port": port,
+        "tls": tls,
         "headers": list(headers),
         "options": dict(options or {}),
     }
+
+
+def tls(name: str, ca: Path | None = None) -> LoadTls:
+    """TLS to the server of that name (a domain or an IP address), whose certificate was signed
+    by one in the PEM file `ca`, or else by one that this machine trusts.
+
+    Raises:
+        UserError: there is no certificate to trust.
+    """
+    if ca is not None:
+        return {"roots": der(ca, "CERTIFICATE"), "name": name}
+    roots = ssl.create_default_context().get_ca_certs(binary_form=True)
+    if not roots:
+        raise UserError("this machine trusts no certificate", remedy="give a PEM file to trust")
+    return {"roots": roots, "name": name}
 
 
 def closed(

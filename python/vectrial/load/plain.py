@@ -10,6 +10,13 @@ from numpy.typing import NDArray
 from vectrial._engine import Judge, Recorder
 
 
+class LoadTls(TypedDict):
+    """How a server is known: certificates (DER) that may have signed its own, and its name."""
+
+    roots: list[bytes]
+    name: str
+
+
 class LoadTarget(TypedDict):
     """A server. `protocol`: a name of `engine/src/protocols/mod.rs`; `headers` go with every
     request; `options` are the protocol's own (user, database, …)."""
@@ -17,6 +24,7 @@ class LoadTarget(TypedDict):
     protocol: str
     host: str
     port: int
+    tls: LoadTls | None
     headers: list[tuple[str, str]]
     options: dict[str, str]
 
@@ -126,3 +134,20 @@ class LoadOutcome(TypedDict):
     in_flight_s: float
     reconnects: int
     cancelled: bool
+
+
+class NullSettings(TypedDict):
+    """A null server; see `vectrial.load.null_server.null_server`.
+
+    replies: messages by path. faults: (name, every so many requests). stall_s: (every, for).
+    identity: certificates and PKCS #8 key, all in DER, for TLS."""
+
+    family: str
+    host: str
+    port: int
+    k: int
+    replies: dict[str, bytes]
+    faults: list[tuple[str, int]]
+    late_s: float
+    stall_s: tuple[float, float] | None
+    identity: tuple[list[bytes], bytes] | None

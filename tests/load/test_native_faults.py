@@ -1,0 +1,208 @@
+"""What goes wrong is counted in its class: no panic, no hang, no sample that nobody measured."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vectrial._engine import LoadControl
+from vectrial.errors import UserError
+from vectrial.load.native import Requests, arrivals, closed, drive, target, tls
+from vectrial.load.null_server import NullServer, null_server
+from vectrial.load.plain import LoadOutcome, LoadSource
+
+K, DIM, COUNT = 4, 8, 300
+SEARCH = Requests("search", vectors=np.ones((20, DIM), dtype=np.float32), k=K)
+
+
+def ask(
+    server: NullServer | tuple[str, int], source: LoadSource, timeout_s: float = 0.2
+) -> tuple[dict[str, int], LoadOutcome]:
+    """How many failed, by class; everything sent is accounted for."""
+    host, port = server if isinstance(server, tuple) else (server.host, server.port)
+    outcome = drive(
+        target("null-grpc", host, port), [SEARCH], [source], timeout_s=timeout_s, duration_s=20
+    )
+    (record,) = outcome["classes"]
+    seen = record["recorder"].summary()
+    errors = record["recorder"].errors()
+    assert record["issued"] == (seen["count"] or 0) + (seen["errors"] or 0)
+    assert sum(count for _, count, _ in errors) == seen["errors"]
+    assert all(messages and all(messages) for _, _, messages in errors)
+    return {kind: count for kind, count, _ in errors}, outcome
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("status", "status:resource_exhausted"),
+        ("reset", "reset"),
+        ("truncate", "truncated"),
+        ("garbage", "garbage"),
+        ("never", "timeout"),
+    ],
+)
+@pytest.mark.parametrize("source", [closed(8, count=COUNT), arrivals(1500, count=COUNT)])
+def test_a_request_that_goes_wrong_is_counted_in_its_class(
+    fault: str, kind: str, source: LoadSource
+) -> None:
+    with null_server(k=K, faults=[(fault, 10)]) as server:
+        errors, outcome = ask(server, source)
+    assert errors == {kind: COUNT // 10}
+    assert outcome["reconnects"] == 0, "the connection is none the worse"
+    summary = outcome["classes"][0]["recorder"].summary()
+    assert summary["count"] == COUNT - COUNT // 10
+
+
+def test_a_timeout_is_timed() -> None:
+    with null_server(k=K, faults=[("never", 5)]) as server:
+        _, outcome = ask(server, closed(2, count=10), timeout_s=0.15)
+    recorder = outcome["classes"][0]["recorder"]
+    assert outcome["ended_ns"] - outcome["started_ns"] >= 0.15e9
+    assert recorder.errors()[0][:2] == ("timeout", 2)
+
+
+def test_late_answers_and_repeated_rows_are_answers() -> None:
+    with null_server(k=K, faults=[("late", 5), ("twice", 3)], late_s=0.05) as server:
+        errors, outcome = ask(server, closed(4, count=30))
+    summary = outcome["classes"][0]["recorder"].summary()
+    assert errors == {}
+    assert summary["count"] == 30
+    assert summary["duplicate_answers"] == 8, "every third, but those that are late"
+    assert (summary["latency_max"] or 0) >= 50_000
+
+
+@pytest.mark.parametrize("source", [closed(8, count=COUNT), arrivals(1500, count=COUNT)])
+def test_a_connection_that_breaks_is_replaced_between_samples(source: LoadSource) -> None:
+    with null_server(k=K, faults=[("break", 50)]) as server:
+        errors, outcome = ask(server, source)
+    assert set(errors) <= {"reset", "truncated"}
+    assert COUNT // 50 <= sum(errors.values()) <= 8 * COUNT // 50, "those in flight, no others"
+    assert outcome["reconnects"] in (COUNT // 50, COUNT // 50 - 1)
+
+
+@pytest.mark.parametrize("source", [closed(2, count=20), arrivals(200, count=20)])
+def test_a_server_that_is_not_there_refuses(source: LoadSource) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, but not listening
+        errors, _ = ask(taken.getsockname(), source)
+    assert errors == {"refused": 20}
+
+
+@pytest.mark.parametrize(
+    ("family", "kinds"),
+    [
+        ("close", {"reset", "truncated"}),
+        ("noise", {"garbage", "reset", "truncated"}),
+        ("silent", {"timeout"}),
+    ],
+)
+def test_a_server_that_speaks_something_else(family: str, kinds: set[str]) -> None:
+    with null_server(family) as server:
+        errors, _ = ask(server, closed(2, count=8))
+    assert sum(errors.values()) == 8
+    assert set(errors) <= kinds
+
+
+def test_a_server_that_dies_and_comes_back() -> None:
+    with null_server(k=K) as first:
+        port = first.port
+        stop = threading.Timer(0.3, lambda: subprocess.run(["kill", "-9", str(first.pid)]))
+        stop.start()
+        result: list[LoadOutcome] = []
+        to = target("null-grpc", "127.0.0.1", port)
+        source = arrivals(500, kind="constant", count=500)
+        run = threading.Thread(
+            target=lambda: result.append(drive(to, [SEARCH], [source], duration_s=20))
+        )
+        run.start()
+        time.sleep(0.6)
+        with null_server(k=K, port=port):
+            run.join(20)
+    (record,) = result[0]["classes"]
+    errors = {kind for kind, _, _ in record["recorder"].errors()}
+    windows = record["recorder"].summary()
+    assert "refused" in errors
+    assert errors <= {"refused", "reset", "truncated"}
+    assert 250 < (windows["count"] or 0) < 450
+    assert result[0]["reconnects"] == 1
+
+
+@pytest.mark.parametrize("source", [closed(2), arrivals(100)])
+def test_a_run_is_cancelled_at_once(source: LoadSource) -> None:
+    """Also while every request waits for a server that does not answer."""
+    with null_server("silent") as server:
+        asked = 0.0
+
+        def stop(control: LoadControl) -> None:
+            nonlocal asked
+            if control.progress()[0] and not asked:
+                asked = time.monotonic()
+                control.cancel()
+
+        to = target("null-grpc", server.host, server.port)
+        outcome = drive(
+            to, [SEARCH], [source], timeout_s=60, duration_s=60, connections=1, progress=stop
+        )
+    assert time.monotonic() - asked < 1, "well under 0.1 s where nothing else runs"
+    assert outcome["cancelled"]
+    record = outcome["classes"][0]
+    assert record["issued"] == record["in_flight"]
+
+
+def test_a_progress_that_raises_stops_the_run() -> None:
+    def stop(control: LoadControl) -> None:
+        raise KeyboardInterrupt
+
+    with null_server(k=K) as server, pytest.raises(KeyboardInterrupt):
+        drive(
+            target("null-grpc", server.host, server.port),
+            [SEARCH],
+            [closed(1)],
+            duration_s=60,
+            progress=stop,
+        )
+
+
+@pytest.fixture(scope="module")
+def identity(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("identity")
+    chain, key = folder / "chain.pem", folder / "key.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+    names = ["-subj", "/CN=null", "-addext", "subjectAltName=IP:127.0.0.1"]
+    names += ["-addext", "basicConstraints=critical,CA:FALSE"]
+    files = ["-keyout", str(key), "-out", str(chain)]
+    try:
+        subprocess.run([*command.split(), *names, *files], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("no openssl command to make a certificate with")
+    return chain, key
+
+
+def test_tls_is_spoken_to_who_is_trusted(identity: tuple[Path, Path]) -> None:
+    with null_server(k=K, identity=identity) as server:
+        for trust, kind in [
+            (tls("127.0.0.1", identity[0]), None),
+            (tls("127.0.0.2", identity[0]), "tls"),
+        ]:
+            to = target("null-grpc", server.host, server.port, tls=trust)
+            outcome = drive(to, [SEARCH], [closed(2, count=20)])
+            recorder = outcome["classes"][0]["recorder"]
+            assert {name for name, _, _ in recorder.errors()} == ({kind} if kind else set())
+            assert recorder.summary()["count"] == (0 if kind else 20)
+
+
+def test_a_plan_that_makes_no_sense_is_refused() -> None:
+    to = target("null-grpc", "127.0.0.1", 1)
+    with pytest.raises(UserError, match="never end"):
+        drive(to, [SEARCH], [closed(1)])
+    with pytest.raises(UserError, match="no protocol"):
+        drive(target("smoke", "127.0.0.1", 1), [SEARCH], [closed(1, count=1)])
+    with pytest.raises(UserError, match="nothing to send"):
+        drive(to, [Requests("search")], [closed(1, count=1)])
