@@ -96,6 +96,13 @@ class Browser:
         assert "exceptionDetails" not in got, got
         return got["result"].get("value")
 
+    def wait_for(self, script: str, timeout_s: float = 10) -> None:
+        """Until a JavaScript expression is true."""
+        deadline = time.monotonic() + timeout_s
+        while not self.value(script):
+            assert time.monotonic() < deadline, f"not so in {timeout_s} s: {script}"
+            time.sleep(0.02)
+
     def key(self, name: str) -> None:
         """Press a key."""
         for kind in ("keyDown", "keyUp"):

@@ -143,10 +143,22 @@ def test_legend_and_sorting(chromium: Browser, written: Written) -> None:
     assert chromium.complaints() == []
 
 
+def test_tables_show_that_there_is_more(chromium: Browser, written: Written) -> None:
+    chromium.open(url(written), *PHONE, dark=False)
+    box = "document.querySelector('#glance .scroll')"
+    fades = f"{box}.classList.contains('right')"
+    chromium.wait_for(fades)
+    chromium.value(f"{box}.scrollLeft = {box}.scrollWidth")
+    chromium.wait_for(f"!{fades}")
+    assert chromium.value("document.querySelectorAll('.scroll.tall.down').length") > 0
+    assert chromium.complaints() == []
+
+
 def test_print_is_light_and_shows_whole_tables(chromium: Browser, written: Written) -> None:
     chromium.open(url(written), *DESKTOP, dark=True)
     chromium.call("Emulation.setEmulatedMedia", media="print")
     assert chromium.value(GROUND) > 200
+    assert chromium.value("document.querySelectorAll('.scroll.tall').length") > 0
     assert chromium.value(
         "[...document.querySelectorAll('.scroll.tall')].every((box) =>"
         " box.offsetHeight >= box.firstElementChild.offsetHeight - 1)"

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from written import Written
 
 from vectrial.cli.main import app
-from vectrial.report import export, html, markdown, styles, terminal
+from vectrial.report import export, html, markdown, styles, terminal, text
 from vectrial.report.analysis import sweeps
 from vectrial.report.build import build
 from vectrial.report.data import Series, load
@@ -219,6 +219,22 @@ def test_one_repeat_claims_no_order(tmp_path: Path) -> None:
     assert any("no interval" in w for w in report.warnings)
     ((_, (card,)),) = report.answers
     assert "One repeat only" in card.bound
+
+
+def test_what_the_suite_says_of_itself_and_what_comes_second(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", stores={"faiss": (1.0, "hnsw", True)})
+    (folder / "suite.toml").write_text('name = "demo"\ndescription = "Words & <i>speed</i>"\n')
+    report = build(load(folder))
+    assert report.about == "Words & <i>speed</i>"
+    assert "Words &amp; &lt;i&gt;speed&lt;/i&gt;" in html.render(report)
+    assert "Words \\& \\<i\\>speed" in markdown.render(report)
+    bounds = [answer.bound for _, answers in report.answers for answer in answers]
+    assert any(re.fullmatch(r"Next: (memory|faiss), [\d.,]+ (µs|ms|s|MB)\.", b) for b in bounds)
+
+
+def test_settings_left_to_the_store_are_not_named() -> None:
+    assert text.params({"nlist": None, "m": 16, "nprobe": 0}) == "m=16 nprobe=0"
+    assert text.params({"nlist": None}) == "defaults"
 
 
 def test_each_cut_of_a_dataset_is_shown_with_its_own_size(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def build(run: RunData) -> Report:
     )
     return Report(
         title=str(run.run["suite_name"]),
+        about=run.about,
         meta=_meta(run),
         warnings=provenance.warnings(run),
         answers=overview.answers(run, found),

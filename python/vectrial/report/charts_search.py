@@ -286,7 +286,9 @@ def against_clients(points: Sequence[Point], metric: str, looks: Looks) -> Any:
             scale=alt.Scale(type="log", padding=12, nice=False) if log else alt.Scale(zero=True),
             axis=alt.Axis(format=",.6~r", values=log_ticks([r["value"] for r in rows]))
             if log
-            else alt.Axis(format="~s", tickCount=6),
+            else alt.Axis(
+                labelExpr="datum.value == 0 ? '0' : format(datum.value, '~s')", tickCount=6
+            ),
         )
         colour = alt.Color("series:N", scale=colours, legend=key)
         shape = alt.Shape("series:N", scale=shapes, legend=key)

@@ -141,7 +141,7 @@ class RunData:
 
     run: the table `run`, environment as a dict. datasets: the table, `facts` as a dict; a dataset
         has a row for each number of its rows that was loaded.
-    histograms: latency histograms (HDR V2, ns) by phase id.
+    histograms: latency histograms (HDR V2, ns) by phase id. about: the suite's description.
     """
 
     folder: Path
@@ -149,6 +149,7 @@ class RunData:
     datasets: tuple[Mapping[str, Any], ...]
     trials: tuple[Trial, ...]
     histograms: Mapping[int, bytes]
+    about: str = ""
 
     @cached_property
     def stores(self) -> tuple[str, ...]:
@@ -267,6 +268,7 @@ def load(folder: Path) -> RunData:
                 row["phase_id"]: row["hdr"]
                 for row in reader.rows("select phase_id, hdr from histogram where name = 'latency'")
             },
+            about=str(reader.suite().get("description", "")),
         )
 
 

@@ -131,10 +131,12 @@ class Answer:
 class Report:
     """Everything that is shown of a run.
 
-    meta: label → value under the title. warnings: what a reader must know first.
+    about: what the suite says of itself. meta: label → value under the title. warnings: what a
+        reader must know first.
     """
 
     title: str
+    about: str
     meta: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
     answers: tuple[tuple[str, tuple[Answer, ...]], ...]

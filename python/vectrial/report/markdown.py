@@ -22,6 +22,8 @@ def render(report: Report, figures: str = "figures") -> str:
 
 def _lines(report: Report, figures: str) -> Iterator[str]:
     yield f"# {escape(report.title)}\n"
+    if report.about:
+        yield f"{escape(report.about)}\n"
     yield " · ".join(f"{label}: {escape(value)}" for label, value in report.meta) + "\n"
     for warning in report.warnings:
         yield f"> **Note.** {escape(warning)}\n"

@@ -169,7 +169,7 @@ def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
     if not speeds:
         most = max((p.value("recall_mean") or 0 for p in sweep.front()), default=0.0)
         return Answer(question, "none reached it", text.recall(most), "greatest recall measured")
-    first, bound = _judge(run, speeds, lambda s: -s.median)
+    first, bound = _judge(run, speeds, lambda s: -s.median, lambda s: text.number(s.median))
     point = best[first]
     clients = point.params.get("clients", point.value("concurrency"))
     at = [f"recall {text.recall(point.value('recall_mean') or 0)}"]
@@ -199,13 +199,16 @@ def _best(
             spreads[point.series] = spread
     if not spreads:
         return None
-    first, bound = _judge(run, spreads, lambda s: s.median)
+    first, bound = _judge(run, spreads, lambda s: s.median, lambda s: text.measure(s.median, unit))
     figure = f"{text.measure(spreads[first].median, unit)} {what}"
     return Answer(question, run.labels[first], figure, bound, first)
 
 
 def _judge(
-    run: RunData, spreads: dict[Series, Spread], key: Callable[[Spread], float]
+    run: RunData,
+    spreads: dict[Series, Spread],
+    key: Callable[[Spread], float],
+    shown: Callable[[Spread], str],
 ) -> tuple[Series, str]:
     """The first by `key`, and what can be said of its lead."""
     order = sorted(spreads, key=lambda s: key(spreads[s]))
@@ -217,7 +220,7 @@ def _judge(
     if tied:
         names = text.joined([run.labels[s] for s in tied[:3]] + (["others"] if tied[3:] else []))
         return first, f"Not told apart from {names}: their spreads overlap."
-    second = f"Next: {run.labels[rivals[0]]}."
+    second = f"Next: {run.labels[rivals[0]]}, {shown(spreads[rivals[0]])}."
     if spreads[first].kind == "single" or spreads[rivals[0]].kind == "single":
         return first, f"{second} One repeat only: the order may be chance."
     return first, second

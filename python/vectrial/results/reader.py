@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,11 @@ class RunReader:
             for column in ("index_params", "trial_params", "phase_params"):
                 row[column] = json.loads(row[column])
         return rows
+
+    def suite(self) -> dict[str, Any]:
+        """The suite as it was run; empty where the folder does not hold it."""
+        kept = self.folder / "suite.toml"
+        return tomllib.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
 
     def run(self) -> dict[str, Any]:
         """The run's own record, `environment` as a dict.

@@ -117,6 +117,16 @@
     }));
   }
 
+  // Tables that hold more than is seen fade out where it is.
+  for (const box of document.querySelectorAll(".scroll")) {
+    const update = () => {
+      box.classList.toggle("right", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
+      box.classList.toggle("down", box.scrollTop + box.clientHeight < box.scrollHeight - 2);
+    };
+    box.addEventListener("scroll", update, { passive: true });
+    new ResizeObserver(update).observe(box);
+  }
+
   // Which section one is in.
   const links = new Map([...document.querySelectorAll(".bar nav a")].map((a) => [a.getAttribute("href").slice(1), a]));
   const seen = new IntersectionObserver((entries) => {
