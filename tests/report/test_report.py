@@ -134,8 +134,15 @@ def test_a_failed_check_spoils_only_what_rests_on_it(written: Written) -> None:
     assert sweep.of(usearch)
     assert not [p for p in written.run.points if p.series == usearch and p.state == "wrong"]
     assert not any("usearch" in said for said in written.report.warnings)
-    page = (written.out / "report.html").read_text()
-    assert "8.6 of 10 rows (invalidates filtered searches)" in page
+    table = next(t for t in written.report.tables() if t.name == "gate")
+    keys = [column.key for column in table.columns]
+    found = {row.series: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
+    assert found[usearch]["everything"].value is True
+    assert found[usearch]["filtered_searches"].value is False
+    assert found[usearch]["filtered_searches"].note == "filters complete: 8.6 of 10 rows"
+    broken = found[Series("broken", "hnsw", "embedded")]
+    assert broken["everything"].detail == "scores agree (1 of 3)"
+    assert broken["filtered_searches"].text == "n/a"
     checks = next(t for t in written.report.tables() if t.name == "gate-checks")
     shown = {row.cells[0].value: row.cells[1].value for row in checks.rows}
     assert shown["filters_complete"] == "filtered searches"

@@ -188,16 +188,6 @@ class RunData:
         return {store: tuple(said) for store, said in found.items()}
 
     @cached_property
-    def failures(self) -> Mapping[tuple[str, Series], tuple[Check, ...]]:
-        """(dataset, series) → the gate checks it failed, each once."""
-        found: dict[tuple[str, Series], dict[str, Check]] = defaultdict(dict)
-        for trial in self.trials:
-            for check in trial.gate:
-                if check.passed is False:
-                    found[trial.dataset, trial.series].setdefault(check.name, check)
-        return {key: tuple(checks.values()) for key, checks in found.items()}
-
-    @cached_property
     def wrong(self) -> Mapping[tuple[str, Series, str], str]:
         """(dataset, series, experiment) → the gate checks that make it wrong there, with what
         was found."""

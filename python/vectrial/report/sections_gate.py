@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vectrial.report import text
 from vectrial.report.data import Check, RunData, Series
-from vectrial.report.document import Block, Cell, Column, Row, Section, Table, Text, plain
+from vectrial.report.document import Cell, Column, Row, Section, Table, plain
 
 #: What is invalidated by checks on which every figure rests.
 EVERYTHING = "everything"
+_GROUP = "What checks bear on, and a failure invalidates"
 
 
 def wrong_stores(run: RunData) -> Iterator[str]:
@@ -40,51 +41,60 @@ def gate(run: RunData) -> Section | None:
                 found[trial.dataset, trial.series][check.name] = check
     if not asked:
         return None
-    scopes = list(dict.fromkeys(check.invalidates for check in asked.values()))
+    scopes = tuple(dict.fromkeys(check.invalidates for check in asked.values()))
     checks = sorted(asked.values(), key=lambda check: scopes.index(check.invalidates))
-    blocks: list[Block] = [_answers_table(run, found, checks), _checks_table(checks)]
-    failures = tuple(
-        f"{run.labels[series]} on {dataset}: {check.name}: {check.detail} "
-        f"(invalidates {check.invalidates})"
-        for (dataset, series), failed in run.failures.items()
-        for check in failed
-    )
-    if failures:
-        blocks.insert(0, Text(failures, "Wrong answers", bullets=True))
+    blocks = (_answers_table(run, found, scopes), _checks_table(checks))
     return Section(
         "gate",
         "Which stores answer correctly",
         "Before anything is timed every store is asked questions whose answers are known. What a "
         "failed check invalidates is shown as wrong, not as fast: figures that rest on it are "
         "hollow, crossed out, and on no front; other figures stand.",
-        tuple(blocks),
+        blocks,
     )
 
 
 def _answers_table(
-    run: RunData, found: Mapping[tuple[str, Series], Mapping[str, Check]], checks: Sequence[Check]
+    run: RunData,
+    found: Mapping[tuple[str, Series], Mapping[str, Check]],
+    scopes: Sequence[str],
 ) -> Table:
+    """A row per store and dataset; a column for each thing that checks may invalidate."""
     columns = (
         Column("store", "Store", numeric=False),
         Column("dataset", "Dataset", numeric=False),
         *(
-            Column(
-                c.name,
-                c.name.replace("_", " "),
-                group=f"Invalidates {c.invalidates}",
-                numeric=False,
-            )
-            for c in checks
+            Column(scope.replace(" ", "_"), scope.capitalize(), "", _GROUP, numeric=False)
+            for scope in scopes
         ),
     )
     rows = []
     for (dataset, series), answers in found.items():
-        cells = [_check_cell(answers.get(check.name)) for check in checks]
-        failed = any(c.passed is False and c.invalidates == EVERYTHING for c in answers.values())
+        cells = [
+            _scope_cell([check for check in answers.values() if check.invalidates == scope])
+            for scope in scopes
+        ]
+        wrong = any(c.passed is False and c.invalidates == EVERYTHING for c in answers.values())
         head = (plain(run.labels[series]), plain(dataset))
-        rows.append(Row((*head, *cells), "wrong" if failed else "ok", series))
+        rows.append(Row((*head, *cells), "wrong" if wrong else "ok", series))
     rows.sort(key=lambda row: row.tone != "wrong")
-    return Table("gate", "Correctness checks", columns, tuple(rows))
+    return Table("gate", "Who may be believed in what", columns, tuple(rows))
+
+
+def _scope_cell(checks: Sequence[Check]) -> Cell:
+    """What the checks of one scope found of one store; details in the note."""
+    asked = [check for check in checks if check.passed is not None]
+    failed = [check for check in asked if not check.passed]
+    note = "; ".join(
+        [f"{_named(check)}: {check.detail}" for check in failed]
+        or dict.fromkeys(check.detail for check in checks if check.passed is None)
+    )
+    if not asked:
+        return Cell("n/a", "", note=note or "not asked", tone="absent")
+    if failed:
+        names = ", ".join(map(_named, failed))
+        return Cell("✗", False, f"{names} ({len(failed)} of {len(asked)})", note, tone="wrong")
+    return Cell("✓", True, text.plural(len(asked), "check"), note)
 
 
 def _checks_table(checks: Sequence[Check]) -> Table:
@@ -93,18 +103,9 @@ def _checks_table(checks: Sequence[Check]) -> Table:
         Column("invalidates", "A failure invalidates", numeric=False),
         Column("demands", "What it demands", numeric=False),
     )
-    rows = [
-        Row((plain(c.name, c.name.replace("_", " ")), plain(c.invalidates), plain(c.demands)))
-        for c in checks
-    ]
+    rows = [Row((plain(c.name, _named(c)), plain(c.invalidates), plain(c.demands))) for c in checks]
     return Table("gate-checks", "What each check demands", columns, tuple(rows))
 
 
-def _check_cell(check: Check | None) -> Cell:
-    if check is None:
-        return Cell("n/a", "", note="not asked", tone="absent")
-    if check.passed is None:
-        return Cell("n/a", "", note=check.detail, tone="absent")
-    if check.passed:
-        return Cell("✓", True)
-    return Cell("✗", False, note=check.detail, tone="wrong")
+def _named(check: Check) -> str:
+    return check.name.replace("_", " ")
