@@ -233,6 +233,7 @@ def test_what_the_suite_says_of_itself_and_what_comes_second(tmp_path: Path) -> 
     (folder / "suite.toml").write_text('name = "demo"\ndescription = "Words & <i>speed</i>"\n')
     report = build(load(folder))
     assert report.about == "Words & <i>speed</i>"
+    assert "description = &#34;Words" in html.render(report), "the suite, to repeat it"
     assert "Words &amp; &lt;i&gt;speed&lt;/i&gt;" in html.render(report)
     assert "Words \\& \\<i\\>speed" in markdown.render(report)
     bounds = [answer.bound for _, answers in report.answers for answer in answers]

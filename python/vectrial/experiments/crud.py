@@ -155,6 +155,8 @@ class Crud(Experiment):
             context, "find_by_vector", lambda i: search(queries[i % len(queries)])
         )
         phase.params = {**phase.params, "k": context.k, **point}
+        for name in ("verified", "ineffective"):
+            phase.missing[name] = "changes nothing: its answers are judged by their recall"
         given = [(i % len(queries), found[0]) for i, found in enumerate(answers) if found]
         if given:
             recalls = [judge.recall(query, ids) for query, ids in given]

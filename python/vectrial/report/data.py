@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,7 +142,8 @@ class RunData:
 
     run: the table `run`, environment as a dict. datasets: the table, `facts` as a dict; a dataset
         has a row for each number of its rows that was loaded.
-    histograms: latency histograms (HDR V2, ns) by phase id. about: the suite's description.
+    histograms: latency histograms (HDR V2, ns) by phase id.
+    suite: the file as it was run, or empty.
     """
 
     folder: Path
@@ -149,7 +151,15 @@ class RunData:
     datasets: tuple[Mapping[str, Any], ...]
     trials: tuple[Trial, ...]
     histograms: Mapping[int, bytes]
-    about: str = ""
+    suite: str = ""
+
+    @property
+    def about(self) -> str:
+        """What the suite says of itself."""
+        try:
+            return str(tomllib.loads(self.suite).get("description", ""))
+        except tomllib.TOMLDecodeError:
+            return ""  # figures do not depend on it, and the text itself is shown
 
     @cached_property
     def stores(self) -> tuple[str, ...]:
@@ -258,7 +268,7 @@ def load(folder: Path) -> RunData:
                 row["phase_id"]: row["hdr"]
                 for row in reader.rows("select phase_id, hdr from histogram where name = 'latency'")
             },
-            about=str(reader.suite().get("description", "")),
+            suite=reader.suite(),
         )
 
 

@@ -327,6 +327,7 @@ def method(run: RunData) -> Section:
         "Every figure can be recomputed from the run folder.",
         (
             Text((str(run.run["command"]),), "The command", code=True),
+            *([Text((run.suite.strip(),), "The suite", code=True)] if run.suite else []),
             Text(notes, "Method", bullets=True),
         ),
     )

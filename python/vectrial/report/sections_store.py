@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from vectrial.report import charts_store, text
@@ -36,15 +36,17 @@ def names_of(run: RunData, points: Sequence[Point]) -> list[str]:
     ]
 
 
-def head(run: RunData, point: Point) -> tuple[Cell, Cell]:
-    """The first two columns: store and index."""
-    return plain(run.labels[point.series]), plain(text.params(point.index_params))
+def _row(run: RunData, point: Point, cells: Iterable[Cell]) -> Row:
+    """First the store, last the index: what was measured is in between, and seen on a phone."""
+    index = plain(text.params(point.index_params))
+    return Row((plain(run.labels[point.series]), *cells, index), point.state, point.series)
 
 
-_HEAD = (Column("store", "Store", numeric=False), Column("index", "Index", numeric=False))
+_STORE = Column("store", "Store", numeric=False)
+_INDEX = Column("index", "Index", numeric=False)
 
 _CRUD = (
-    *_HEAD,
+    _STORE,
     Column("operation", "Operation", numeric=False),
     Column("latency_p50", "p50", "us", spread=True),
     Column("latency_p99", "p99", "us", spread=True),
@@ -53,6 +55,7 @@ _CRUD = (
     Column("errors", "Errors", "1"),
     Column("verified", "Verified", "1"),
     Column("ineffective", "Ineffective", "1"),
+    _INDEX,
 )
 
 
@@ -96,18 +99,17 @@ def _crud_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
     rows = []
     for p in points:
         cells = (
-            *head(run, p),
             plain(p.phase.replace("_", " "), note=p.reason or ""),
             *(spread_cell(p, f"latency_{name}", "us") for name in ("p50", "p99", "max")),
             *(count_cell(p, name) for name in ("count", "errors", "verified", "ineffective")),
         )
-        rows.append(Row(cells, p.state, p.series))
+        rows.append(_row(run, p, cells))
     title = f"Single operations: {facet.title}"
-    return Table(f"operations-{facet.slug}", title, _CRUD, tuple(rows), grouped_by=2)
+    return Table(f"operations-{facet.slug}", title, _CRUD, tuple(rows), grouped_by=1)
 
 
 _INGEST = (
-    *_HEAD,
+    _STORE,
     Column("rows", "Rows"),
     Column("rows_per_s", "Rows/s", "1/s", "Loading", spread=True),
     Column("mb_per_s", "MB/s", "MB/s", "Loading", spread=True),
@@ -118,6 +120,7 @@ _INGEST = (
     Column("ready_s", "together", "s", "Until every row is served by the final index", spread=True),
     Column("ready_rows_per_s", "Rows/s until ready", "1/s", spread=True),
     Column("time_to_searchable", "Row searchable after", "us", spread=True),
+    _INDEX,
 )
 
 
@@ -221,7 +224,6 @@ def _ingest_table(
     ):
         own = phases[_same_load(p)]
         cells = (
-            *head(run, p),
             plain(loaded_rows(p), f"{loaded_rows(p):,}", p.reason or ""),
             _either(own, "rows_per_s", "1"),
             _either(own, "mb_per_s", "1"),
@@ -229,11 +231,11 @@ def _ingest_table(
             _either(own, "ready_rows_per_s", "1"),
             _either(own, "time_to_searchable", "us"),
         )
-        rows.append(Row(cells, p.state, p.series))
+        rows.append(_row(run, p, cells))
     known = _known_by(run, facet)
     notes = (f"How it is known that every row is indexed: {known}.",) if known else ()
     title = f"Loading: {facet.title}"
-    return Table(f"loading-{facet.slug}", title, _INGEST, tuple(rows), notes, grouped_by=2)
+    return Table(f"loading-{facet.slug}", title, _INGEST, tuple(rows), notes, grouped_by=1)
 
 
 def _known_by(run: RunData, facet: Facet) -> str:
@@ -253,7 +255,7 @@ def _either(own: dict[str, Point], metric: str, unit: str) -> Cell:
 
 
 _FOOTPRINT = (
-    *_HEAD,
+    _STORE,
     Column("disk_bytes", "Disk", "B", "On disk after flush", spread=True),
     Column("disk_ratio", "× raw", "1", "On disk after flush", spread=True),
     Column("index_bytes", "Index", "B", "As the store tells", spread=True),
@@ -261,6 +263,7 @@ _FOOTPRINT = (
     Column("rss_growth_bytes", "Grown by", "B", "Resident memory", spread=True),
     Column("rss_ratio", "× raw", "1", "Resident memory", spread=True),
     Column("rss_bytes", "In all", "B", "Resident memory", spread=True),
+    _INDEX,
 )
 
 
@@ -308,6 +311,5 @@ def _footprint_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Tab
     for p in sorted(
         points, key=lambda p: (p.state == "wrong", p.value("disk_bytes") or float("inf"))
     ):
-        cells = [spread_cell(p, c.key, c.unit) for c in _FOOTPRINT[2:]]
-        rows.append(Row((*head(run, p), *cells), p.state, p.series))
+        rows.append(_row(run, p, [spread_cell(p, c.key, c.unit) for c in _FOOTPRINT[1:-1]]))
     return Table(f"size-{facet.slug}", f"Size: {facet.title}", _FOOTPRINT, tuple(rows))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +77,10 @@ class RunReader:
                 row[column] = json.loads(row[column])
         return rows
 
-    def suite(self) -> dict[str, Any]:
-        """The suite as it was run; empty where the folder does not hold it."""
+    def suite(self) -> str:
+        """The suite as it was run, TOML; empty where the folder does not hold it."""
         kept = self.folder / "suite.toml"
-        return tomllib.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+        return kept.read_text(encoding="utf-8") if kept.is_file() else ""
 
     def run(self) -> dict[str, Any]:
         """The run's own record, `environment` as a dict.
