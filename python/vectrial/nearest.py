@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+#: Names in a list that is still read.
+_READ = 20
+
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """A remedy for an unknown name: the nearest known one, else all of them."""
+    """A remedy for an unknown name: the nearest known one, else all of them, else, where they are
+    more than one would read, nothing."""
     names = sorted(known)
     close = get_close_matches(word, names, n=1, cutoff=0.55)
     if close:
         return f"did you mean '{close[0]}'?"
+    if len(names) > _READ:
+        return ""
     return f"one of {', '.join(names)}" if names else "nothing is known by name here"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from rich.console import Console
 
 from vectrial.cli.bars import bars
 from vectrial.cli.dataset_view import as_json, as_table, truth_lines, truth_table
+from vectrial.cli.form import Form, FormOption
 from vectrial.datasets import library
 from vectrial.datasets.ingest import Import, import_file, name_of, peek
 from vectrial.datasets.inspect import inspect as facts_of
@@ -44,14 +44,6 @@ _METRICS = {
 }
 
 
-class Format(StrEnum):
-    """How results are printed."""
-
-    TABLE = "table"
-    JSONL = "jsonl"
-
-
-_Format = Annotated[Format, typer.Option("--format", help="A table, or one JSON object a line.")]
 _Metric = Annotated[
     str | None,
     typer.Option(help="cosine, l2 or ip; needed where the file does not say."),
@@ -64,7 +56,9 @@ _Vectors = Annotated[
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help=f"A file, folder or archive: {FORMATS}.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help=f"A file, folder or archive: {FORMATS}.")
+    ],
     vectors: _Vectors = None,
     id_: Annotated[
         str | None,
@@ -97,7 +91,7 @@ def import_(
     force: Annotated[
         bool, typer.Option("--force", "--yes", "-y", help="Replace a dataset of that name.")
     ] = False,
-    form: _Format = Format.TABLE,
+    form: FormOption = Form.TABLE,
 ) -> None:
     """Make a dataset of your own vectors, to be used in suites by name.
 
@@ -119,7 +113,7 @@ def import_(
     with bars() as progress:
         dataset = import_file(wanted, progress)
     _show(dataset, form)
-    if form is Format.TABLE:
+    if form is Form.TABLE:
         print(f'\nIn a suite:\n\n[[datasets]]\nname = "{dataset.name}"', file=sys.stderr)
 
 
@@ -132,7 +126,7 @@ def inspect(
         int, typer.Option(min=1, help="Of a file, look at so many rows from its beginning.")
     ] = 100_000,
     again: Annotated[bool, typer.Option("--again", help="Find the facts anew.")] = False,
-    form: _Format = Format.TABLE,
+    form: FormOption = Form.TABLE,
 ) -> None:
     """Look into a dataset, or into a file without importing it.
 
@@ -185,7 +179,7 @@ def truth(
             help='For all queries, as JSON: \'{"eq": {"lang": "en"}}\'. Else each query\'s own.',
         ),
     ] = None,
-    form: _Format = Format.TABLE,
+    form: FormOption = Form.TABLE,
 ) -> None:
     """The exact nearest neighbours of a dataset's queries; cached.
 
@@ -198,7 +192,7 @@ def truth(
         found = truth_of(
             dataset, k, condition, progress=lambda done, of: progress(done, of, "searching")
         )
-    if form is Format.JSONL:
+    if form is Form.JSONL:
         for line in truth_lines(found):
             print(line)
     else:
@@ -222,8 +216,8 @@ def _unknown(what: str) -> Dataset:
     return library.load(what)
 
 
-def _show(dataset: Dataset, form: Format) -> None:
-    if form is Format.JSONL:
+def _show(dataset: Dataset, form: Form) -> None:
+    if form is Form.JSONL:
         print(as_json(dataset))
     else:
         Console().print(as_table(dataset))

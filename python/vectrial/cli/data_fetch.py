@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vectrial.cli.bars import bars
+from vectrial.cli.form import Form, FormOption
 from vectrial.datasets import catalog, library
 from vectrial.datasets.model import Dataset
 from vectrial.errors import UserError
@@ -33,18 +33,8 @@ def register(app: typer.Typer) -> None:
     app.command()(fetch)
 
 
-class Format(StrEnum):
-    """How a list is printed."""
-
-    TABLE = "table"
-    JSONL = "jsonl"
-
-
 def list_datasets(
-    form: Annotated[
-        Format,
-        typer.Option("--format", help="A table to look at, or one JSON object a line to pipe."),
-    ] = Format.TABLE,
+    form: FormOption = Form.TABLE,
 ) -> None:
     """What there is: the catalogue, and the datasets that are here already.
 
@@ -54,7 +44,7 @@ def list_datasets(
     by: `clustered-64-50k-cosine-filtered`.
     """
     rows = _rows()
-    if form is Format.JSONL:
+    if form is Form.JSONL:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))
         return
@@ -87,7 +77,8 @@ def list_datasets(
 
 def fetch(
     names: Annotated[
-        list[str], typer.Argument(help="Names from `vectrial data list`, or variants.")
+        list[str],
+        typer.Argument(metavar="NAME...", help="Names from `vectrial data list`, or variants."),
     ],
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask before a large download.")

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from pydantic_core import PydanticUndefined
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from vectrial.cli.form import Form, FormOption
 from vectrial.experiments.base import Experiment
 from vectrial.experiments.registry import EXPERIMENTS
 
 
-class Format(StrEnum):
-    """How the list is printed."""
-
-    TABLE = "table"
-    JSONL = "jsonl"
-
-
 def experiments(
-    format_: Annotated[
-        Format, typer.Option("--format", "-f", help="jsonl: one object per experiment.")
-    ] = Format.TABLE,
+    form: FormOption = Form.TABLE,
 ) -> None:
     """List the experiments a suite may name, with their parameters and defaults.
 
-    In a suite:  [[experiments]]  experiment = "recall_sweep"  search = { ef_search = [16, 64] }
+    In a suite:
+
+        [\\[experiments]]
+        experiment = "recall_sweep"
+        search = { ef_search = [16, 64] }
     """
-    if format_ is Format.JSONL:
+    if form is Form.JSONL:
         for kind in EXPERIMENTS.values():
             print(json.dumps(_described(kind), ensure_ascii=False))
         return

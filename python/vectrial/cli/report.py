@@ -24,7 +24,7 @@ class Format(StrEnum):
 
 def report(
     run: Annotated[
-        Path, typer.Argument(help="The run's folder, as `vectrial run` printed it.")
+        Path, typer.Argument(metavar="RUN", help="The run's folder, as `vectrial run` printed it.")
     ] = Path("runs/latest"),
     format_: Annotated[
         Format,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from types import TracebackType
 from typing import Protocol, Self
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import (
     BarColumn,
@@ -18,6 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from vectrial.load import messages
 from vectrial.results.writer import TrialRecord
@@ -195,35 +197,33 @@ def _figures(record: TrialRecord) -> str:
 
 
 def dry_run_table(plan: Plan) -> RenderableType:
-    """The plan as a table: one row per store, index, dataset and experiment."""
+    """The plan: one row per store, index and number of rows, then what is skipped and why."""
     table = Table(
         box=SIMPLE_HEAD,
         title=f"{plan.suite.name}: {len(plan.trials)} trials in {len(plan.jobs)} jobs",
+        caption=f"about {plan.estimate_s / 60:,.0f} min of measuring, after datasets are here",
     )
-    for column in ("store", "index", "dataset", "rows", "experiment", "points", "repeats"):
-        justify: JustifyMethod = "right" if column in ("rows", "points", "repeats") else "left"
-        table.add_column(column, justify=justify, overflow="fold")
-    table.add_column("estimate", justify="right")
-    groups: dict[tuple[str, str, str, str, str], list[PlannedTrial]] = {}
+    repeats = plan.suite.repeats
+    table.add_column("store", no_wrap=True)
+    table.add_column("index", overflow="fold")
+    table.add_column("dataset", overflow="fold")
+    table.add_column("rows", justify="right", no_wrap=True)
+    table.add_column("trials" if repeats == 1 else f"trials, {repeats} times each")
+    table.add_column("time", justify="right", no_wrap=True)
+    loads: dict[tuple[str, str, str, int], list[PlannedTrial]] = {}
     for job in plan.jobs:
-        for trial in job.trials:
-            params = ", ".join(f"{k}={v}" for k, v in trial.row.index_params.items())
-            key = (
-                trial.row.store,
-                f"{trial.row.index_kind} {params}".strip(),
-                trial.row.dataset,
-                f"{trial.row.rows:,}",
-                trial.row.experiment,
-            )
-            groups.setdefault(key, []).append(trial)
-    for key, trials in groups.items():
-        repeats = len({trial.row.repeat for trial in trials})
+        key = (job.store.name, job.index_label, job.dataset, job.rows)
+        loads.setdefault(key, []).extend(job.trials)
+    for (store, index, dataset, rows), trials in loads.items():
+        counts = Counter(trial.row.experiment for trial in trials)
+        asked = ", ".join(
+            name if count == repeats else f"{name} ×{count // repeats}"
+            for name, count in counts.items()
+        )
         seconds = sum(trial.estimate_s for trial in trials)
-        table.add_row(*key, str(len(trials) // repeats), str(repeats), f"{seconds:,.0f} s")
-    for refusal in plan.refusals:
-        table.add_row(
-            refusal.row.store, refusal.row.index_kind, refusal.row.dataset,
-            "", refusal.row.experiment, "", "", f"skipped: {refusal.reason}",
-        )  # fmt: skip
-    table.caption = f"about {plan.estimate_s / 60:,.0f} min of measuring, after datasets are here"
-    return table
+        table.add_row(store, index, dataset, f"{rows:,}", asked, f"{seconds:,.0f} s")
+    skipped = [
+        Text(f"  skipped: {r.row.store} {r.row.index_kind} {r.row.experiment}: {r.reason}")
+        for r in plan.refusals
+    ]
+    return Group(table, *skipped)

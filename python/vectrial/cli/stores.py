@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -13,17 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from vectrial import environments
+from vectrial.cli.form import Form, FormOption
 from vectrial.errors import StoreError
 from vectrial.stores import registry
 from vectrial.stores.base import ALL_OPERATORS, IndexKind, Params, Store
 from vectrial.stores.probe import probe
-
-
-class Format(StrEnum):
-    """How results are printed."""
-
-    TABLE = "table"
-    JSONL = "jsonl"
 
 
 def stores(
@@ -31,9 +24,7 @@ def stores(
         list[str] | None,
         typer.Argument(metavar="[STORE]...", help="Only these, with everything known of each."),
     ] = None,
-    format_: Annotated[
-        Format, typer.Option("--format", help="A table, or one JSON object a line.")
-    ] = Format.TABLE,
+    form: FormOption = Form.TABLE,
     try_them: Annotated[
         bool,
         typer.Option("--probe", help="Load a thousand rows into each and search; a few seconds."),
@@ -53,7 +44,7 @@ def stores(
         for name in names or registry.names():
             status.update(f"{'trying' if try_them else 'looking at'} {name} …")
             facts.append(_facts(name, try_them))
-    if format_ is Format.JSONL:
+    if form is Form.JSONL:
         for store in facts:
             print(json.dumps(store, ensure_ascii=False))
     elif names:
@@ -153,14 +144,20 @@ def _tabulate(facts: list[dict[str, Any]]) -> None:
     for store in facts:
         table.add_row(
             f"[bold]{escape(store['store'])}[/]",
-            _works(store),
+            _works(store) if store["works"] is not None else "[yellow]on demand[/]",
             escape(store.get("version") or ""),
             " ".join(store.get("metrics", {})),
             " ".join(store.get("indexes", {})),
             _operators(store.get("filters", [])),
             escape(", ".join(_missing(store))),
         )
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    if any(store["works"] is None for store in facts):
+        console.print(
+            "\n[yellow]on demand[/]: its own environment is made on first use, or beforehand by: "
+            "make setup-stores"
+        )
 
 
 def _works(store: dict[str, Any]) -> str:

@@ -55,7 +55,7 @@ def entry(name: str) -> Entry:
     known = {*ENTRIES, *EXAMPLES, *library.names()}
     raise UserError(
         f"there is no dataset named '{name}'",
-        remedy=suggestion(name, known) + "; `vectrial data list` shows what there is",
+        remedy=f"{suggestion(name, known)} `vectrial data list` shows what there is".strip(),
     )
 
 

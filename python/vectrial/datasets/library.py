@@ -437,7 +437,7 @@ def _read_manifest(name: str, folder: Path) -> dict[str, Any]:
     if not file.is_file():
         raise UserError(
             f"there is no dataset named '{name}' here",
-            remedy=f"{suggestion(name, names())} "
+            remedy=f"{suggestion(name, names())}; "
             "`vectrial data list` shows all, `vectrial data fetch NAME` gets one, "
             "`vectrial data import FILE` makes one of your own",
         )

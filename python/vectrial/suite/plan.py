@@ -61,11 +61,15 @@ class Job:
     trials: tuple[PlannedTrial, ...]
 
     @property
+    def index_label(self) -> str:
+        """The index with its parameters, those aside that are left to the store."""
+        params = self.index.params.model_dump(exclude_none=True)
+        return " ".join([self.index.kind, *(f"{name}={value}" for name, value in params.items())])
+
+    @property
     def label(self) -> str:
         """For progress lines: the store, its index and what is loaded."""
-        params = ",".join(f"{k}={v}" for k, v in self.index.params.model_dump().items())
-        inside = f"{self.index.kind}({params})" if params else self.index.kind
-        return f"{self.store.name} {inside} on {self.dataset}[{self.rows:,}]"
+        return f"{self.store.name} {self.index_label} on {self.dataset}, {self.rows:,} rows"
 
 
 @dataclass(frozen=True)
