@@ -109,6 +109,7 @@ struct SourceIn<'py> {
     in_flight: usize,
     mix: Vec<(usize, f64)>,
     count: Option<u64>,
+    passes_s: Option<f64>,
     background: bool,
 }
 
@@ -230,6 +231,7 @@ impl SourceIn<'_> {
             pace,
             mix: self.mix.clone(),
             count: self.count,
+            passes_ns: self.passes_s.map(nanoseconds),
             background: self.background,
         })
     }

@@ -31,6 +31,11 @@ impl Cursor {
         cursor
     }
 
+    /// The next step is the first in a pass after the first.
+    pub fn begins_pass(&self) -> bool {
+        self.next / self.requests != self.pass
+    }
+
     /// The index of the next request; None when each was sent once and that is all.
     pub fn advance(&mut self) -> Option<usize> {
         let at = self.next;
@@ -120,6 +125,19 @@ mod tests {
                 seen.sort_unstable();
                 prop_assert_eq!(seen, (0..requests).collect::<Vec<_>>());
             }
+        }
+
+        #[test]
+        fn the_parts_of_a_pass_end_together(requests in 1usize..300, threads in 1usize..4) {
+            let mut sent = vec![0; requests];
+            for thread in 0..threads {
+                let mut cursor = Cursor::new(requests, false, 7, thread, threads);
+                // A thread without a part in the first pass has nothing to wait for.
+                while !cursor.begins_pass() {
+                    sent[cursor.advance().unwrap()] += 1;
+                }
+            }
+            prop_assert!(sent.iter().all(|times| *times == 1));
         }
 
         #[test]

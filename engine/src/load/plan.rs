@@ -39,6 +39,9 @@ pub struct Source {
     pub mix: Vec<(usize, f64)>,
     /// It ends after so many requests.
     pub count: Option<u64>,
+    /// Of a closed loop: it ends with the first whole pass over its requests after so long (each
+    /// thread with its part of a pass), so that every request weighs the same.
+    pub passes_ns: Option<i64>,
     /// The stage does not wait for it: it runs until all others are done.
     pub background: bool,
 }
@@ -94,9 +97,7 @@ impl Plan {
         for source in &self.sources {
             self.check_source(source)?;
         }
-        let ends = |source: &Source| {
-            !source.background && (source.count.is_some() || self.is_once(source) || source.ends())
-        };
+        let ends = |source: &Source| !source.background && (self.is_once(source) || source.ends());
         if self.limit.duration_ns.is_none() && !self.sources.iter().any(ends) {
             return fault("the run would never end: give a duration or a count");
         }
@@ -139,15 +140,13 @@ impl Plan {
 }
 
 impl Source {
-    /// Its arrivals come to an end.
+    /// It comes to an end by itself.
     fn ends(&self) -> bool {
-        matches!(
-            self.pace,
-            Pace::Open {
-                arrival: Arrival::Trace { .. },
-                ..
-            }
-        )
+        let by_pace = match &self.pace {
+            Pace::Closed { .. } => self.passes_ns.is_some(),
+            Pace::Open { arrival, .. } => matches!(arrival, Arrival::Trace { .. }),
+        };
+        by_pace || self.count.is_some()
     }
 }
 

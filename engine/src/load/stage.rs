@@ -266,13 +266,15 @@ impl<P: Protocol> Stage<P> {
                 Pace::Closed { .. } => Mix::new(&source.mix, derive(seed, self.thread as u64)),
             };
             let mix = Rc::new(RefCell::new(mix));
+            let passes = source.passes_ns.filter(|_| self.number == 1);
+            let whole = passes.map_or(i64::MAX, |after| self.start.saturating_add(after));
             for worker in 0..loops {
                 let guard = Loop::begin(self.clone(), source.background);
                 let (stage, left, mix) = (self.clone(), left.clone(), mix.clone());
                 let handle = match &source.pace {
                     Pace::Closed { .. } => spawn_local(async move {
                         stage
-                            .closed(Seat::new(stage.links.of(at, worker)), &left, &mix)
+                            .closed(Seat::new(stage.links.of(at, worker)), &left, &mix, whole)
                             .await;
                         drop(guard);
                     }),
@@ -292,11 +294,15 @@ impl<P: Protocol> Stage<P> {
         self.changed.notify_one();
     }
 
-    /// One worker: the next request is sent when the last was answered.
-    async fn closed(&self, mut seat: Seat<P>, left: &Cell<u64>, mix: &RefCell<Mix>) {
+    /// One worker: the next request is sent when the last was answered. No pass is begun from
+    /// `whole` on.
+    async fn closed(&self, mut seat: Seat<P>, left: &Cell<u64>, mix: &RefCell<Mix>, whole: i64) {
         while !self.is_over() && now_ns() < self.end && left.get() > 0 {
-            left.set(left.get() - 1);
             let class = mix.borrow_mut().draw();
+            if self.cursors.borrow()[class].begins_pass() && now_ns() >= whole {
+                break;
+            }
+            left.set(left.get() - 1);
             let Some(index) = self.next(class) else {
                 break;
             };

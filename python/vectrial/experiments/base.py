@@ -22,6 +22,7 @@ from vectrial.datasets.model import Dataset, Truth
 from vectrial.errors import Unsupported
 from vectrial.filters import Filter
 from vectrial.gate.checks import Scope
+from vectrial.load.lane import Lane
 from vectrial.stores.base import Field, Index, Params, Schema, Store
 
 
@@ -62,6 +63,7 @@ class Context:
     """Everything an experiment may use.
 
     store: the instance under test, made but not created when the experiment starts empty.
+    lane: how searches are issued.
     dataset: the rows of this trial and no others.
     data_dir: the store's folder.
     baseline_rss_bytes: resident memory before anything was loaded.
@@ -70,6 +72,7 @@ class Context:
     """
 
     store: Store
+    lane: Lane
     dataset: Dataset
     schema: Schema
     index: Index
@@ -99,6 +102,8 @@ class Experiment(BaseModel, ABC):
     #: It searches under filters; it finds rows by condition.
     uses_filters: ClassVar[bool] = False
     uses_find: ClassVar[bool] = False
+    #: Its searches go through `load.lanes.search`, so that it can be measured through each lane.
+    over_lanes: ClassVar[bool] = False
 
     @classmethod
     def rests_on(cls) -> frozenset[Scope]:

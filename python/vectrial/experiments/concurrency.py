@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from vectrial.errors import Unsupported
-from vectrial.experiments.base import Context, Experiment, Phase, search_params, search_points
-from vectrial.load.embedded import closed_loop
+from vectrial.experiments.base import Context, Experiment, Phase, search_points
+from vectrial.load import lanes
+from vectrial.load.offered import Closed
 from vectrial.stores.base import Index, Store
 
 
@@ -23,6 +24,7 @@ class Concurrency(Experiment):
     name: ClassVar[str] = "concurrency"
     title: ClassVar[str] = "Many callers at once (closed loop)"
     axes: ClassVar[frozenset[str]] = frozenset({"clients", "search"})
+    over_lanes: ClassVar[bool] = True
 
     clients: tuple[int, ...] = (1, 2, 4, 8)
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
@@ -46,19 +48,8 @@ class Concurrency(Experiment):
         ]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        phase = closed_loop(
-            context.store.searcher(context.k, search_params(context, point)),
-            context.dataset.queries,
-            context.truth(context.k, None),
-            clients=int(point["clients"]),
-            warmup_count=self.warmup_queries,
-            min_s=self.duration_s,
-            max_s=self.duration_s,
-            seed=context.seed,
-            progress=context.progress,
-        )
-        phase.params = {**phase.params, "k": context.k, **point}
-        yield phase
+        load = Closed(int(point["clients"]), min_s=self.duration_s, max_s=self.duration_s)
+        yield lanes.search(context, point, load, warmup_queries=self.warmup_queries)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """The duration and a warm-up."""

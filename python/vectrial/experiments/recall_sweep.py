@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from vectrial.experiments.base import Context, Experiment, Phase, search_params, search_points
-from vectrial.load.embedded import closed_loop
+from vectrial.experiments.base import Context, Experiment, Phase, search_points
+from vectrial.load import lanes
+from vectrial.load.offered import Closed
 from vectrial.stores.base import Index, Store
 
 Values = list[int | float | str | bool] | int | float | str | bool
@@ -25,6 +26,7 @@ class RecallSweep(Experiment):
     name: ClassVar[str] = "recall_sweep"
     title: ClassVar[str] = "Recall against speed"
     axes: ClassVar[frozenset[str]] = frozenset({"search"})
+    over_lanes: ClassVar[bool] = True
 
     search: dict[str, Values] = Field(default_factory=dict)
     min_s: float = Field(default=1.0, ge=0)
@@ -35,19 +37,8 @@ class RecallSweep(Experiment):
         return search_points(store, index, self.search)
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        phase = closed_loop(
-            context.store.searcher(context.k, search_params(context, point)),
-            context.dataset.queries,
-            context.truth(context.k, None),
-            clients=1,
-            warmup_count=self.warmup_queries,
-            min_s=self.min_s,
-            max_s=self.max_s,
-            seed=context.seed,
-            progress=context.progress,
-        )
-        phase.params = {**phase.params, "k": context.k, **point}
-        yield phase
+        load = Closed(1, min_s=self.min_s, max_s=self.max_s)
+        yield lanes.search(context, point, load, warmup_queries=self.warmup_queries)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """The least time of a phase, and half as much again."""

@@ -14,12 +14,14 @@ from vectrial.gate import GateRow
 
 @dataclass(frozen=True)
 class TrialSpec:
-    """One trial of a job: the experiment's name and settings, and the point to measure."""
+    """One trial of a job: the experiment's name and settings, the point to measure, and the
+    lane to measure it through."""
 
     key: str
     experiment: str
     settings: Mapping[str, Any]
     point: Mapping[str, Any]
+    lane: str
 
 
 @dataclass(frozen=True)

@@ -109,9 +109,11 @@ def closed(
     *,
     mix: Sequence[tuple[int, float]] = ((0, 1.0),),
     count: int | None = None,
+    passes_s: float | None = None,
     background: bool = False,
 ) -> LoadSource:
-    """Workers with one request each, who send the next when they have an answer."""
+    """Workers with one request each, who send the next when they have an answer; with `passes_s`
+    for whole passes over the requests, until so many seconds have gone."""
     return {
         "arrival": "closed",
         "workers": workers,
@@ -120,6 +122,7 @@ def closed(
         "in_flight": workers,
         "mix": list(mix),
         "count": count,
+        "passes_s": passes_s,
         "background": background,
     }
 
@@ -144,6 +147,7 @@ def arrivals(
         "in_flight": in_flight,
         "mix": list(mix),
         "count": count,
+        "passes_s": None,
         "background": background,
     }
 

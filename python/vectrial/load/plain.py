@@ -69,6 +69,8 @@ class LoadSource(TypedDict):
     arrival: "closed" (so many `workers`), or "constant", "poisson" (`rate` a second) or "trace"
         (`offsets` from the start in ns) with at most `in_flight` at once.
     mix: (index of a class, weight) to draw from. count: it ends after so many requests.
+    passes_s: of a closed loop: it ends with the first whole pass over its requests after so many
+        seconds, so that every request weighs the same.
     background: the run does not wait for it, and it runs until all others are done."""
 
     arrival: str
@@ -78,6 +80,7 @@ class LoadSource(TypedDict):
     in_flight: int
     mix: list[tuple[int, float]]
     count: int | None
+    passes_s: float | None
     background: bool
 
 

@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vectrial._engine import Recorder
+from vectrial._engine import Recorder, histogram_buckets, histogram_quantiles
 from vectrial.experiments.base import Phase
+from vectrial.load.plain import LoadOutcome, LoadRecord
 
 #: The greatest share of failed operations at which a phase still counts as measured.
 ERROR_SHARE = 0.001
 #: Rounding that qps × mean latency / clients may exceed 1 by. Every sample lies within the
 #: phase, so that anything more is a fault of the harness.
 LITTLE_TOLERANCE = 1e-6
+#: The same of an open loop, where service times are summed up from a histogram: three digits.
+LITTLE_BLUR = 2e-3
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def phase_of(
     params: Mapping[str, Any],
     no_recall: str,
 ) -> Phase:
-    """The phase that a finished recorder describes, checked against itself.
+    """The phase that a recorder of this process describes, checked against itself.
 
     Args:
         recorder: of all clients, started at `outset`, not yet finished.
@@ -59,30 +62,136 @@ def phase_of(
         no_recall: why recall may be missing, for the reader.
     """
     recorder.finish(ended_ns)
-    cpu_s = (cpu_ns - outset.cpu_ns) / 1e9
+    return _phase(
+        name,
+        recorder,
+        (outset.started_ns, ended_ns),
+        cpu_s=(cpu_ns - outset.cpu_ns) / 1e9,
+        issued=issued,
+        clients=clients,
+        more={"load_1m": outset.load_1m},
+        params=params,
+        no_recall=no_recall,
+    )
+
+
+def phase_of_outcome(
+    name: str,
+    outcome: LoadOutcome,
+    record: LoadRecord,
+    *,
+    clients: int | None,
+    load_1m: float,
+    params: Mapping[str, Any],
+    no_recall: str,
+) -> Phase:
+    """The phase that one class of a run of the engine describes, checked against itself.
+
+    Args:
+        record: one of `outcome`'s classes. Processor time, requests in flight and arrivals that
+            were not sent are those of the whole run.
+        clients: of a closed loop; None for an open one.
+        load_1m: the machine's load average when the run began.
+        no_recall: why recall may be missing, for the reader.
+    """
+    recorder = record["recorder"]
+    seconds = (outcome["ended_ns"] - outcome["started_ns"]) / 1e9
+    warm = record["warmup"].summary()
+    more: dict[str, float | None] = {
+        "load_1m": load_1m,
+        "warmup_count": (warm["count"] or 0) + (warm["errors"] or 0),
+        "warmup_errors": warm["errors"] or 0,
+        "unanswered": record["in_flight"],
+        "reconnects": outcome["reconnects"],
+        "in_flight_mean": outcome["in_flight_s"] / seconds if seconds else None,
+        "in_flight_peak": outcome["peak_in_flight"],
+    }
+    if clients is None:
+        more |= _open_loop(outcome, record, seconds)
+    phase = _phase(
+        name,
+        recorder,
+        (outcome["started_ns"], outcome["ended_ns"]),
+        cpu_s=outcome["cpu_ns"] / 1e9,
+        issued=record["issued"] - record["in_flight"],
+        clients=clients,
+        more=more,
+        params=params,
+        no_recall=no_recall,
+    )
+    if clients is None:
+        phase.histograms["lag"] = record["lag"]
+        if phase.metrics["count"]:
+            phase.histograms["service"] = recorder.histogram("service")
+    return phase
+
+
+def _open_loop(outcome: LoadOutcome, record: LoadRecord, seconds: float) -> dict[str, float | None]:
+    """What an open loop offered, what became of it, and how late it was sent."""
+    names = ("p50", "p99")
+    recorder, unsent = record["recorder"], outcome["unsent"]
+    answered = bool(recorder.summary()["count"])
+    service = histogram_quantiles(recorder.histogram("service"), [0.5, 0.99]) if answered else None
+    lag = histogram_quantiles(record["lag"], [0.5, 0.99]) if record["issued"] else None
+    out: dict[str, float | None] = {
+        "offered_rate": (record["issued"] + unsent) / seconds if seconds else None,
+        "sent_rate": record["issued"] / seconds if seconds else None,
+        "unsent": unsent,
+        "bound_met": outcome["bound_met"],
+        "littles_law": _little_of_open(outcome),
+    }
+    out |= {f"service_{n}": None if service is None else service[i] for i, n in enumerate(names)}
+    return out | {f"schedule_lag_{n}": None if lag is None else lag[i] for i, n in enumerate(names)}
+
+
+def _little_of_open(outcome: LoadOutcome) -> float | None:
+    """Service times in all over requests in flight integrated over time: 1 by Little's law. None
+    where something failed or was never answered, whose time in service is not recorded."""
+    service_ns = 0.0
+    for record in outcome["classes"]:
+        seen = record["recorder"].summary()
+        if seen["errors"] or record["in_flight"]:
+            return None
+        if seen["count"]:
+            upto_us, counts = histogram_buckets(record["recorder"].histogram("service"))
+            service_ns += float((upto_us * counts).sum()) * 1e3
+    in_flight_ns = outcome["in_flight_s"] * 1e9
+    return service_ns / in_flight_ns if in_flight_ns else None
+
+
+def _phase(
+    name: str,
+    recorder: Recorder,
+    between_ns: tuple[int, int],
+    *,
+    cpu_s: float,
+    issued: int,
+    clients: int | None,
+    more: Mapping[str, float | None],
+    params: Mapping[str, Any],
+    no_recall: str,
+) -> Phase:
+    """A phase from a finished recorder. clients: None for an open loop, whose `littles_law` is
+    among `more`."""
     seen = recorder.summary()
     metrics: dict[str, float | None] = dict(seen)
     count, errors = int(seen["count"] or 0), int(seen["errors"] or 0)
-    qps, mean_us = seen["qps"], seen["latency_mean"]
-    little = None if qps is None or mean_us is None else qps * mean_us / 1e6 / clients
-    metrics |= {
-        "concurrency": clients,
-        "littles_law": little,
-        "cpu_s": cpu_s,
-        "cpu_us_per_op": cpu_s * 1e6 / count if count else None,
-        "load_1m": outset.load_1m,
-    }
-    reason = _fault(count, errors, issued, little)
+    if clients is not None:
+        qps, mean_us = seen["qps"], seen["latency_mean"]
+        law = None if qps is None or mean_us is None else qps * mean_us / 1e6 / clients
+        metrics |= {"concurrency": clients, "littles_law": law}
+    metrics |= {"cpu_s": cpu_s, "cpu_us_per_op": cpu_s * 1e6 / count if count else None, **more}
+    reason = _fault(count, errors, issued, clients, metrics.get("littles_law"))
     histograms = {"latency": recorder.histogram("latency")} if count else {}
     if errors:
         histograms["error"] = recorder.histogram("error")
     return Phase(
         name=name,
-        started_ns=outset.started_ns,
-        ended_ns=ended_ns,
+        started_ns=between_ns[0],
+        ended_ns=between_ns[1],
         params=params,
         metrics=metrics,
-        missing=_missing(metrics, count, no_recall),
+        missing=_missing(metrics, count, errors, no_recall),
         histograms=histograms,
         windows={name: recorder.windows()},
         errors=recorder.errors(),
@@ -91,17 +200,28 @@ def phase_of(
     )
 
 
-def _missing(metrics: Mapping[str, float | None], count: int, no_recall: str) -> dict[str, str]:
-    of_answers = ("recall_mean", "recall_p05", "recall_min", "short_answers", "duplicate_answers")
-    nothing = "no operation succeeded"
-    return {
-        name: no_recall if count and name in of_answers else nothing
-        for name, value in metrics.items()
-        if value is None
-    }
+_OF_ANSWERS = ("recall_mean", "recall_p05", "recall_min", "short_answers", "duplicate_answers")
 
 
-def _fault(count: int, errors: int, issued: int, little: float | None) -> str | None:
+def _missing(
+    metrics: Mapping[str, float | None], count: int, errors: int, no_recall: str
+) -> dict[str, str]:
+    def why(name: str) -> str:
+        if not count:
+            return "no operation succeeded"
+        if name in _OF_ANSWERS:
+            return no_recall
+        if name == "littles_law":
+            failed = f"{errors} operations failed" if errors else "not everything was answered"
+            return f"{failed}: their time in service is not known"
+        return "nothing was recorded"
+
+    return {name: why(name) for name, value in metrics.items() if value is None}
+
+
+def _fault(
+    count: int, errors: int, issued: int, clients: int | None, law: float | None
+) -> str | None:
     """What is wrong with a phase, or None."""
     faults = []
     if count + errors != issued:
@@ -116,6 +236,8 @@ def _fault(count: int, errors: int, issued: int, little: float | None) -> str | 
             f"{errors} of {count + errors} operations failed: {share:.2%}, more than"
             f" {ERROR_SHARE:.1%}"
         )
-    if little is not None and little > 1 + LITTLE_TOLERANCE:
-        faults.append(f"qps × mean latency is {little:.4f} of the clients: more than can be")
+    if law is not None and clients is not None and law > 1 + LITTLE_TOLERANCE:
+        faults.append(f"qps × mean latency is {law:.4f} of the clients: more than can be")
+    if law is not None and clients is None and abs(law - 1) > LITTLE_BLUR:
+        faults.append(f"service times are {law:.4f} of the requests in flight over time, not 1")
     return "; ".join(faults) or None

@@ -13,11 +13,9 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from time import perf_counter_ns
-from typing import Any
 
 import psutil
 
@@ -29,6 +27,7 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.filters import Filter
 from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.load import bulk
+from vectrial.load.lane import Lane
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.stores import registry
 from vectrial.stores.base import Index, Schema, Store
@@ -97,7 +96,7 @@ class _Measurement:
         out = Finished(trial.key, "ok", None, None, datetime.now(UTC), perf_counter_ns(), 0.0)
         try:
             with Sampler({"client": os.getpid()}, [self.data_dir], out.started_ns) as sampler:
-                self._measure(experiment, trial.point, out, sampler)
+                self._measure(experiment, trial, out, sampler)
             out.telemetry = sampler.rows()
         except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
             out.status, out.reason = "failed", f"{type(error).__name__}: {error}"
@@ -109,7 +108,7 @@ class _Measurement:
     def _measure(
         self,
         experiment: Experiment,
-        point: Mapping[str, Any],
+        trial: TrialSpec,
         out: Finished,
         sampler: Sampler,
     ) -> None:
@@ -120,7 +119,7 @@ class _Measurement:
         if experiment.starts_from is State.LOADED and not experiment.before_gate:
             self._ask_gate()
         assert self.store is not None
-        for phase in experiment.run(self._context(self.store), point):
+        for phase in experiment.run(self._context(self.store, trial), trial.point):
             sampler.mark(len(out.phases), phase.started_ns)
             out.phases.append(phase)
         if experiment.starts_from is State.EMPTY:
@@ -191,9 +190,10 @@ class _Measurement:
             seed=self.spec.seed,
         )
 
-    def _context(self, store: Store) -> Context:
+    def _context(self, store: Store, trial: TrialSpec) -> Context:
         return Context(
             store=store,
+            lane=Lane(trial.lane),
             dataset=self.dataset,
             schema=self.schema,
             index=self.index,

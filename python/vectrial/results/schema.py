@@ -99,7 +99,37 @@ _ALL = (
     MetricName("warmup_count", "1", None, "requests before the clock started, not recorded"),
     MetricName("warmup_errors", "1", "lower", "those of them that failed"),
     MetricName("concurrency", "1", None, "closed-loop clients"),
-    MetricName("littles_law", "1", None, "qps × mean latency / clients; at most 1 up to rounding"),
+    MetricName(
+        "littles_law",
+        "1",
+        None,
+        "closed loop: qps × mean latency / clients, at most 1; open loop: service times in all / "
+        "requests in flight over time, 1; up to rounding",
+    ),
+    MetricName("offered_rate", "1/s", None, "arrivals of the schedule per second"),
+    MetricName("sent_rate", "1/s", None, "requests sent per second of the schedule"),
+    MetricName(
+        "unsent",
+        "1",
+        "lower",
+        "arrivals never sent: the bound on requests in flight was met to the end",
+    ),
+    MetricName(
+        "bound_met",
+        "1",
+        "lower",
+        "arrivals that had to wait: the bound on requests in flight was met",
+    ),
+    MetricName(
+        "unanswered", "1", "lower", "requests sent, and neither answered nor failed at the end"
+    ),
+    MetricName("schedule_lag_p50", "us", "lower", "median of actual minus intended send"),
+    MetricName("schedule_lag_p99", "us", "lower", "99th percentile of actual minus intended send"),
+    MetricName("service_p50", "us", "lower", "median from actual send to answer"),
+    MetricName("service_p99", "us", "lower", "99th percentile from actual send to answer"),
+    MetricName("in_flight_mean", "1", None, "requests in flight, averaged over the phase"),
+    MetricName("in_flight_peak", "1", None, "requests in flight at once, at most"),
+    MetricName("reconnects", "1", "lower", "connections opened anew during the phase"),
     MetricName("load_s", "s", "lower", "time to insert all rows, acknowledged"),
     MetricName("flush_s", "s", "lower", "time to make them durable"),
     MetricName("build_s", "s", "lower", "time to build the index, where that is a step"),
@@ -120,7 +150,12 @@ _ALL = (
     MetricName("rss_ratio", "1", "lower", "resident growth / (raw + metadata bytes)"),
     MetricName("verified", "1", None, "operations whose effect was checked afterwards"),
     MetricName("ineffective", "1", "lower", "operations acknowledged without their effect"),
-    MetricName("cpu_s", "s", "lower", "processor time of the measured process in the phase"),
+    MetricName(
+        "cpu_s",
+        "s",
+        "lower",
+        "processor time of the measured process in the phase; of a server's client alone",
+    ),
     MetricName("cpu_us_per_op", "us", "lower", "that, per finished operation"),
     MetricName("load_1m", "1", None, "the machine's load average when the phase began"),
 )

@@ -24,11 +24,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vectrial.errors import UserError
+from vectrial.load.lane import Lane
 from vectrial.nearest import suggestion
 
 Scalar = bool | int | float | str
@@ -54,6 +55,7 @@ class StoreRef(_Part):
     """A store with the index to build.
 
     params: build parameters; a list is a grid. datasets, experiments: restrict to these names.
+    lane: how searches are issued; a list measures each lane on the same loaded index.
     """
 
     store: str
@@ -61,6 +63,7 @@ class StoreRef(_Part):
     params: dict[str, Scalar | list[Scalar]] = Field(default_factory=dict)
     datasets: list[str] | None = None
     experiments: list[str] | None = None
+    lane: Lane | list[Lane] | None = None
 
 
 class ExperimentRef(BaseModel):
@@ -89,7 +92,6 @@ class Suite(_Part):
     repeats: int = Field(default=3, ge=1, le=1000)
     k: int = Field(default=10, ge=1, le=10_000)
     batch_rows: int = Field(default=1000, ge=1)
-    lane: Literal["embedded"] = "embedded"
     trial_timeout_s: float = Field(default=3600, gt=0)
     datasets: list[DatasetRef] = Field(min_length=1)
     stores: list[StoreRef] = Field(min_length=1)

@@ -20,6 +20,7 @@ from vectrial.distance import Metric
 from vectrial.errors import Unsupported, UserError
 from vectrial.experiments.base import Experiment, State
 from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.load.lane import Lane, lanes_of, python_lane, refuse_lane
 from vectrial.nearest import suggestion
 from vectrial.results.schema import SCHEMA_VERSION
 from vectrial.results.writer import TrialRow
@@ -154,8 +155,11 @@ def make_plan(
                     wanted = store_ref.experiments
                     if wanted is not None and ref.experiment not in wanted:
                         continue
-                    rows, refused = _points(suite, shape, store, index, experiment)
-                    refusals += refused
+                    rows = []
+                    for lane in _lanes(store, store_ref, experiment):
+                        planned, refused = _points(suite, shape, store, index, experiment, lane)
+                        rows += planned
+                        refusals += refused
                     for trial in rows:
                         key = (trial.row.repeat, shape.name, trial.row.rows, i, repr(index))
                         groups.setdefault(key, []).append(trial)
@@ -268,16 +272,30 @@ def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:
         yield Index(ref.index, validated(kind.build, given, f"{where}.params"))
 
 
+def _lanes(store: type[Store], ref: StoreRef, experiment: Experiment) -> list[Lane]:
+    """The lanes an experiment is measured through: those asked for, where it has a choice."""
+    if not experiment.over_lanes:
+        return [python_lane(store)]
+    asked = ref.lane if isinstance(ref.lane, list) else [ref.lane or lanes_of(store)[0]]
+    return list(dict.fromkeys(asked))
+
+
 def _points(
-    suite: Suite, shape: DatasetShape, store: type[Store], index: Index, experiment: Experiment
+    suite: Suite,
+    shape: DatasetShape,
+    store: type[Store],
+    index: Index,
+    experiment: Experiment,
+    lane: Lane,
 ) -> tuple[list[PlannedTrial], list[Refusal]]:
     schema = Schema(shape.dim, shape.metric, shape.fields)
 
     def row(point: Mapping[str, Any], repeat: int) -> TrialRow:
-        return _trial_row(suite, shape, store, index, experiment, point, repeat)
+        return _trial_row(suite, shape, store, index, experiment, lane, point, repeat)
 
     try:
         refuse(store, schema, index)
+        refuse_lane(store, lane)
         points = experiment.points(store, index, shape.rows)
     except Unsupported as error:
         return [], [Refusal(row({}, 1), str(error))]
@@ -300,6 +318,7 @@ def _trial_row(
     store: type[Store],
     index: Index,
     experiment: Experiment,
+    lane: Lane,
     point: Mapping[str, Any],
     repeat: int,
 ) -> TrialRow:
@@ -316,7 +335,7 @@ def _trial_row(
         "point": params,
         "k": suite.k,
         "batch_rows": suite.batch_rows,
-        "lane": suite.lane,
+        "lane": str(lane),
         "seed": suite.seed,
         "repeat": repeat,
     }
@@ -324,7 +343,7 @@ def _trial_row(
     return TrialRow(
         key=hashlib.sha256(canonical.encode()).hexdigest()[:24],
         store=store.name,
-        lane=suite.lane,
+        lane=str(lane),
         dataset=shape.name,
         rows=int(defining["rows"]),  # type: ignore[call-overload]
         dim=shape.dim,
@@ -359,6 +378,7 @@ def _check_keys(plan: Plan, where: str) -> None:
                 f"the same trial is asked for twice: {trial.row.store} {trial.row.experiment}"
                 f" {json.dumps(dict(trial.row.params))}",
                 where=where,
-                remedy="remove the second store or experiment entry that asks for it",
+                remedy="remove the second store or experiment entry that asks for it; several"
+                " lanes of one store go into one entry, as a list",
             )
         seen.add(trial.row.key)

@@ -254,6 +254,7 @@ def _spec(job: Job, plan: Plan, data_dir: Path) -> JobSpec:
                 trial.row.experiment,
                 trial.experiment.model_dump(mode="json"),
                 trial.point,
+                trial.row.lane,
             )
             for trial in job.trials
         ),

@@ -1,0 +1,64 @@
+"""One function for the searches of an experiment, whoever issues them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vectrial.experiments.base import Context, Phase, search_params
+from vectrial.filters import Filter
+from vectrial.load import embedded, native_search
+from vectrial.load.lane import Lane
+from vectrial.load.offered import Closed
+
+
+def search(
+    context: Context,
+    point: Mapping[str, Any],
+    load: Closed,
+    *,
+    warmup_queries: int = 100,
+    where: Filter | None = None,
+    name: str = "search",
+) -> Phase:
+    """Ask the dataset's queries under `load`, through the lane of the trial, and judge every
+    answer.
+
+    Args:
+        point: the operating point, with the search parameters among its entries.
+        warmup_queries: of each client, before the clock starts.
+        where: a filter that every search is under.
+
+    Returns:
+        The phase; its `params` are the point's, k, and how the load was offered. What the store
+        or the server did wrong is in it as errors.
+    """
+    params, truth = search_params(context, point), context.truth(context.k, where)
+    match context.lane:
+        case Lane.NATIVE:
+            phase = native_search.search(
+                context.store.wire(context.k, params, where),
+                context.dataset.queries,
+                truth,
+                context.k,
+                load,
+                warmup_queries=warmup_queries,
+                seed=context.seed,
+                progress=context.progress,
+                name=name,
+            )
+        case _:
+            phase = embedded.closed_loop(
+                context.store.searcher(context.k, params, where),
+                context.dataset.queries,
+                truth,
+                clients=load.clients,
+                warmup_count=warmup_queries,
+                min_s=load.min_s,
+                max_s=load.max_s,
+                seed=context.seed,
+                progress=context.progress,
+                name=name,
+            )
+    phase.params = {**phase.params, "k": context.k, **point}
+    return phase
