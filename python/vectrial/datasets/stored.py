@@ -1,0 +1,142 @@
+"""Datasets on disk: where they lie, what their manifest says, and opening one.
+
+    <name>/dataset.json     metric, provenance, facts, fingerprint, shapes, sha256 of each part
+    <name>/vectors.npy      float32 (n, d)        <name>/ids.npy      int64 (n,)
+    <name>/queries.npy      float32 (q, d)        <name>/metadata.arrow   Arrow IPC file, n rows
+    <name>/filters.jsonl    one filter, or null, per query
+
+The arrays and the metadata are memory-mapped. The sha256 of an array is that of its elements (the
+file after its header); that of the other files is of the whole file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vectrial import home
+from vectrial.datasets.model import Dataset, Provenance
+from vectrial.datasets.parts import damaged, open_array, open_metadata, read_filters
+from vectrial.distance import Metric
+from vectrial.errors import DataError, UserError
+from vectrial.nearest import suggestion
+
+#: Of the layout above; a manifest with another is refused.
+FORMAT = 1
+MANIFEST = "dataset.json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def names() -> tuple[str, ...]:
+    """Names of all datasets that are here, in order."""
+    root = home.datasets_dir()
+    if not root.is_dir():
+        return ()
+    return tuple(
+        sorted(
+            folder.name
+            for folder in root.iterdir()
+            if _NAME.fullmatch(folder.name) and (folder / MANIFEST).is_file()
+        )
+    )
+
+
+def path(name: str) -> Path:
+    """The folder of a dataset, whether it exists or not.
+
+    Raises:
+        UserError: the name cannot be one.
+    """
+    if not _NAME.fullmatch(name) or name == "truth":
+        raise UserError(
+            f"'{name}' cannot be a dataset's name",
+            remedy="letters, digits, '.', '_' and '-', first a letter or digit; not 'truth'",
+        )
+    return home.datasets_dir() / name
+
+
+def load(name: str) -> Dataset:
+    """The dataset of that name, its arrays and metadata memory-mapped.
+
+    Raises:
+        UserError: there is none; the message names the nearest one there is.
+        DataError: its files do not fit its manifest.
+    """
+    folder = path(name)
+    manifest = read_manifest(name, folder)
+    try:
+        return _opened(name, folder, manifest)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(folder / MANIFEST, f"{type(error).__name__} {error}") from error
+
+
+def _opened(name: str, folder: Path, manifest: dict[str, Any]) -> Dataset:
+    shapes = manifest["shapes"]
+    metadata, where = None, None
+    if "metadata" in shapes:
+        metadata = open_metadata(folder / "metadata.arrow")
+        if metadata.num_rows != shapes["metadata"][0]:
+            raise damaged(folder / "metadata.arrow", f"{metadata.num_rows} rows")
+    if "filters" in shapes:
+        where = read_filters(folder / "filters.jsonl")
+        if len(where) != shapes["queries"][0]:
+            raise damaged(folder / "filters.jsonl", f"{len(where)} filters")
+    return Dataset(
+        name=name,
+        metric=Metric(manifest["metric"]),
+        vectors=open_array(folder / "vectors.npy", np.float32, shapes["vectors"]),
+        ids=open_array(folder / "ids.npy", np.int64, shapes["ids"]),
+        queries=open_array(folder / "queries.npy", np.float32, shapes["queries"]),
+        fingerprint=manifest["fingerprint"],
+        provenance=_provenance(manifest["provenance"]),
+        metadata=metadata,
+        filters=where,
+        facts=manifest["facts"],
+    )
+
+
+def read_manifest(name: str, folder: Path) -> dict[str, Any]:
+    """The manifest of the dataset `name` in `folder`.
+
+    Raises:
+        UserError: there is none; the message names the nearest dataset there is.
+        DataError: it is damaged, or of another layout.
+    """
+    file = folder / MANIFEST
+    if not file.is_file():
+        raise UserError(
+            f"there is no dataset named '{name}' here",
+            remedy=f"{suggestion(name, names())}; "
+            "`vectrial data list` shows all, `vectrial data fetch NAME` gets one, "
+            "`vectrial data import FILE` makes one of your own",
+        )
+    try:
+        manifest: dict[str, Any] = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise damaged(file, f"not JSON: {error}") from error
+    needed = {"format", "metric", "provenance", "fingerprint", "shapes", "sha256", "facts"}
+    if not isinstance(manifest, dict) or not needed <= set(manifest):
+        raise damaged(file, "fields missing")
+    if manifest["format"] != FORMAT:
+        raise DataError(
+            f"layout {manifest['format']} is not layout {FORMAT}, which this version reads",
+            where=str(file),
+            remedy="fetch or import it again",
+        )
+    return manifest
+
+
+def _provenance(value: dict[str, Any]) -> Provenance:
+    return Provenance(**{**value, "notes": tuple(value["notes"])})
+
+
+def write_manifest(folder: Path, value: dict[str, Any]) -> None:
+    """Put a manifest into a dataset's folder, in one step."""
+    file = folder / MANIFEST
+    partial = file.with_name(file.name + ".part")
+    partial.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(file)
