@@ -17,7 +17,20 @@ from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 def row(key: str = "k1") -> TrialRow:
     return TrialRow(
-        key, "memory", "embedded", "d", 100, 8, "l2", "recall_sweep", "flat", {}, {"k": 10}, 1, 42
+        key,
+        "memory",
+        "embedded",
+        "d",
+        100,
+        8,
+        "l2",
+        "recall_sweep",
+        "flat",
+        {},
+        {"k": 10},
+        1,
+        42,
+        environment_name="docarray",
     )
 
 
@@ -63,6 +76,7 @@ def test_everything_of_a_trial_comes_back(tmp_path: Path) -> None:
         assert reader.rows("select kind, count from error") == [{"kind": "Timeout", "count": 2}]
         assert reader.rows("select phase_id is not null as joined from telemetry")[0]["joined"]
         assert reader.run()["environment"] == {"cpu": "x"}
+        assert reader.rows("select environment_name as e from trial") == [{"e": "docarray"}]
 
 
 def test_a_trial_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:

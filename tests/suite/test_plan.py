@@ -58,6 +58,13 @@ def test_the_datasets_of_a_plan_are_the_cuts_that_its_jobs_load() -> None:
     ]
 
 
+def test_a_trial_names_the_environment_of_its_store() -> None:
+    stores = '[[stores]]\nstore = "docarray-memory"\nindex = "flat"\n[[experiments]]'
+    plan = plan_of(SUITE.replace("[[experiments]]", stores, 1))
+    named = {trial.row.store: trial.row.environment_name for trial in plan.trials}
+    assert named == {"hnswlib": None, "docarray-memory": "docarray"}
+
+
 def test_loading_comes_first_and_changing_rows_last() -> None:
     for job in plan_of(SUITE).jobs:
         names = [trial.row.experiment for trial in job.trials]

@@ -20,7 +20,10 @@ from vectrial.results.schema import DDL, METRICS, SCHEMA_VERSION
 
 @dataclass(frozen=True)
 class TrialRow:
-    """What identifies a trial, as kept in the table `trial`."""
+    """What identifies a trial, as kept in the table `trial`.
+
+    environment_name: of the store's own Python environment, None where it shares Vectrial's.
+    """
 
     key: str
     store: str
@@ -36,6 +39,7 @@ class TrialRow:
     repeat: int
     seed: int
     differences: Sequence[str] = ()
+    environment_name: str | None = None
 
 
 @dataclass
@@ -52,7 +56,6 @@ class TrialRecord:
     status: str
     reason: str | None = None
     store_version: str | None = None
-    environment_name: str | None = None
     started_at: datetime | None = None
     started_ns: int = 0
     duration_s: float | None = None
@@ -238,7 +241,7 @@ def _trial_tuple(trial_id: int, record: TrialRecord) -> tuple[Any, ...]:
         json.dumps(list(row.differences)),
         record.started_at,
         record.duration_s,
-        record.environment_name,
+        row.environment_name,
     )
 
 

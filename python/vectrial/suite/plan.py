@@ -355,6 +355,7 @@ def _trial_row(
         repeat=repeat,
         seed=suite.seed,
         differences=store.capabilities.differences,
+        environment_name=None if store.environment is None else store.environment.name,
     )
 
 
