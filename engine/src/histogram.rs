@@ -62,6 +62,11 @@ impl Latencies {
         self.saturated
     }
 
+    /// Exact sum in ns, of true durations also where they saturate.
+    pub fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+
     /// Exact mean in ns, of true durations also where they saturate; None when empty.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.sum_ns as f64 / self.count() as f64)

@@ -49,6 +49,17 @@ fn with_ids<T>(ids: &Bound<'_, PyAny>, then: impl FnOnce(&[i64]) -> T) -> PyResu
     }
 }
 
+fn histogram_kind(name: &str) -> PyResult<Kind> {
+    match name {
+        "latency" => Ok(Kind::Latency),
+        "service" => Ok(Kind::Service),
+        "error" => Ok(Kind::Error),
+        _ => Err(PyValueError::new_err(format!(
+            "'{name}' is no histogram; one of latency, service, error"
+        ))),
+    }
+}
+
 fn vector(name: &str, array: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     with_ids(array, <[i64]>::to_vec)
         .map_err(|error| PyValueError::new_err(format!("{name}: {}", error.value(array.py()))))
@@ -228,17 +239,13 @@ impl Recorder {
     }
 
     fn histogram<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
-        let kind = match name {
-            "latency" => Kind::Latency,
-            "service" => Kind::Service,
-            "error" => Kind::Error,
-            _ => {
-                return Err(PyValueError::new_err(format!(
-                    "'{name}' is no histogram; one of latency, service, error"
-                )))
-            }
-        };
+        let kind = histogram_kind(name)?;
         Ok(PyBytes::new(py, &self.0.histogram(kind).encode()))
+    }
+
+    fn total_s(&self, name: &str) -> PyResult<f64> {
+        let kind = histogram_kind(name)?;
+        Ok(self.0.histogram(kind).sum_ns() as f64 / 1e9)
     }
 
     fn errors(&self) -> Vec<(&str, u64, Vec<&str>)> {

@@ -60,6 +60,8 @@ class Recorder:
         row per window from the start to the end, also where nothing happened."""
     def histogram(self, name: str) -> bytes:
         """HDR V2 encoding, ns, 3 significant digits; name: latency, service or error."""
+    def total_s(self, name: str) -> float:
+        """Exact sum in seconds of what that histogram holds; by name as above."""
     def errors(self) -> list[tuple[str, int, list[str]]]:
         """Error classes: kind, count, the earliest five distinct messages (300 characters)."""
     def query_recall(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -139,7 +139,7 @@ def test_a_server_that_dies_and_comes_back() -> None:
     assert "refused" in errors
     assert errors <= {"refused", "reset", "truncated"}
     assert (record["recorder"].summary()["count"] or 0) > answered_before[0] + 50
-    assert outcome["reconnects"] == 1
+    assert 1 <= outcome["reconnects"] <= 2, "a dying server may still accept"
 
 
 @pytest.mark.parametrize("source", [closed(2), arrivals(100)])

@@ -178,7 +178,8 @@ def drive(
     Args:
         to, requests, sources: from `target`, `Requests` and `closed` or `arrivals`.
         connections: one per thread unless given.
-        drain_s: how long answers are waited for at the end; the timeout unless given.
+        drain_s: how long answers are waited for at the end; unless given, until every request
+            has been answered or has run out of time.
 
     Raises:
         UserError: a plan or options that do not fit together.
@@ -193,7 +194,7 @@ def drive(
         "cores": list(cores),
         "connections": threads if connections is None else connections,
         "timeout_s": timeout_s,
-        "drain_s": timeout_s if drain_s is None else drain_s,
+        "drain_s": timeout_s + 1.0 if drain_s is None else drain_s,
         "seed": seed,
         "dedicated": dedicated,
         "window_ns": window_ns,

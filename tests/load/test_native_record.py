@@ -1,0 +1,161 @@
+"""What phases say of runs whose truth is known: stalls, mixtures, Little's law, merged threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vectrial._engine import histogram_buckets, histogram_merge, histogram_quantiles
+from vectrial.experiments.base import Phase
+from vectrial.load.native import Requests, arrivals, closed, drive, target
+from vectrial.load.null_server import NullServer, null_server
+from vectrial.load.plain import LoadSource
+from vectrial.load.record import phase_of_outcome
+from vectrial.results.schema import METRICS
+
+K, DIM = 10, 16
+VECTORS = np.ones((100, DIM), dtype=np.float32)
+SEARCH = Requests("search", vectors=VECTORS, k=K)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[NullServer]:
+    with null_server(k=K) as running:
+        yield running
+
+
+def run(
+    server: NullServer,
+    sources: list[LoadSource],
+    requests: Requests | list[Requests] = SEARCH,
+    threads: int = 1,
+    **settings: Any,
+) -> list[Phase]:
+    outcome = drive(
+        target("null-grpc", server.host, server.port),
+        [requests] if isinstance(requests, Requests) else requests,
+        sources,
+        threads=threads,
+        **settings,
+    )
+    by_answers = all(source["arrival"] == "closed" for source in sources)
+    return [
+        phase_of_outcome(
+            record["name"],
+            outcome,
+            record,
+            clients=sum(source["workers"] for source in sources) if by_answers else None,
+            load_1m=os.getloadavg()[0],
+            params={"loop": "test"},
+            no_recall="no ground truth was given",
+        )
+        for record in outcome["classes"]
+    ]
+
+
+@pytest.mark.parametrize("source", [closed(4, count=500), arrivals(2000, count=500)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_phase_accounts_for_everything(
+    server: NullServer, source: LoadSource, threads: int
+) -> None:
+    (phase,) = run(server, [source], threads=threads, warmup_count=50)
+    assert (phase.valid, phase.reason, phase.errors) == (True, None, [])
+    metrics = phase.metrics
+    assert set(metrics) <= set(METRICS)
+    assert {name for name, value in metrics.items() if value is None} == set(phase.missing)
+    assert (metrics["count"], metrics["warmup_count"], metrics["unanswered"]) == (500, 50, 0)
+    little = metrics["littles_law"] or 0
+    if source["arrival"] == "closed":
+        assert 0.2 < little <= 1
+        assert (metrics["in_flight_peak"] or 0) <= 4
+    else:
+        assert little == pytest.approx(1, abs=1e-3)
+        _, counts = histogram_buckets(phase.histograms["lag"])
+        assert counts.sum() == 500
+    assert (metrics["cpu_us_per_op"] or 0) > 0
+    windows = phase.windows["search"]
+    assert sum(int(count or 0) for count in windows["count"]) == 500
+
+
+def test_an_open_loop_sees_the_stall_that_a_closed_loop_hides() -> None:
+    """The server stands still for 0.4 s in every 2 s: a fifth of all arrivals find it so, and
+    wait up to 0.4 s; of a closed loop's requests only those few that were under way do."""
+    with null_server(k=K, stall_s=(2.0, 0.4)) as server:
+        (by_schedule,) = run(server, [arrivals(1000, kind="constant")], duration_s=4)
+        (by_answers,) = run(server, [closed(8)], duration_s=4)
+    assert by_schedule.metrics["sent_rate"] == pytest.approx(1000, rel=0.02)
+    hdr = by_schedule.histograms["latency"]
+    p90, p99 = histogram_quantiles(hdr, [0.9, 0.99])
+    # Uniform over the stall: the p90 is half of it, and the p99 19/20 of it.
+    assert 120_000 < p90 < 280_000
+    assert 320_000 < p99 < 440_000
+    assert (by_schedule.metrics["service_p99"] or 0) > 300_000, "sent when due, so it waits there"
+    hidden = by_answers.metrics
+    assert (hidden["latency_p99"] or 0) < 100_000
+    assert (hidden["latency_max"] or 0) > 300_000
+
+
+def test_a_bound_that_is_met_is_told(server: NullServer) -> None:
+    with null_server("silent") as silent:
+        (phase,) = run(
+            silent, [arrivals(500, in_flight=20)], duration_s=0.5, timeout_s=5, drain_s=0
+        )
+    assert not phase.valid
+    assert "schedule was not kept" in (phase.reason or "")
+    assert (phase.metrics["unanswered"], phase.metrics["count"]) == (20, 0)
+    assert 150 < (phase.metrics["unsent"] or 0) < 350
+    assert phase.metrics["in_flight_peak"] == 20
+
+
+def test_classes_of_a_mixture_are_recorded_apart(server: NullServer) -> None:
+    ids = np.arange(1000, dtype=np.int64)
+    insert = Requests(
+        "insert", "insert", ids=ids, vectors=np.ones((1000, DIM), np.float32), batch=10, once=True
+    )
+    delete = Requests("delete", "delete", ids=ids, batch=5)
+    sources = [
+        arrivals(400, mix=[(0, 3.0), (2, 1.0)], background=True),
+        closed(2, mix=[(1, 1.0)], count=1000),
+    ]
+    search, inserted, deleted = run(server, sources, [SEARCH, insert, delete], duration_s=20)
+    assert inserted.metrics["count"] == 100, "each batch once, however many were allowed"
+    assert search.metrics["count"] or deleted.metrics["count"], "and the background meanwhile"
+    ended = {phase.ended_ns for phase in (search, inserted, deleted)}
+    assert len(ended) == 1, "one run: the background ended with the inserts"
+
+
+def test_shares_and_rates_are_kept(server: NullServer) -> None:
+    get = Requests("get", "get", ids=np.arange(50, dtype=np.int64), batch=1)
+    shared = arrivals(4000, mix=[(0, 3.0), (1, 1.0)], count=2000)
+    search, got = run(server, [shared], [SEARCH, get], threads=2)
+    assert search.metrics["count"] == pytest.approx(1500, abs=120)
+    assert (search.metrics["count"] or 0) + (got.metrics["count"] or 0) == 2000
+    own = [arrivals(1000, kind="constant"), arrivals(200, kind="constant", mix=[(1, 1.0)])]
+    search, got = run(server, own, [SEARCH, get], duration_s=0.5)
+    assert (search.metrics["count"], got.metrics["count"]) == (500, 100)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_trace_is_followed(server: NullServer, threads: int) -> None:
+    offsets = np.array([0, 0, 0, 10, 10, 200, 300], dtype=np.int64) * 1_000_000
+    (phase,) = run(server, [arrivals(kind="trace", offsets=offsets)], threads=threads)
+    assert phase.metrics["count"] == 7
+    assert phase.ended_ns - phase.started_ns > 300_000_000
+
+
+def test_threads_merge_into_one_histogram(server: NullServer) -> None:
+    (phase,) = run(server, [closed(8, count=2000)], threads=2)
+    hdr = phase.histograms["latency"]
+    _, counts = histogram_buckets(hdr)
+    assert counts.sum() == 2000
+    assert histogram_merge([hdr]) == hdr
+
+
+def test_a_dedicated_core_keeps_the_schedule_too(server: NullServer) -> None:
+    (phase,) = run(server, [arrivals(2000, kind="constant")], duration_s=0.3, dedicated=True)
+    assert phase.valid, phase.reason
+    assert phase.metrics["count"] == 600
