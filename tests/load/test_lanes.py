@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from null_store import ADDRESS, NullStore
 
 from vectrial.datasets import catalog, library
+from vectrial.errors import UserError
 from vectrial.experiments.base import fields_of
+from vectrial.experiments.open_loop import OpenLoop
 from vectrial.load.null_server import null_server
+from vectrial.load.placement import Placement
 from vectrial.results.reader import RunReader
-from vectrial.results.writer import RunWriter, TrialRecord
+from vectrial.results.writer import RunWriter
 from vectrial.stores import registry
-from vectrial.stores.base import Store
+from vectrial.stores.base import Index, NoParams, Store
 from vectrial.suite.model import parse_suite
 from vectrial.suite.plan import DatasetShape, Plan, make_plan
 from vectrial.suite.runner import run_plan
@@ -37,7 +41,18 @@ experiment = "concurrency"
 clients = [4]
 duration_s = 0.2
 [[experiments]]
+experiment = "open_loop"
+rates = [400]
+duration_s = 0.5
+[[experiments]]
 experiment = "footprint"
+"""
+#: Nobody is too near to a ceiling here: a test machine may be busy.
+EASY = """
+[client_limits]
+cpu_share = 99
+ceiling_share = 99
+lag_us = 1e9
 """
 DATASET = "clustered-16-2k"
 
@@ -68,12 +83,15 @@ def test_a_server_store_is_searched_natively_and_loaded_by_its_client() -> None:
     assert lanes(plan_of(SUITE)) == {
         "recall_sweep": ["native"],
         "concurrency": ["native"],
+        "open_loop": ["native"],
         "footprint": ["sdk"],
     }
 
 
 def test_an_embedded_store_is_embedded() -> None:
     plan = plan_of(SUITE.replace('"null"', '"memory"'))
+    (refused,) = plan.refusals
+    assert "open_loop is measured through the lane native" in refused.reason
     assert {trial.row.lane for trial in plan.trials} == {"embedded"}
 
 
@@ -81,7 +99,7 @@ def test_lanes_of_one_entry_share_a_load_and_have_keys_of_their_own() -> None:
     both = plan_of(SUITE.replace('index = "flat"', 'index = "flat"\nlane = ["native", "sdk"]'))
     (job,) = both.jobs
     assert lanes(both)["recall_sweep"] == ["native", "sdk"]
-    assert len({trial.row.key for trial in job.trials}) == 5
+    assert len({trial.row.key for trial in job.trials}) == 6
 
 
 @pytest.mark.parametrize(
@@ -98,7 +116,8 @@ def test_a_lane_that_a_store_lacks_is_refused_with_the_reason(
     text = SUITE.replace('"null"', f'"{store}"')
     plan = plan_of(text.replace('index = "flat"', f'index = "flat"\nlane = "{lane}"'))
     assert set(lanes(plan)) == {"footprint"}
-    assert {refusal.row.experiment for refusal in plan.refusals} == {"recall_sweep", "concurrency"}
+    searches = {"recall_sweep", "concurrency", "open_loop"}
+    assert {refusal.row.experiment for refusal in plan.refusals} == searches
     for refusal in plan.refusals:
         assert why in refusal.reason
         assert "lane = " in refusal.reason
@@ -123,7 +142,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path / "run"
 
 
-def measured(folder: Path, text: str) -> list[TrialRecord]:
+def measured(folder: Path, text: str) -> list[dict[str, Any]]:
     with RunWriter(folder) as writer:
         run_plan(plan_of(text), writer, Silent())
     with RunReader(folder) as run:
@@ -131,18 +150,86 @@ def measured(folder: Path, text: str) -> list[TrialRecord]:
 
 
 def test_experiments_run_unchanged_on_the_native_lane(folder: Path) -> None:
-    rows = measured(folder, SUITE)
+    rows = measured(folder, SUITE + EASY)
     figures = {(row["experiment"], row["metric"]): row["value"] for row in rows}
+    searches = {"recall_sweep": 100, "concurrency": 400, "open_loop": 100}
     assert {row["lane"] for row in rows if row["phase"] == "search"} == {"native"}
     assert figures["recall_sweep", "count"] % 50 == 0, "every query weighs the same"
     assert figures["recall_sweep", "qps"] > 0
     assert figures["concurrency", "concurrency"] == 4
     assert 0 < figures["concurrency", "littles_law"] <= 1.000001
-    for experiment in ("recall_sweep", "concurrency"):
+    for experiment, warmed in searches.items():
         assert figures[experiment, "errors"] == 0
-        assert figures[experiment, "warmup_count"] == (100 if experiment == "recall_sweep" else 400)
+        assert figures[experiment, "warmup_count"] == warmed
         assert 0 <= figures[experiment, "recall_mean"] < 0.2, "the null server answers nonsense"
         assert figures[experiment, "cpu_us_per_op"] > 0
-    assert all(row["valid"] for row in rows if row["value"] is not None), [
-        row["reason"] for row in rows if not row["valid"]
-    ]
+        assert figures[experiment, "ceiling_qps"] > 0
+        assert figures[experiment, "ceiling_share"] > 0
+        assert figures[experiment, "client_cpu_share"] > 0
+    assert [row["reason"] for row in rows if not row["valid"] and row["value"] is not None] == []
+
+
+def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Path) -> None:
+    rows = measured(folder, SUITE.replace("rates = [400]", 'rates = [400]\narrivals = "constant"'))
+    opened = [row for row in rows if row["experiment"] == "open_loop"]
+    figures = {row["metric"]: row["value"] for row in opened}
+    assert opened[0]["phase_params"] == {
+        "loop": "open", "arrivals": "constant", "rate": 400, "k": 10,
+    }  # fmt: skip
+    assert figures["offered_rate"] == pytest.approx(400, rel=0.02)
+    assert figures["count"] == 200
+    assert (figures["unsent"], figures["bound_met"], figures["unanswered"]) == (0, 0, 0)
+    assert figures["littles_law"] == pytest.approx(1, abs=2e-3)
+    assert 0 < figures["service_p50"] <= figures["latency_p50"] * 1.01
+    assert 0 < figures["schedule_lag_p50"] <= figures["schedule_lag_p99"]
+
+
+def test_a_client_at_its_ceiling_is_named_and_not_the_store(folder: Path) -> None:
+    bound = EASY.replace("ceiling_share = 99", "ceiling_share = 0.01")
+    rows = measured(folder, SUITE + bound)
+    swept = [row for row in rows if row["experiment"] == "recall_sweep"]
+    assert not any(row["valid"] for row in swept)
+    assert all("client-bound" in row["reason"] for row in swept if row["value"] is not None)
+
+
+def test_a_trace_is_played_at_its_own_pace_or_stretched(tmp_path: Path) -> None:
+    trace = tmp_path / "arrivals.txt"
+    trace.write_text("0\n0.5\n2.0\n")
+    loop = OpenLoop(arrivals="trace", trace=str(trace))  # type: ignore[arg-type]
+    (point,) = loop.points(NullStore, Index("flat", NoParams()), 10)
+    assert point == {"rate": 1.5}
+    assert loop.offsets(1.5).tolist() == [0, 500_000_000, 2_000_000_000]
+    assert loop.offsets(3.0).tolist() == [0, 250_000_000, 1_000_000_000]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ("", "rates are missing"),
+        ("rates = [0]", "above 0"),
+        ('arrivals = "trace"', "goes with a trace"),
+        ('arrivals = "trace"\ntrace = [1, 0]', "ascend"),
+        ('arrivals = "trace"\ntrace = "absent.txt"', "cannot be read"),
+    ],
+)
+def test_a_wrong_schedule_is_refused(wrong: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        plan_of(SUITE.replace("rates = [400]", wrong))
+
+
+def test_client_and_server_get_cores_of_their_own_unless_asked() -> None:
+    def cores(placement: Placement, *available: int) -> tuple[object, object]:
+        found = placement.resolved(frozenset(available))
+        return found.client_cores, found.server_cores
+
+    assert cores(Placement(), 0, 1) == ((1,), (0,))
+    assert cores(Placement(threads=2), 0, 1, 2, 3) == ((2, 3), (0, 1))
+    assert cores(Placement(), 5) == ((), ()), "one core is everyone's"
+    assert cores(Placement(threads=2), 0, 1) == ((), ())
+    assert cores(Placement(client_cores=(0,)), 0, 1) == ((0,), (1,))
+    assert cores(Placement(server_cores=(1,)), 0, 1) == ((0,), (1,))
+    assert cores(Placement(client_cores=(0,), server_cores=(0,)), 0, 1) == ((0,), (0,))
+    with pytest.raises(UserError, match="core 7"):
+        cores(Placement(client_cores=(7,)), 0, 1)
+    with pytest.raises(UserError, match="2 threads"):
+        cores(Placement(threads=2, client_cores=(1,)), 0, 1)

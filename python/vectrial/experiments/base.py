@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -24,6 +24,9 @@ from vectrial.filters import Filter
 from vectrial.gate.checks import Scope
 from vectrial.load.lane import Lane
 from vectrial.stores.base import Field, Index, Params, Schema, Store
+
+if TYPE_CHECKING:
+    from vectrial.load.ceiling import Certificate
 
 
 class State(StrEnum):
@@ -64,6 +67,7 @@ class Context:
 
     store: the instance under test, made but not created when the experiment starts empty.
     lane: how searches are issued.
+    certificate: what the client of a native trial is held to, and where it runs.
     dataset: the rows of this trial and no others.
     data_dir: the store's folder.
     baseline_rss_bytes: resident memory before anything was loaded.
@@ -73,6 +77,7 @@ class Context:
 
     store: Store
     lane: Lane
+    certificate: Certificate
     dataset: Dataset
     schema: Schema
     index: Index
@@ -102,8 +107,9 @@ class Experiment(BaseModel, ABC):
     #: It searches under filters; it finds rows by condition.
     uses_filters: ClassVar[bool] = False
     uses_find: ClassVar[bool] = False
-    #: Its searches go through `load.lanes.search`, so that it can be measured through each lane.
-    over_lanes: ClassVar[bool] = False
+    #: The lanes that it can be measured through: its searches are those of `load.lanes.search`.
+    #: None: it calls the store's own methods.
+    through: ClassVar[frozenset[Lane] | None] = None
 
     @classmethod
     def rests_on(cls) -> frozenset[Scope]:
@@ -129,6 +135,10 @@ class Experiment(BaseModel, ABC):
     @abstractmethod
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         """Measure one operating point."""
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """Clients of the closed loop that is offered at a point; None when the loop is open."""
+        return 1
 
     def settings(self) -> dict[str, Any]:
         """The parameters that define a trial beside its point; part of the trial's key."""

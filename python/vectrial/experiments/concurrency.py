@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 from vectrial.errors import Unsupported
 from vectrial.experiments.base import Context, Experiment, Phase, search_points
 from vectrial.load import lanes
+from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
 from vectrial.stores.base import Index, Store
 
@@ -24,7 +25,7 @@ class Concurrency(Experiment):
     name: ClassVar[str] = "concurrency"
     title: ClassVar[str] = "Many callers at once (closed loop)"
     axes: ClassVar[frozenset[str]] = frozenset({"clients", "search"})
-    over_lanes: ClassVar[bool] = True
+    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     clients: tuple[int, ...] = (1, 2, 4, 8)
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
@@ -46,6 +47,10 @@ class Concurrency(Experiment):
             for clients in dict.fromkeys(self.clients)
             for point in search_points(store, index, self.search)
         ]
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """As the point says."""
+        return int(point["clients"])
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         load = Closed(int(point["clients"]), min_s=self.duration_s, max_s=self.duration_s)

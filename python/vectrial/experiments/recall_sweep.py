@@ -9,6 +9,7 @@ from pydantic import Field
 
 from vectrial.experiments.base import Context, Experiment, Phase, search_points
 from vectrial.load import lanes
+from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
 from vectrial.stores.base import Index, Store
 
@@ -26,7 +27,7 @@ class RecallSweep(Experiment):
     name: ClassVar[str] = "recall_sweep"
     title: ClassVar[str] = "Recall against speed"
     axes: ClassVar[frozenset[str]] = frozenset({"search"})
-    over_lanes: ClassVar[bool] = True
+    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     search: dict[str, Values] = Field(default_factory=dict)
     min_s: float = Field(default=1.0, ge=0)

@@ -9,8 +9,10 @@ from vectrial.experiments.concurrency import Concurrency
 from vectrial.experiments.crud import Crud
 from vectrial.experiments.footprint import FootprintExperiment
 from vectrial.experiments.ingest import Ingest
+from vectrial.experiments.open_loop import OpenLoop
 from vectrial.experiments.recall_sweep import RecallSweep
 
 EXPERIMENTS: Mapping[str, type[Experiment]] = {
-    kind.name: kind for kind in (Ingest, FootprintExperiment, RecallSweep, Concurrency, Crud)
+    kind.name: kind
+    for kind in (Ingest, FootprintExperiment, RecallSweep, Concurrency, OpenLoop, Crud)
 }

@@ -9,13 +9,13 @@ from vectrial.experiments.base import Context, Phase, search_params
 from vectrial.filters import Filter
 from vectrial.load import embedded, native_search
 from vectrial.load.lane import Lane
-from vectrial.load.offered import Closed
+from vectrial.load.offered import Closed, Load
 
 
 def search(
     context: Context,
     point: Mapping[str, Any],
-    load: Closed,
+    load: Load,
     *,
     warmup_queries: int = 100,
     where: Filter | None = None,
@@ -42,12 +42,14 @@ def search(
                 truth,
                 context.k,
                 load,
+                context.certificate,
                 warmup_queries=warmup_queries,
                 seed=context.seed,
                 progress=context.progress,
                 name=name,
             )
         case _:
+            assert isinstance(load, Closed), "the plan refuses open loops of this lane"
             phase = embedded.closed_loop(
                 context.store.searcher(context.k, params, where),
                 context.dataset.queries,

@@ -10,6 +10,7 @@ from typing import Any
 
 from vectrial.experiments.base import Phase
 from vectrial.gate import GateRow
+from vectrial.load.ceiling import Certificate
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class TrialSpec:
 class JobSpec:
     """Everything the measuring process needs to know.
 
+    certificate: with the placement resolved: its `server_cores` are those of the job's server.
+
     store: "module:Class", since a store's own environment has no entry points.
     """
 
@@ -41,6 +44,7 @@ class JobSpec:
     seed: int
     batch_rows: int
     data_dir: Path
+    certificate: Certificate
     trials: tuple[TrialSpec, ...]
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Judge, LoadControl, run_load
 from vectrial.errors import UserError
+from vectrial.load.offered import IN_FLIGHT
 from vectrial.load.pem import der
 from vectrial.load.plain import (
     LoadClass,
@@ -26,8 +27,6 @@ from vectrial.load.plain import (
 
 #: Seconds between two calls of `progress`.
 PROGRESS_S = 0.2
-#: Requests in flight at most in an open loop: so many that meeting the bound is worth a remark.
-IN_FLIGHT = 10_000
 WINDOW_NS = 1_000_000_000
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 from vectrial._engine import Judge, LoadControl
 from vectrial.datasets.model import Truth
 from vectrial.experiments.base import Phase
-from vectrial.load.native import Requests, closed, drive
-from vectrial.load.offered import Closed
+from vectrial.load.ceiling import Certificate, certify
+from vectrial.load.native import Requests, arrivals, closed, drive
+from vectrial.load.offered import Closed, Load
+from vectrial.load.plain import LoadSource
 from vectrial.load.record import phase_of_outcome
 from vectrial.stores.base import Wire
 
@@ -28,14 +31,16 @@ def search(
     queries: NDArray[np.float32],
     truth: Truth,
     k: int,
-    load: Closed,
+    load: Load,
+    certificate: Certificate,
     *,
     warmup_queries: int = 100,
     seed: int = 0,
     progress: Progress | None = None,
     name: str = "search",
 ) -> Phase:
-    """Send the queries (q, d) under `load`, and judge the answers by `truth`."""
+    """Send the queries (q, d) under `load`, judge the answers by `truth`, and say how near the
+    client was to its limits."""
     requests = Requests(
         name,
         vectors=queries,
@@ -44,34 +49,57 @@ def search(
         options=wire.options,
         judge=Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
     )
+    clients = load.clients if isinstance(load, Closed) else None
     load_1m = os.getloadavg()[0]
     outcome = drive(
         wire.target,
         [requests],
-        [closed(load.clients, passes_s=None if load.by_clock else load.min_s)],
-        duration_s=load.max_s,
-        warmup_count=warmup_queries * load.clients,
+        [_source(load)],
+        duration_s=_longest_s(load),
+        warmup_count=warmup_queries * (clients or 1),
         warmup_s=WARMUP_S if warmup_queries else None,
+        threads=certificate.placement.threads,
+        cores=certificate.placement.pins,
+        dedicated=certificate.placement.dedicated,
         seed=seed,
         progress=_reporter(progress, name, load),
     )
     (record,) = outcome["classes"]
-    return phase_of_outcome(
+    phase = phase_of_outcome(
         name,
         outcome,
         record,
-        clients=load.clients,
+        clients=clients,
         load_1m=load_1m,
-        params={"loop": "closed", "clients": load.clients},
+        params=_params(load),
         no_recall="no ground truth was given",
     )
+    certify(phase, clients, certificate)
+    return phase
+
+
+def _source(load: Load) -> LoadSource:
+    if isinstance(load, Closed):
+        return closed(load.clients, passes_s=None if load.by_clock else load.min_s)
+    return arrivals(load.rate, kind=load.arrivals, offsets=load.offsets, in_flight=load.in_flight)
+
+
+def _longest_s(load: Load) -> float:
+    return load.max_s if isinstance(load, Closed) else load.duration_s
+
+
+def _params(load: Load) -> Mapping[str, Any]:
+    if isinstance(load, Closed):
+        return {"loop": "closed", "clients": load.clients}
+    return {"loop": "open", "arrivals": load.arrivals, "rate": load.rate}
 
 
 def _reporter(
-    progress: Progress | None, name: str, load: Closed
+    progress: Progress | None, name: str, load: Load
 ) -> Callable[[LoadControl], None] | None:
     if progress is None:
         return None
+    of_s = load.min_s if isinstance(load, Closed) else load.duration_s
 
     def report(control: LoadControl) -> None:
         started_ns, *_ = control.progress()
@@ -79,6 +107,6 @@ def _reporter(
             progress(0, 1, f"{name}: warming up")
         else:
             elapsed = (perf_counter_ns() - started_ns) / 1e9
-            progress(min(max(elapsed, 0), load.min_s), load.min_s, name)
+            progress(min(max(elapsed, 0), of_s), of_s, name)
 
     return report

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+#: Requests in flight at most in an open loop: so many that meeting the bound is worth a remark.
+IN_FLIGHT = 10_000
+
 
 @dataclass(frozen=True)
 class Closed:
@@ -22,3 +28,22 @@ class Closed:
     def by_clock(self) -> bool:
         """The phase ends by the clock alone."""
         return self.min_s >= self.max_s
+
+
+@dataclass(frozen=True)
+class Open:
+    """Requests sent when a schedule says, whether earlier ones were answered or not.
+
+    arrivals: "constant" or "poisson" with `rate` a second, or "trace" with `offsets`.
+    offsets: int64, ns from the start, ascending.
+    in_flight: at most so many at once; arrivals that find no room wait, and are counted.
+    """
+
+    rate: float
+    duration_s: float
+    arrivals: str = "poisson"
+    offsets: NDArray[np.int64] | None = None
+    in_flight: int = IN_FLIGHT
+
+
+Load = Closed | Open

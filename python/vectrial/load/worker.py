@@ -194,6 +194,7 @@ class _Measurement:
         return Context(
             store=store,
             lane=Lane(trial.lane),
+            certificate=self.spec.certificate,
             dataset=self.dataset,
             schema=self.schema,
             index=self.index,

@@ -130,6 +130,11 @@ _ALL = (
     MetricName("in_flight_mean", "1", None, "requests in flight, averaged over the phase"),
     MetricName("in_flight_peak", "1", None, "requests in flight at once, at most"),
     MetricName("reconnects", "1", "lower", "connections opened anew during the phase"),
+    MetricName(
+        "client_cpu_share", "1", "lower", "processor time of client threads over what they had"
+    ),
+    MetricName("ceiling_qps", "1/s", None, "requests per second the client sends to a null server"),
+    MetricName("ceiling_share", "1", "lower", "requests per second over the ceiling"),
     MetricName("load_s", "s", "lower", "time to insert all rows, acknowledged"),
     MetricName("flush_s", "s", "lower", "time to make them durable"),
     MetricName("build_s", "s", "lower", "time to build the index, where that is a step"),

@@ -29,7 +29,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vectrial.errors import UserError
+from vectrial.load.ceiling import ClientLimits
 from vectrial.load.lane import Lane
+from vectrial.load.placement import Placement
 from vectrial.nearest import suggestion
 
 Scalar = bool | int | float | str
@@ -84,6 +86,8 @@ class Suite(_Part):
     k: neighbours asked for. repeats: how often everything is done; at least 3 for a spread.
     batch_rows: rows per insert when loading. seed: of every random choice.
     trial_timeout_s: a trial that takes longer is ended and fails.
+    placement: processors of clients and servers.
+    client_limits: beyond which a trial of the native lane is client-bound.
     """
 
     name: str = Field(min_length=1)
@@ -93,6 +97,8 @@ class Suite(_Part):
     k: int = Field(default=10, ge=1, le=10_000)
     batch_rows: int = Field(default=1000, ge=1)
     trial_timeout_s: float = Field(default=3600, gt=0)
+    placement: Placement = Placement()
+    client_limits: ClientLimits = ClientLimits()
     datasets: list[DatasetRef] = Field(min_length=1)
     stores: list[StoreRef] = Field(min_length=1)
     experiments: list[ExperimentRef] = Field(min_length=1)

@@ -274,7 +274,7 @@ def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:
 
 def _lanes(store: type[Store], ref: StoreRef, experiment: Experiment) -> list[Lane]:
     """The lanes an experiment is measured through: those asked for, where it has a choice."""
-    if not experiment.over_lanes:
+    if experiment.through is None:
         return [python_lane(store)]
     asked = ref.lane if isinstance(ref.lane, list) else [ref.lane or lanes_of(store)[0]]
     return list(dict.fromkeys(asked))
@@ -296,6 +296,7 @@ def _points(
     try:
         refuse(store, schema, index)
         refuse_lane(store, lane)
+        _refuse_through(experiment, lane)
         points = experiment.points(store, index, shape.rows)
     except Unsupported as error:
         return [], [Refusal(row({}, 1), str(error))]
@@ -310,6 +311,14 @@ def _points(
         for point in points
     ]
     return planned, []
+
+
+def _refuse_through(experiment: Experiment, lane: Lane) -> None:
+    if experiment.through is not None and lane not in experiment.through:
+        able = " or ".join(sorted(experiment.through))
+        raise Unsupported(
+            f"{experiment.name} is measured through the lane {able}, not through {lane}"
+        )
 
 
 def _trial_row(
@@ -339,6 +348,8 @@ def _trial_row(
         "seed": suite.seed,
         "repeat": repeat,
     }
+    if lane is not Lane.EMBEDDED:
+        defining["placement"] = suite.placement.model_dump(mode="json")
     canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
     return TrialRow(
         key=hashlib.sha256(canonical.encode()).hexdigest()[:24],

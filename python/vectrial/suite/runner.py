@@ -16,10 +16,12 @@ from typing import Any, Protocol
 
 from vectrial import environments
 from vectrial.errors import VectrialError
+from vectrial.load.ceiling import Certificate
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.stores.base import Store
 from vectrial.stores.registry import availability, reference
+from vectrial.suite.clients import Clients
 from vectrial.suite.plan import Job, Plan, PlannedTrial
 
 #: How often the parent looks whether a trial has been under way for too long.
@@ -80,6 +82,7 @@ def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
         for job in plan.jobs
         if (left := tuple(t for t in job.trials if t.row.key not in finished))
     ]
+    clients = Clients(plan.suite, watcher.note)
     reasons: dict[str, str | None] = {}
     for number, job in enumerate(jobs, 1):
         if job.store.name not in reasons:
@@ -90,7 +93,7 @@ def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
                 write(TrialRecord(trial.row, "skipped", reason))
             continue
         watcher.job(job, number, len(jobs))
-        _run_job(job, plan, writer.folder, watcher, write)
+        _run_job(job, plan, clients.certificate(job), writer.folder, watcher, write)
     return Outcome(counts)
 
 
@@ -108,6 +111,7 @@ def _prepare(store: type[Store], watcher: Watcher) -> str | None:
 def _run_job(
     job: Job,
     plan: Plan,
+    certificate: Certificate,
     folder: Path,
     watcher: Watcher,
     write: Callable[[TrialRecord], None],
@@ -118,7 +122,7 @@ def _run_job(
     while left:
         by_key = {trial.row.key: trial for trial in left}
         current = left[0]
-        process = _Process(replace(job, trials=tuple(left)), plan, folder)
+        process = _Process(replace(job, trials=tuple(left)), plan, certificate, folder)
         with process:
             for message in process.messages(plan.suite.trial_timeout_s):
                 match message:
@@ -159,8 +163,8 @@ def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:
 class _Process:
     """The measuring process of one job, ended when the block is left."""
 
-    def __init__(self, job: Job, plan: Plan, folder: Path) -> None:
-        self._job, self._plan = job, plan
+    def __init__(self, job: Job, plan: Plan, certificate: Certificate, folder: Path) -> None:
+        self._job, self._plan, self._certificate = job, plan, certificate
         name = f"{job.store.name}-{job.index.kind}-{job.rows}-r{job.repeat}"
         self._log = folder / "logs" / f"{name}-{job.trials[0].row.key[:8]}.log"
         # Beside the results, on a real disk: a temporary folder may be memory.
@@ -185,7 +189,7 @@ class _Process:
                 start_new_session=True,
             )
         try:
-            self._pipe.send(_spec(self._job, self._plan, self._data))
+            self._pipe.send(_spec(self._job, self._plan, self._certificate, self._data))
         except BrokenPipeError:
             return self  # it died at once: `why` tells
         return self
@@ -236,7 +240,7 @@ def _command(store: type[Store], *arguments: str) -> environments.Command:
     return environments.Command((sys.executable, "-m", module, *arguments), dict(os.environ))
 
 
-def _spec(job: Job, plan: Plan, data_dir: Path) -> JobSpec:
+def _spec(job: Job, plan: Plan, certificate: Certificate, data_dir: Path) -> JobSpec:
     return JobSpec(
         store=reference(job.store),
         index_kind=job.index.kind,
@@ -248,6 +252,7 @@ def _spec(job: Job, plan: Plan, data_dir: Path) -> JobSpec:
         seed=plan.suite.seed + job.repeat,
         batch_rows=plan.suite.batch_rows,
         data_dir=data_dir,
+        certificate=certificate,
         trials=tuple(
             TrialSpec(
                 trial.row.key,

@@ -1,0 +1,105 @@
+"""What latency at this load: requests arrive by a schedule that does not wait for answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator, model_validator
+
+from vectrial.experiments.base import Context, Experiment, Phase, search_points
+from vectrial.load import lanes
+from vectrial.load.lane import Lane
+from vectrial.load.offered import IN_FLIGHT, Open
+from vectrial.stores.base import Index, Store
+
+
+class OpenLoop(Experiment):
+    """Requests at each rate, on a schedule that does not wait for answers.
+
+    rates: arrivals per second, each a phase. search: one operating point (no lists).
+    arrivals: "poisson" (seeded), "constant", or "trace".
+    trace: arrival times in seconds, ascending: a list, or the path of a file with one in each
+        line. It is played at its own pace, or stretched to each of `rates` where these are given.
+    duration_s: of each phase, after the warm-up; a trace ends earlier when it is over.
+    in_flight: requests in flight at most; an arrival that finds no room waits, and is counted.
+    """
+
+    name: ClassVar[str] = "open_loop"
+    title: ClassVar[str] = "A given load (open loop)"
+    axes: ClassVar[frozenset[str]] = frozenset({"rates", "search"})
+    through: ClassVar[frozenset[Lane] | None] = frozenset({Lane.NATIVE})
+
+    rates: tuple[float, ...] = ()
+    arrivals: Literal["poisson", "constant", "trace"] = "poisson"
+    trace: tuple[float, ...] = ()
+    search: dict[str, int | float | str | bool] = Field(default_factory=dict)
+    duration_s: float = Field(default=10.0, gt=0)
+    warmup_queries: int = Field(default=100, ge=0)
+    in_flight: int = Field(default=IN_FLIGHT, ge=1)
+
+    @field_validator("rates")
+    @classmethod
+    def _positive(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if value and min(value) <= 0:
+            raise ValueError("expected rates above 0")
+        return value
+
+    @field_validator("trace", mode="before")
+    @classmethod
+    def _read(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return tuple(float(line) for line in Path(value).read_text().split())
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"the file cannot be read: {error}") from error
+        except ValueError as error:
+            raise ValueError(f"{value}: {error}; expected a time in seconds per line") from error
+
+    @model_validator(mode="after")
+    def _fits(self) -> OpenLoop:
+        times = self.trace
+        if (self.arrivals == "trace") != bool(times):
+            raise ValueError('arrivals = "trace" goes with a trace, and a trace with it')
+        if self.arrivals != "trace" and not self.rates:
+            raise ValueError("rates are missing: arrivals per second, as [100, 1000]")
+        if times and (times[0] < 0 or any(b < a for a, b in pairwise(times)) or not times[-1]):
+            raise ValueError("the times of a trace ascend from 0, and not all are 0")
+        return self
+
+    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+        return [
+            {"rate": rate, **point}
+            for rate in dict.fromkeys(self.rates or (self._own_rate(),))
+            for point in search_points(store, index, self.search)
+        ]
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """None: the loop is open."""
+        return None
+
+    def _own_rate(self) -> float:
+        """Arrivals per second of the trace at its own pace."""
+        return len(self.trace) / self.trace[-1]
+
+    def offsets(self, rate: float) -> NDArray[np.int64]:
+        """The trace in nanoseconds from its start, stretched to so many arrivals per second."""
+        return np.rint(np.array(self.trace) * 1e9 * self._own_rate() / rate).astype(np.int64)
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        rate = float(point["rate"])
+        offsets, length_s = None, self.duration_s
+        if self.arrivals == "trace":
+            offsets = self.offsets(rate)
+            length_s = min(length_s, int(offsets[-1]) / 1e9 + 1 / rate)
+        load = Open(rate, length_s, self.arrivals, offsets, self.in_flight)
+        yield lanes.search(context, point, load, warmup_queries=self.warmup_queries)
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """The duration and a warm-up."""
+        return self.duration_s + 0.5

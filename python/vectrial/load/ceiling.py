@@ -1,0 +1,152 @@
+"""The honesty certificate: what the client alone could do, and how near to it a trial came.
+
+The native lane is driven against the null server, which answers at once, with requests and
+answers of the same size and as many in flight as a trial will have. What it reaches there is
+its ceiling: a store cannot be measured beyond it, and not well near it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from vectrial.errors import StoreError
+from vectrial.experiments.base import Phase
+from vectrial.load.native import Requests, closed, drive, target
+from vectrial.load.null_server import null_server
+from vectrial.load.placement import Placement
+
+#: The family of null server that stands for a protocol.
+FAMILIES: Mapping[str, str] = {
+    "null-grpc": "grpc",
+    "milvus": "grpc",
+    "qdrant": "grpc",
+    "weaviate": "grpc",
+}
+#: Requests in flight at which the ceiling of open loops is taken, and of closed ones with more:
+#: beyond it the client gains nothing, since every system call carries several requests already.
+MOST_IN_FLIGHT = 32
+_QUERIES = 500
+_WARMUP_S, _MEASURE_S = 0.2, 0.6
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What the client reached with so many requests in flight: requests a second, and its
+    processor time for each in microseconds."""
+
+    in_flight: int
+    qps: float
+    cpu_us: float
+
+
+class ClientLimits(BaseModel):
+    """Beyond these a row says more of the client than of the store: it is `client-bound`.
+
+    docs/method.md says why the defaults are what they are.
+
+    cpu_share: processor time of the client's threads over the time they had.
+    ceiling_share: requests a second over the ceiling.
+    lag_us, lag_share: p99 of the schedule lag, in microseconds, and over p99 of the latency; an
+        open loop is client-bound when it is beyond both.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    cpu_share: float = Field(default=0.8, gt=0)
+    ceiling_share: float = Field(default=0.8, gt=0)
+    lag_us: float = Field(default=200.0, gt=0)
+    lag_share: float = Field(default=0.1, gt=0)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a trial's client is held to. ceilings: by requests in flight; see `in_flight_for`.
+    lacking: why there are none."""
+
+    limits: ClientLimits
+    placement: Placement
+    ceilings: Mapping[int, Ceiling]
+    lacking: str = ""
+
+
+def in_flight_for(clients: int | None) -> int:
+    """The requests in flight at which the ceiling is taken for so many clients of a closed loop,
+    or for an open one (None)."""
+    return MOST_IN_FLIGHT if clients is None else min(clients, MOST_IN_FLIGHT)
+
+
+def measure(protocol: str, dim: int, k: int, in_flight: int, placement: Placement) -> Ceiling:
+    """Drive a null server in place of one that speaks `protocol`, for less than a second.
+
+    Raises:
+        KeyError: there is no null server for the protocol; see `FAMILIES`.
+        StoreError: it does not start, or nothing was answered.
+    """
+    family = FAMILIES[protocol]
+    queries = np.random.default_rng(0).random((_QUERIES, dim), dtype=np.float32)
+    with null_server(family, k=k, cores=placement.server_cores or ()) as server:
+        outcome = drive(
+            target(f"null-{family}", server.host, server.port),
+            [Requests("search", vectors=queries, k=k)],
+            [closed(in_flight)],
+            warmup_s=_WARMUP_S,
+            duration_s=_MEASURE_S,
+            threads=placement.threads,
+            cores=placement.pins,
+        )
+    seen = outcome["classes"][0]["recorder"].summary()
+    if not seen["count"] or not seen["qps"]:
+        raise StoreError(f"the null server ({family}) answered nothing")
+    return Ceiling(in_flight, seen["qps"], outcome["cpu_ns"] / 1e3 / seen["count"])
+
+
+def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None:
+    """Write into a phase of the native lane how near to its limits the client was, and mark the
+    phase when it was beyond one. clients: of a closed loop; None for an open one."""
+    limits, placement = certificate.limits, certificate.placement
+    metrics = phase.metrics
+    seconds = (phase.ended_ns - phase.started_ns) / 1e9
+    cpu_s = metrics["cpu_s"] or 0.0
+    cpu_share = cpu_s / seconds / placement.threads if seconds else None
+    metrics["client_cpu_share"] = cpu_share
+    ceiling = certificate.ceilings.get(in_flight_for(clients))
+    rate = metrics["qps"] if clients is not None else metrics["sent_rate"]
+    share = rate / ceiling.qps if ceiling is not None and rate is not None else None
+    metrics |= {"ceiling_qps": ceiling.qps if ceiling else None, "ceiling_share": share}
+    for name in ("ceiling_qps", "ceiling_share", "client_cpu_share"):
+        if metrics[name] is None:
+            phase.missing[name] = certificate.lacking or "nothing was measured"
+    faults = []
+    # A loop that waits by turning takes its core whole, whatever it has to do.
+    turning = placement.dedicated and clients is None
+    if cpu_share is not None and cpu_share > limits.cpu_share and not turning:
+        faults.append(
+            f"the client used {cpu_share:.0%} of its processor time, more than"
+            f" {limits.cpu_share:.0%}"
+        )
+    if share is not None and ceiling is not None and share > limits.ceiling_share:
+        faults.append(
+            f"{share:.0%} of the {ceiling.qps:,.0f} requests/s that the client can send, more than"
+            f" {limits.ceiling_share:.0%}"
+        )
+    if clients is None and (late := _late(metrics, limits)):
+        faults.append(late)
+    if faults:
+        reasons = [phase.reason] if phase.reason else []
+        phase.valid = False
+        phase.reason = "; ".join([*reasons, f"client-bound: {', '.join(faults)}"])
+
+
+def _late(metrics: Mapping[str, float | None], limits: ClientLimits) -> str | None:
+    """Whether the schedule was kept badly; not when requests waited for room in flight, which
+    is the server's doing."""
+    lag, latency = metrics.get("schedule_lag_p99"), metrics.get("latency_p99")
+    if lag is None or latency is None or metrics.get("bound_met"):
+        return None
+    if lag <= limits.lag_us or lag <= limits.lag_share * latency:
+        return None
+    return f"p99 of the schedule lag is {lag:,.0f} µs, of a p99 latency of {latency:,.0f} µs"

@@ -1,0 +1,61 @@
+"""What the client itself can do, found out before the native trials of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vectrial.errors import StoreError
+from vectrial.load.ceiling import FAMILIES, Ceiling, Certificate, in_flight_for, measure
+from vectrial.load.lane import Lane
+from vectrial.suite.model import Suite
+from vectrial.suite.plan import Job
+
+
+class Clients:
+    """The certificates of a run's jobs; each ceiling is measured once, when it is first needed
+    and nothing else of the run is under way.
+
+    Raises:
+        UserError: the suite's placement does not fit this machine.
+    """
+
+    def __init__(self, suite: Suite, note: Callable[[str], None]) -> None:
+        self._suite, self._note = suite, note
+        self._placement = suite.placement.resolved()
+        self._ceilings: dict[tuple[str, int, int], Ceiling | str] = {}
+
+    def certificate(self, job: Job) -> Certificate:
+        """What the clients of a job are held to."""
+        found: dict[int, Ceiling] = {}
+        lacking = ""
+        for trial in job.trials:
+            if trial.row.lane != Lane.NATIVE:
+                continue
+            in_flight = in_flight_for(trial.experiment.clients_at(trial.point))
+            ceiling = self._ceiling(job.store.protocol or "", trial.row.dim, in_flight)
+            if isinstance(ceiling, Ceiling):
+                found[in_flight] = ceiling
+            else:
+                lacking = ceiling
+        return Certificate(self._suite.client_limits, self._placement, found, lacking)
+
+    def _ceiling(self, protocol: str, dim: int, in_flight: int) -> Ceiling | str:
+        """The ceiling, or why there is none."""
+        if protocol not in FAMILIES:
+            return f"no null server stands for {protocol}"
+        key = (FAMILIES[protocol], dim, in_flight)
+        if key not in self._ceilings:
+            self._ceilings[key] = self._measure(protocol, dim, in_flight)
+        return self._ceilings[key]
+
+    def _measure(self, protocol: str, dim: int, in_flight: int) -> Ceiling | str:
+        try:
+            ceiling = measure(protocol, dim, self._suite.k, in_flight, self._placement)
+        except StoreError as error:
+            self._note(f"the client's ceiling is not known: {error}")
+            return str(error)
+        self._note(
+            f"client ceiling, {in_flight} in flight: {ceiling.qps:,.0f} requests/s,"
+            f" {ceiling.cpu_us:.1f} µs of processor time each"
+        )
+        return ceiling
