@@ -122,6 +122,28 @@ pub struct Column {
     pub valid: Vec<bool>,
 }
 
+/// One value of a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cell<'a> {
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Text(&'a str),
+}
+
+impl Column {
+    /// The value in a row; None where it is missing.
+    pub fn cell(&self, row: usize) -> Option<Cell<'_>> {
+        let there = self.valid.get(row).copied().unwrap_or(true);
+        there.then(|| match &self.values {
+            Values::Int(all) => Cell::Int(all[row]),
+            Values::Float(all) => Cell::Float(all[row]),
+            Values::Bool(all) => Cell::Bool(all[row]),
+            Values::Text(all) => Cell::Text(&all[row]),
+        })
+    }
+}
+
 /// What a class of requests asks, in plain data; fields that an operation does not need are empty.
 #[derive(Clone, Debug)]
 pub struct Task {

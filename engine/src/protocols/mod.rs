@@ -1,13 +1,15 @@
 //! The wire protocols, one file each, and the one place where they are known by name.
 
+pub mod messages;
 pub mod null;
+pub mod weaviate;
 
 use crate::load::{self, Control, Outcome, Plan};
 use crate::misuse::Misuse;
 use crate::protocol::Target;
 
 /// Names of the protocols, as [`drive`] takes them.
-pub const NAMES: [&str; 1] = ["null-grpc"];
+pub const NAMES: &[&str] = &["null-grpc", "weaviate"];
 
 /// Run a plan over the protocol of that name.
 pub fn drive(
@@ -18,6 +20,7 @@ pub fn drive(
 ) -> Result<Outcome, Misuse> {
     match protocol {
         "null-grpc" => load::run::<null::NullGrpc>(target, plan, control),
+        "weaviate" => load::run::<weaviate::Weaviate>(target, plan, control),
         _ => Err(Misuse(format!(
             "'{protocol}' is no protocol; there are {}",
             NAMES.join(", ")

@@ -1,0 +1,56 @@
+//! What the protocols over gRPC share: a request for each query, or for each batch of rows.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use http::Request;
+
+use crate::protobuf;
+use crate::protocol::{Failure, Options, Prepared, Task};
+use crate::transport::grpc;
+
+/// A request for each query, whose message `write` fills.
+pub fn for_queries(
+    task: &Task,
+    head: &Arc<Request<()>>,
+    write: impl Fn(&mut Vec<u8>, usize),
+) -> Vec<Prepared> {
+    (0..task.vectors.rows())
+        .map(|query| grpc::prepare(task.operation, head, 1, |out| write(out, query)))
+        .collect()
+}
+
+/// A request for each batch of rows, whose message `write` fills.
+pub fn for_batches(
+    task: &Task,
+    head: &Arc<Request<()>>,
+    write: impl Fn(&mut Vec<u8>, Range<usize>),
+) -> Vec<Prepared> {
+    task.batches()
+        .map(|rows| {
+            let number = rows.len();
+            grpc::prepare(task.operation, head, number, |out| write(out, rows))
+        })
+        .collect()
+}
+
+/// Append a string field, unless the setting is not given.
+pub fn put_option(out: &mut Vec<u8>, field: u32, options: &Options, name: &str) {
+    if let Some(text) = options.get(name) {
+        protobuf::put_bytes(out, field, text.as_bytes());
+    }
+}
+
+/// The names in a setting such as `a,b,c`.
+pub fn names<'a>(options: &'a Options, name: &str) -> impl Iterator<Item = &'a str> {
+    let all = options.get(name).unwrap_or_default().split(',');
+    all.map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// Fewer rows came, or were written, than the request has.
+pub fn incomplete(done: usize, request: &Prepared, why: &str) -> Failure {
+    Failure::new(
+        "incomplete",
+        format!("{done} of {} rows{why}", request.rows),
+    )
+}
