@@ -17,8 +17,22 @@ use crate::protocols::null::{ANSWER_IDS, ANSWER_SCORES};
 use crate::transport::grpc::framed;
 use crate::transport::tcp::Stream;
 
+/// A family of protocols over gRPC: the path of its search, and the framed answer to it with so
+/// many rows whose ids `id` gives.
+pub struct Family {
+    pub path: &'static str,
+    pub found: fn(k: usize, id: fn(u64) -> u64) -> Bytes,
+}
+
+/// The protocol `null`.
+pub const NULL: Family = Family {
+    path: "/vectrial.Null/Search",
+    found,
+};
+
 /// What is sent, made once.
 struct Replies {
+    path: &'static str,
     head: Response<()>,
     trailers: HeaderMap,
     search: Bytes,
@@ -27,8 +41,7 @@ struct Replies {
     others: Vec<(String, Bytes)>,
 }
 
-/// The answer of a search.
-fn found(k: usize, id: impl Fn(u64) -> u64) -> Bytes {
+fn found(k: usize, id: fn(u64) -> u64) -> Bytes {
     framed(|out| {
         protobuf::put_packed(out, ANSWER_IDS, (0..k as u64).map(id));
         let scores: Vec<f32> = (0..k).map(|i| i as f32 / 64.0).collect();
@@ -37,7 +50,7 @@ fn found(k: usize, id: impl Fn(u64) -> u64) -> Bytes {
 }
 
 impl Replies {
-    fn new(settings: &Settings) -> Self {
+    fn new(family: &Family, settings: &Settings) -> Self {
         let mut head = Response::new(());
         let grpc = HeaderValue::from_static("application/grpc");
         head.headers_mut().insert("content-type", grpc);
@@ -46,21 +59,22 @@ impl Replies {
         let framed_reply =
             |(path, bytes): (&String, &Bytes)| (path.clone(), framed(|out| out.extend(bytes)));
         Self {
+            path: family.path,
             head,
             trailers,
-            search: found(settings.k, |i| i),
-            twice: found(settings.k, |i| i / 2),
+            search: (family.found)(settings.k, |i| i),
+            twice: (family.found)(settings.k, |i| i / 2),
             empty: framed(|_| ()),
             others: settings.replies.iter().map(framed_reply).collect(),
         }
     }
 
     fn of(&self, path: &str) -> &Bytes {
-        if path == "/vectrial.Null/Search" {
-            return &self.search;
+        match self.others.iter().find(|(known, _)| known == path) {
+            Some((_, reply)) => reply,
+            None if path == self.path => &self.search,
+            None => &self.empty,
         }
-        let known = self.others.iter().find(|(known, _)| known == path);
-        known.map_or(&self.empty, |(_, reply)| reply)
     }
 }
 
@@ -74,12 +88,13 @@ struct Service {
 pub async fn serve(
     listener: TcpListener,
     door: Door,
+    family: Family,
     settings: &Settings,
     injector: Rc<Injector>,
 ) -> std::io::Result<()> {
     let service = Rc::new(Service {
         door,
-        replies: Replies::new(settings),
+        replies: Replies::new(&family, settings),
         injector,
     });
     loop {

@@ -3,6 +3,7 @@
 
 mod broken;
 pub mod faults;
+mod flight;
 mod grpc;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ use crate::transport::tls;
 use faults::{Faults, Injector};
 
 /// Names of the families, as [`serve`] takes them; the last three speak nothing at all.
-pub const FAMILIES: [&str; 4] = ["grpc", "close", "silent", "noise"];
+pub const FAMILIES: [&str; 5] = ["grpc", "flight", "close", "silent", "noise"];
 
 /// What the server answers.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +56,8 @@ pub fn serve(
         let stalling = injector.clone();
         spawn_local(async move { stalling.stall().await });
         let served = match family {
-            "grpc" => grpc::serve(listener, door, &settings, injector).await,
+            "grpc" => grpc::serve(listener, door, grpc::NULL, &settings, injector).await,
+            "flight" => grpc::serve(listener, door, flight::FLIGHT, &settings, injector).await,
             "close" => broken::serve(listener, broken::Kind::Close).await,
             "silent" => broken::serve(listener, broken::Kind::Silent).await,
             "noise" => broken::serve(listener, broken::Kind::Noise).await,

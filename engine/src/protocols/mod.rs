@@ -1,5 +1,6 @@
 //! The wire protocols, one file each, and the one place where they are known by name.
 
+pub mod flight;
 pub mod messages;
 pub mod null;
 pub mod weaviate;
@@ -9,7 +10,7 @@ use crate::misuse::Misuse;
 use crate::protocol::Target;
 
 /// Names of the protocols, as [`drive`] takes them.
-pub const NAMES: &[&str] = &["null-grpc", "weaviate"];
+pub const NAMES: &[&str] = &["flight", "null-grpc", "weaviate"];
 
 /// Run a plan over the protocol of that name.
 pub fn drive(
@@ -19,6 +20,7 @@ pub fn drive(
     control: &Control,
 ) -> Result<Outcome, Misuse> {
     match protocol {
+        "flight" => load::run::<flight::Flight>(target, plan, control),
         "null-grpc" => load::run::<null::NullGrpc>(target, plan, control),
         "weaviate" => load::run::<weaviate::Weaviate>(target, plan, control),
         _ => Err(Misuse(format!(

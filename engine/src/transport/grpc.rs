@@ -1,4 +1,5 @@
-//! Unary gRPC calls on `h2` itself: many in flight on one connection, no layers between.
+//! gRPC calls on `h2` itself: many in flight on one connection, no layers between. What a request
+//! streams is prepared as a whole; what an answer streams is read message by message.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -56,6 +57,50 @@ impl<D: Decode> Connection for Unary<D> {
     async fn call(&mut self, request: &Prepared, answer: &mut Answer) -> Result<(), Failure> {
         let message = self.0.unary(request).await?;
         D::decode(request, &message, answer)
+    }
+}
+
+/// What a protocol over gRPC adds whose answers are streams: how their messages are read. Each
+/// handle on a connection has one, which begins anew with every answer.
+pub trait Collect: Default + 'static {
+    fn begin(&mut self);
+
+    /// Read one message.
+    fn message(
+        &mut self,
+        request: &Prepared,
+        message: &[u8],
+        answer: &mut Answer,
+    ) -> Result<(), Failure>;
+
+    /// All messages have come.
+    fn end(&mut self, request: &Prepared) -> Result<(), Failure>;
+}
+
+/// A connection of a protocol over gRPC whose answers are streams.
+pub struct Streaming<C>(Grpc, C);
+
+impl<C: Collect> Streaming<C> {
+    pub async fn connect(target: &Target) -> Result<Self, Failure> {
+        Ok(Self(connect(target).await?, C::default()))
+    }
+}
+
+impl<C: Collect> Connection for Streaming<C> {
+    fn share(&self) -> Option<Self> {
+        Some(Self(self.0.clone(), C::default()))
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    async fn call(&mut self, request: &Prepared, answer: &mut Answer) -> Result<(), Failure> {
+        let Self(connection, collect) = self;
+        collect.begin();
+        let take = |message: &[u8]| collect.message(request, message, answer);
+        connection.stream(request, take).await?;
+        collect.end(request)
     }
 }
 
@@ -125,6 +170,44 @@ impl Grpc {
 
     /// Send a prepared request; the answer's message.
     pub async fn unary(&mut self, request: &Prepared) -> Result<Bytes, Failure> {
+        let mut body = self.send(request).await?;
+        let received = receive(&mut body).await?;
+        finish(&mut body).await?;
+        message(received)
+    }
+
+    /// Send a prepared request of one or several messages, and hand over each message of the
+    /// answer as it comes.
+    pub async fn stream(
+        &mut self,
+        request: &Prepared,
+        mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut body = self.send(request).await?;
+        // The begin of a message whose end has not come yet.
+        let mut rest = BytesMut::new();
+        while let Some(piece) = next(&mut body).await? {
+            if rest.is_empty() {
+                let used = messages(&piece, &mut take)?;
+                rest.extend_from_slice(&piece[used..]);
+            } else {
+                rest.extend_from_slice(&piece);
+                let used = messages(&rest, &mut take)?;
+                rest.advance(used);
+            }
+        }
+        finish(&mut body).await?;
+        match rest.len() {
+            0 => Ok(()),
+            _ => Err(Failure::new(
+                "truncated",
+                "the answer ends within a message",
+            )),
+        }
+    }
+
+    /// Send a prepared request, and wait for the answer to begin.
+    async fn send(&mut self, request: &Prepared) -> Result<RecvStream, Failure> {
         let broken = |error: h2::Error| failure(&error);
         poll_fn(|cx| self.send.poll_ready(cx))
             .await
@@ -134,17 +217,59 @@ impl Grpc {
         stream
             .send_data(request.body.clone(), true)
             .map_err(broken)?;
-        let (parts, mut body) = response.await.map_err(broken)?.into_parts();
+        let (parts, body) = response.await.map_err(broken)?.into_parts();
         if parts.status != http::StatusCode::OK {
             let code = parts.status.as_u16();
             return Err(Failure::new(format!("http:{code}"), parts.status.as_str()));
         }
         check(&parts.headers)?;
-        let received = receive(&mut body).await?;
-        if let Some(trailers) = body.trailers().await.map_err(broken)? {
-            check(&trailers)?;
+        Ok(body)
+    }
+}
+
+/// The next piece of an answer; its room is given back.
+async fn next(body: &mut RecvStream) -> Result<Option<Bytes>, Failure> {
+    let Some(piece) = body.data().await else {
+        return Ok(None);
+    };
+    let piece = piece.map_err(|error| failure(&error))?;
+    let released = body.flow_control().release_capacity(piece.len());
+    released.map_err(|error| failure(&error))?;
+    Ok(Some(piece))
+}
+
+/// The status, after all of an answer has come.
+async fn finish(body: &mut RecvStream) -> Result<(), Failure> {
+    let trailers = body.trailers().await.map_err(|error| failure(&error))?;
+    trailers.map_or(Ok(()), |trailers| check(&trailers))
+}
+
+/// Hand over every whole message of `bytes`; how many bytes these were.
+fn messages(
+    bytes: &[u8],
+    mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<usize, Failure> {
+    let mut rest = bytes;
+    while let Some((prefix, after)) = rest.split_first_chunk::<PREFIX>() {
+        let length = length(prefix)?;
+        if after.len() < length {
+            break;
         }
-        message(received)
+        let (message, after) = after.split_at(length);
+        take(message)?;
+        rest = after;
+    }
+    Ok(bytes.len() - rest.len())
+}
+
+/// The length of the message that follows.
+fn length(prefix: &[u8; PREFIX]) -> Result<usize, Failure> {
+    let [compressed, length @ ..] = *prefix;
+    let length = u32::from_be_bytes(length) as usize;
+    match compressed {
+        0 if length <= LONGEST => Ok(length),
+        0 => Err(Failure::garbage("the answer is longer than 1 GiB")),
+        _ => Err(Failure::garbage("the answer is compressed")),
     }
 }
 
@@ -152,11 +277,7 @@ impl Grpc {
 async fn receive(body: &mut RecvStream) -> Result<Bytes, Failure> {
     let mut first = Bytes::new();
     let mut more: Option<BytesMut> = None;
-    while let Some(piece) = body.data().await {
-        let piece = piece.map_err(|error| failure(&error))?;
-        body.flow_control()
-            .release_capacity(piece.len())
-            .map_err(|error| failure(&error))?;
+    while let Some(piece) = next(body).await? {
         match &mut more {
             None if first.is_empty() => first = piece,
             None => {
@@ -176,13 +297,10 @@ async fn receive(body: &mut RecvStream) -> Result<Bytes, Failure> {
 
 /// The one message of a unary answer.
 fn message(mut received: Bytes) -> Result<Bytes, Failure> {
-    if received.len() < PREFIX {
+    let Some(prefix) = received.first_chunk() else {
         return Err(Failure::new("truncated", "the answer has no message"));
-    }
-    if received[0] != 0 {
-        return Err(Failure::garbage("the answer is compressed"));
-    }
-    let length = u32::from_be_bytes([received[1], received[2], received[3], received[4]]) as usize;
+    };
+    let length = length(prefix)?;
     received.advance(PREFIX);
     match received.len().cmp(&length) {
         std::cmp::Ordering::Less => Err(Failure::new(
@@ -289,10 +407,29 @@ mod tests {
 
     proptest! {
         #[test]
+        fn a_stream_is_read_however_it_is_cut(parts: Vec<Vec<u8>>, cut in 0..1000usize) {
+            let whole: Vec<u8> = parts
+                .iter()
+                .flat_map(|part| framed(|out| out.extend_from_slice(part)).to_vec())
+                .collect();
+            let cut = cut.min(whole.len());
+            let mut seen = vec![];
+            let mut take = |message: &[u8]| {
+                seen.push(message.to_vec());
+                Ok(())
+            };
+            let used = messages(&whole[..cut], &mut take).unwrap();
+            prop_assert!(used <= cut);
+            prop_assert_eq!(messages(&whole[used..], &mut take).unwrap(), whole.len() - used);
+            prop_assert_eq!(seen, parts);
+        }
+
+        #[test]
         fn a_message_is_unframed_or_refused(bytes: Vec<u8>) {
             let whole = framed(|out| out.extend_from_slice(&bytes));
             prop_assert_eq!(&message(whole.clone()).unwrap()[..], &bytes[..]);
             prop_assert_eq!(message(whole.slice(..whole.len() - 1)).unwrap_err().class, "truncated");
+            let _ = messages(&bytes, |_| Ok(()));
             let _ = message(bytes.into());
         }
     }
