@@ -27,3 +27,8 @@ def downloads_dir() -> Path:
 def environments_dir() -> Path:
     """Python environments of stores whose pins conflict, one folder each."""
     return home() / "environments"
+
+
+def servers_dir() -> Path:
+    """Programs of servers, one folder for each and its version."""
+    return home() / "servers"

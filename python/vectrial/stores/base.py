@@ -246,8 +246,8 @@ class Store(ABC):
     module: the library to import, for `vectrial stores` (None when it needs nothing).
     extra: the extra of this package that installs it: `pip install 'vectrial[<extra>]'`.
     environment: set when the store cannot live in the main environment.
-    server: of a store of kind "server": the `vectrial.servers.base.Server` that runs it, as
-        `module:Class`, resolved where servers are started and nowhere else.
+    server: of a store of kind "server": the `vectrial.servers.base.Recipe` by which it is run,
+        as `module:NAME`, resolved where servers are started and nowhere else.
     protocol: the wire protocol that the native lane speaks to it, a name of
         `engine/src/protocols/mod.rs`; None when it has no native lane. Set together with `wire`.
     """

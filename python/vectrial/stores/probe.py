@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ import numpy as np
 
 from vectrial import environments
 from vectrial.distance import distances
+from vectrial.servers.base import ServerError
+from vectrial.servers.provide import prepare, recipe_of, serving
 from vectrial.stores import registry
 from vectrial.stores.arrow import batch_of
 from vectrial.stores.base import Index, Schema, Store
@@ -34,8 +37,15 @@ class Probe:
     version: str | None = None
 
 
-def probe(store: type[Store]) -> Probe:
-    """Try `store` in a process of its own. An environment of its own must stand already."""
+def probe(store: type[Store], progress: Callable[[str], None] = lambda line: None) -> Probe:
+    """Try `store` in a process of its own. An environment of its own must stand already; the
+    program of its server is fetched, of which `progress` is told."""
+    recipe = recipe_of(store)
+    if recipe is not None:
+        try:
+            prepare(recipe, progress)
+        except ServerError as error:
+            return Probe(False, str(error))
     arguments = [registry.reference(store)]
     if store.environment is not None:
         command = environments.command(store.environment, __name__, arguments)
@@ -63,8 +73,12 @@ def attempt(store: type[Store]) -> Probe:
     schema = Schema(DIM, metric)
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(ROWS, DIM)).astype(np.float32)
-    with tempfile.TemporaryDirectory() as folder:
-        tried = store(Path(folder))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as server,
+        serving(store, Path(server)) as address,
+    ):
+        tried = store(Path(folder)) if address is None else store(Path(folder), address)
         try:
             version = tried.version()
             tried.create(schema, Index(kind, can.indexes[kind].build()))

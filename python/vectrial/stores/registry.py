@@ -89,9 +89,17 @@ def availability(store: type[Store]) -> Availability:
         how = f"or beforehand by: python -m vectrial.environments {name}"
         return Availability(None, f"its own environment is made on first use, {how}")
     if store.module is None or _importable(store.module):
-        return Availability(True)
+        return Availability(True) if store.server is None else _server_at_hand(store)
     remedy = f": pip install 'vectrial[{store.extra}]'" if store.extra else f": no {store.module}"
     return Availability(False, f"not installed{remedy}")
+
+
+def _server_at_hand(store: type[Store]) -> Availability:
+    from vectrial.servers.provide import external_address, recipe_of
+
+    recipe = recipe_of(store)
+    assert recipe is not None
+    return Availability(True) if external_address(recipe) is not None else recipe.at_hand()
 
 
 def _importable(module: str) -> bool:

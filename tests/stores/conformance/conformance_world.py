@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import serving
 from numpy.typing import NDArray
 
 from vectrial.distance import Metric, distances
@@ -119,6 +120,12 @@ class Case:
     def schema(self) -> Schema:
         columns = {n: t for n, t in COLUMNS.items() if t in self.can.field_types}
         return Schema(DIM, self.metric, tuple(Field(n, t) for n, t in columns.items()))
+
+    def make(self, location: Path) -> Store:
+        """The store at this folder, in the one server of its kind where it needs a server."""
+        if self.store.server is None:
+            return self.store(location)
+        return self.store(location, serving.address(self.store))
 
     @property
     def build(self) -> Index:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import serving
 from conformance_world import ROWS, Case, World, folder, load, make_world
 
 from vectrial.errors import StoreError
@@ -35,7 +36,7 @@ def _stores() -> tuple[list[type[Store]], dict[str, str]]:
         available = registry.availability(store)
         if store.environment is not None:
             skipped[name] = f"runs inside its own environment '{store.environment.name}'"
-        elif not available.works:
+        elif available.works is False:
             skipped[name] = available.reason
         else:
             stores.append(store)
@@ -52,7 +53,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for index in store.capabilities.indexes
         for metric in store.capabilities.under(index).scores
     ]
-    parameters = [pytest.param(case, id=str(case)) for case in cases]
+    parameters = [
+        pytest.param(case, id=str(case), marks=[pytest.mark.server] if case.store.server else [])
+        for case in cases
+    ]
     parameters += [
         pytest.param(None, id=name, marks=pytest.mark.skip(reason=f"{name} skipped: {reason}"))
         for name, reason in skipped.items()
@@ -72,6 +76,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if wanted(item)]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Servers are started by the first test that needs one, and end with the last."""
+    with serving.in_folder(tmp_path_factory.mktemp("servers")):
+        yield
+
+
 @pytest.fixture(scope="session")
 def world(case: Case) -> World:
     """The rows that `loaded` holds."""
@@ -81,7 +92,7 @@ def world(case: Case) -> World:
 @pytest.fixture(scope="session")
 def loaded(case: Case, world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A loaded store that tests read and do not change."""
-    store = case.store(tmp_path_factory.mktemp("loaded"))
+    store = case.make(tmp_path_factory.mktemp("loaded"))
     load(store, case, world)
     yield store
     store.close()
@@ -90,6 +101,6 @@ def loaded(case: Case, world: World, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture
 def empty(case: Case, tmp_path: Path) -> Iterator[Store]:
     """A store with nothing created yet."""
-    store = case.store(folder(tmp_path, "store"))
+    store = case.make(folder(tmp_path, "store"))
     yield store
     store.close()

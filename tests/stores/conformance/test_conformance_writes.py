@@ -85,7 +85,7 @@ class Changed:
 @pytest.fixture(scope="session")
 def changed(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changed]:
     world = make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
-    store = case.store(tmp_path_factory.mktemp("changed"))
+    store = case.make(tmp_path_factory.mktemp("changed"))
     load(store, case, world)
     changed = Changed(case, store, world)
     changed.insert_more()
@@ -163,7 +163,7 @@ def test_persistence(case: Case, tmp_path: Path) -> None:
         pytest.skip(f"{case.store.name} declares no persistence")
     place = folder(tmp_path, "store")
     world = make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
-    first = case.store(place)
+    first = case.make(place)
     load(first, case, world)
     before = Changed(case, first, world)
     before.insert_more()
@@ -171,7 +171,7 @@ def test_persistence(case: Case, tmp_path: Path) -> None:
     before.delete()
     first.flush()
     first.close()
-    second = case.store(place)
+    second = case.make(place)
     try:
         second.open(case.schema, case.build)
         check_everything(case, second, before.world)

@@ -1,0 +1,200 @@
+"""The one interface through which a store's server is run.
+
+A server is had from a provider: `external`, whose address is given and which is neither started
+nor stopped here, or `local`, a program that runs on this machine for as long as it is needed
+(`vectrial.servers.local`). What differs from one kind of server to the next is a `Recipe`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from vectrial.errors import Unsupported, VectrialError
+from vectrial.stores.base import Address
+from vectrial.stores.registry import Availability
+
+#: Told in one line what is being done; seconds apart.
+Progress = Callable[[str], None]
+#: How long a server may take until it answers, in seconds.
+READY_S = 120.0
+
+
+class ServerError(VectrialError):
+    """A server could not be had, started or reached; the message ends with its log's tail."""
+
+
+class NoProgram(ServerError):
+    """A server's program cannot be had on this machine; the message says why, and the remedy."""
+
+
+class NotReady(Exception):
+    """What a server still lacks. Raised by `Recipe.ready` and asked again until the deadline."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to execute: arguments, and variables beside those of this process."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a kind of server is had, started and asked whether it is ready.
+
+    name: as in messages and names of files.
+    program: fetches or finds what is executed, once, and says where it is; raises `NoProgram`.
+    at_hand: whether `program` needs nothing but to look, and else what it would do, or why it
+        cannot be had here.
+    ports: what listens, by name; all get free ports of this machine.
+    public: those that clients use, and that an external address has to name.
+    command: of the program, in a folder that is the server's own and exists, with these ports.
+    ready: returns when the server answers through its own API, raises `NotReady` when it does
+        not yet; each call takes a few seconds at most.
+    secrets: names of what the server may ask for, read from the environment when it is external.
+    stop_s: how long it may take to end by itself when asked to.
+    """
+
+    name: str
+    program: Callable[[Progress], Path]
+    at_hand: Callable[[], Availability]
+    ports: tuple[str, ...]
+    public: tuple[str, ...]
+    command: Callable[[Path, Path, Mapping[str, int]], Command]
+    ready: Callable[[Address], None]
+    secrets: tuple[str, ...] = ()
+    stop_s: float = 20.0
+
+
+class Server(ABC):
+    """A server behind a store. As a context manager it is started, waited for, and stopped.
+
+    Methods are called from one thread.
+    """
+
+    def __enter__(self) -> Server:
+        try:
+            self.start()
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    @abstractmethod
+    def address(self) -> Address:
+        """Where it listens; of a server that was started."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it on what it left in its folder, if anything; returns before it is ready.
+
+        Raises:
+            ServerError: it cannot be had or executed here.
+        """
+
+    @abstractmethod
+    def wait_ready(self, deadline_s: float = READY_S) -> None:
+        """Block until it answers through its own API.
+
+        Raises:
+            ServerError: it ended, or did not answer in time; with the tail of its log.
+        """
+
+    @abstractmethod
+    def processes(self) -> Mapping[str, int]:
+        """What telemetry measures: process ids on this machine by name; none when it is
+        elsewhere. Each stands for itself and its descendants."""
+
+    @abstractmethod
+    def data_dirs(self) -> tuple[Path, ...]:
+        """Folders on this machine that hold its data; none when it is elsewhere."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it at once, as a crash would; its data stays."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Stop it if it runs, start it on the same data and ports, and wait until it is ready."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it and everything it started, gently first. Its data stays. Harmless twice."""
+
+
+class External(Server):
+    """A server that somebody else runs: reached, never started, stopped or measured."""
+
+    def __init__(self, recipe: Recipe, address: Address) -> None:
+        self._recipe, self._address = recipe, address
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    def start(self) -> None:
+        """It runs already."""
+
+    def wait_ready(self, deadline_s: float = READY_S) -> None:
+        wait_until(self._recipe, self._address, min(deadline_s, 10.0), still_there=lambda: None)
+
+    def processes(self) -> Mapping[str, int]:
+        return {}
+
+    def data_dirs(self) -> tuple[Path, ...]:
+        return ()
+
+    def kill(self) -> None:
+        raise Unsupported(f"the {self._recipe.name} server is not ours to kill")
+
+    def restart(self) -> None:
+        raise Unsupported(f"the {self._recipe.name} server is not ours to restart")
+
+    def stop(self) -> None:
+        """It is not ours to stop."""
+
+
+def wait_until(
+    recipe: Recipe, address: Address, deadline_s: float, still_there: Callable[[], None]
+) -> None:
+    """Ask until the server is ready.
+
+    still_there: called before each question; raises `ServerError` when there is no hope left.
+
+    Raises:
+        ServerError: it was not ready within `deadline_s` seconds.
+    """
+    import time
+
+    ends = time.monotonic() + deadline_s
+    pause_s = 0.02
+    while True:
+        still_there()
+        try:
+            recipe.ready(address)
+        except NotReady as lack:
+            if time.monotonic() >= ends:
+                ports = ", ".join(f"{name} {port}" for name, port in address.ports.items())
+                raise ServerError(
+                    f"{recipe.name} at {address.host} ({ports}) was not ready within "
+                    f"{deadline_s:g} s: {lack}"
+                ) from lack
+        else:
+            return
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, 0.5)

@@ -1,0 +1,86 @@
+"""Runs a server's program and sees to it that it does not outlive the process that asked for it.
+
+    python guard.py PARENT CORES PROGRAM ARGUMENT…
+
+PARENT is the process id of whoever starts this; CORES are the processors the program may use,
+comma-separated, or "-" for all. The program's process id is the one line on standard output;
+its own output goes to standard error. When the program ends, or PARENT does, or this process
+gets SIGTERM, everything that the program started is ended too, and so is this process, with the
+program's exit status.
+
+This stands between the two since a signal at the parent's death reaches only a direct child,
+and is sent when the thread ends that made it. Here it is a reason to look whether the parent
+is still there. Imports nothing of Vectrial's, so that it starts quickly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+_PARENT_MAY_BE_GONE = signal.SIGUSR1
+_SIGNALS = {signal.SIGCHLD, _PARENT_MAY_BE_GONE, signal.SIGTERM, signal.SIGINT}
+
+
+def main(parent: int, cores: set[int], argv: list[str]) -> int:
+    """Run `argv`; returns its exit status, 128 and the signal's number when one ended it."""
+    libc = ctypes.CDLL(None)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    # Whatever the program starts and forgets becomes a child of this process, to be found here.
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    libc.prctl(PR_SET_PDEATHSIG, _PARENT_MAY_BE_GONE)
+    if os.getppid() != parent:  # it died before the request
+        return 1
+
+    def before_program() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        if cores:
+            os.sched_setaffinity(0, cores)
+
+    try:
+        # This process has one thread, so that running Python between fork and exec is safe.
+        program = subprocess.Popen(argv, stdout=sys.stderr, preexec_fn=before_program)
+    except OSError as error:
+        print(f"{argv[0]} cannot be executed: {error}", file=sys.stderr)
+        return 127
+    print(program.pid, flush=True)
+    try:
+        while program.poll() is None:
+            received = signal.sigwait(_SIGNALS)
+            if received == _PARENT_MAY_BE_GONE and os.getppid() == parent:
+                continue  # only the thread that started this has ended
+            if received != signal.SIGCHLD:
+                break
+    finally:
+        end_descendants()
+    status = program.wait()
+    return status if status >= 0 else 128 - status
+
+
+def end_descendants() -> None:
+    """Kill every descendant of this process, until there is none."""
+    me = psutil.Process()
+    while found := [one for one in me.children(recursive=True) if one.status() != "zombie"]:
+        for one in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        psutil.wait_procs(found, timeout=1.0)
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            int(sys.argv[1]),
+            set() if sys.argv[2] == "-" else {int(core) for core in sys.argv[2].split(",")},
+            sys.argv[3:],
+        )
+    )

