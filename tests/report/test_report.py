@@ -240,6 +240,48 @@ def test_what_the_suite_says_of_itself_and_what_comes_second(tmp_path: Path) -> 
     assert any(re.fullmatch(r"Next: (memory|faiss), [\d.,]+ (µs|ms|s|MB)\.", b) for b in bounds)
 
 
+def test_a_smaller_cut_does_not_answer_for_the_whole(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", stores={"faiss": (1.0, "hnsw", True)}, builds=((16, 128),))
+    with duckdb.connect(str(folder / "run.duckdb")) as db:
+        db.execute(
+            "update metric set value = 1000 where name = 'disk_bytes' and phase_id in (select "
+            "phase_id from phase join trial using (trial_id) where store = 'faiss')"
+        )
+    assert smallest(folder) == "faiss"
+    with duckdb.connect(str(folder / "run.duckdb")) as db:
+        db.execute("update trial set rows = 500 where store = 'faiss' and experiment = 'footprint'")
+    assert smallest(folder) == "sqlite"
+    glance = next(t for t in build(load(folder)).tables() if t.name.startswith("glance"))
+    (row,) = (row for row in glance.rows if row.cells[0].value == "faiss")
+    disk = [column.key for column in glance.columns].index("disk_bytes")
+    assert row.cells[disk].value is None
+
+
+def test_datasets_of_unlike_sizes_each_have_their_loading(tmp_path: Path) -> None:
+    folder = write_run(
+        tmp_path / "run",
+        stores={"faiss": (1.0, "hnsw", True)},
+        builds=((16, 128),),
+        datasets=("one", "two"),
+    )
+    with duckdb.connect(str(folder / "run.duckdb")) as db:
+        of_two = "where dataset = 'two' and"
+        db.execute(f"delete from trial {of_two} experiment = 'ingest' and params.rows < 50000")
+        db.execute(f"update trial set params = '{{\"rows\": 500}}' {of_two} experiment = 'ingest'")
+        db.execute("update trial set rows = 500 where dataset = 'two'")
+    glances = [t for t in build(load(folder)).tables() if t.name.startswith("glance")]
+    assert [table.title.split(" · ")[0] for table in glances] == ["one", "two"]
+    for table in glances:
+        (row,) = (row for row in table.rows if row.cells[0].value == "faiss")
+        ready = [column.key for column in table.columns].index("ready_s")
+        assert row.cells[ready].value, table.title
+
+
+def smallest(folder: Path) -> str:
+    ((_, answers),) = build(load(folder)).answers
+    return next(answer.answer for answer in answers if answer.question == "Smallest on disk")
+
+
 def test_settings_left_to_the_store_are_not_named() -> None:
     assert text.params({"nlist": None, "m": 16, "nprobe": 0}) == "m=16 nprobe=0"
     assert text.params({"nlist": None}) == "defaults"

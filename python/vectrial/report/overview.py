@@ -20,7 +20,6 @@ from vectrial.report.document import (
     spread_cell,
 )
 from vectrial.report.sections_search import equal_recall_row
-from vectrial.report.sections_store import largest
 from vectrial.stats.intervals import Spread
 
 _SEARCH = f"Search at recall ≥ {TARGETS[0]:.2f}"
@@ -117,8 +116,7 @@ def _not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, Tone, 
 
 def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> list[Cell]:
     def one(points: Sequence[Point], metric: str, unit: str) -> Cell:
-        own = [p for p in points if p.dataset == facet.dataset and p.series == series]
-        own = [p for p in own if loaded_rows(p) == facet.rows] or own
+        own = [p for p in _on(facet, points) if p.series == series]
         if built is not None:
             own = matching(own, series, built.index_params)
         point = next((p for p in own if p.spread(metric) is not None), own[0] if own else None)
@@ -130,7 +128,7 @@ def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> l
             return replace(cell, note=f"of the index {text.params(point.index_params)}")
         return cell
 
-    loads = largest(run.select("ingest", "ingest"))
+    loads = run.select("ingest", "ingest")
     sizes = run.select("footprint", "footprint")
     return [
         *(one(run.select("crud", name), "latency_p50", "us") for name in _OPERATIONS),
@@ -149,8 +147,8 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
             _fastest(run, sweep),
             _best(run, sweep.facet, "Cheapest read by id", run.select("crud", "read"),
                   "latency_p50", "us", "p50"),
-            _best(run, sweep.facet, "Soonest ready to search", _whole(run, sweep.facet), "ready_s",
-                  "s", f"for {text.rows(sweep.facet.rows)}"),
+            _best(run, sweep.facet, "Soonest ready to search", run.select("ingest", "ingest"),
+                  "ready_s", "s", f"for {text.rows(sweep.facet.rows)}"),
             _best(run, sweep.facet, "Smallest on disk", run.select("footprint", "footprint"),
                   "disk_bytes", "B", "after flush"),
         ]  # fmt: skip
@@ -158,8 +156,9 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
     return tuple(sheets)
 
 
-def _whole(run: RunData, facet: Facet) -> list[Point]:
-    return [p for p in run.select("ingest", "ingest") if loaded_rows(p) >= facet.rows]
+def _on(facet: Facet, points: Sequence[Point]) -> list[Point]:
+    """Those on the facet's dataset with as many rows: a smaller cut says nothing of the whole."""
+    return [p for p in points if p.dataset == facet.dataset and loaded_rows(p) == facet.rows]
 
 
 def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
@@ -191,9 +190,9 @@ def _best(
     what: str,
 ) -> Answer | None:
     spreads: dict[Series, Spread] = {}
-    for point in points:
+    for point in _on(facet, points):
         spread = point.spread(metric) if point.state == "ok" else None
-        if spread is None or point.dataset != facet.dataset:
+        if spread is None:
             continue
         if point.series not in spreads or spread.median < spreads[point.series].median:
             spreads[point.series] = spread
