@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::packed::packed;
+
 /// Distinct messages kept of each class: the earliest.
 pub const MESSAGES: usize = 5;
 /// Characters kept of a message.
@@ -21,6 +23,9 @@ struct Class {
 pub struct Failures {
     classes: BTreeMap<String, Class>,
 }
+
+packed!(Class { count, messages });
+packed!(Failures { classes });
 
 impl Failures {
     pub fn record(&mut self, at_ns: i64, kind: &str, message: &str) {

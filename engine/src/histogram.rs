@@ -4,6 +4,7 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use hdrhistogram::Histogram;
 
 use crate::misuse::Misuse;
+use crate::packed::packed;
 
 /// The greatest latency that is told apart; what lasts longer is kept as this, and counted.
 pub const HIGHEST_NS: u64 = 100_000_000_000;
@@ -23,6 +24,14 @@ pub struct Latencies {
     max_ns: u64,
     saturated: u64,
 }
+
+packed!(Latencies {
+    hdr,
+    sum_ns,
+    min_ns,
+    max_ns,
+    saturated
+});
 
 impl Default for Latencies {
     fn default() -> Self {

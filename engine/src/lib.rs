@@ -14,6 +14,7 @@ pub mod load;
 mod load_python;
 pub mod misuse;
 pub mod null;
+pub mod packed;
 pub mod protobuf;
 pub mod protocol;
 pub mod protocols;

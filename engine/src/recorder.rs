@@ -10,6 +10,7 @@ use crate::failures::Failures;
 use crate::histogram::Latencies;
 use crate::judge::{has_duplicate, Judge};
 use crate::misuse::Misuse;
+use crate::packed::{packed, Packed};
 use crate::windows::{WindowRow, Windows};
 
 /// Which of a recorder's histograms.
@@ -49,6 +50,14 @@ struct Answers {
     /// Answers by (whole, part) of their recall: exact, whatever the denominators.
     by_recall: Vec<Vec<u64>>,
 }
+
+packed!(Answers {
+    count,
+    short,
+    duplicate,
+    by_query,
+    by_recall
+});
 
 /// Recall over the answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -155,6 +164,44 @@ impl Recorder {
         self.windows.failure(times.window);
         self.failures.record(done, kind, message);
         Ok(())
+    }
+
+    /// Everything but the judge, as bytes that [`Recorder::unpack`] reads.
+    pub fn pack(&self) -> Vec<u8> {
+        let mut out = vec![];
+        self.started.put(&mut out);
+        self.finished.put(&mut out);
+        self.last_done.put(&mut out);
+        self.latency.put(&mut out);
+        self.service.put(&mut out);
+        self.error.put(&mut out);
+        self.windows.put(&mut out);
+        self.failures.put(&mut out);
+        self.answers.put(&mut out);
+        out
+    }
+
+    /// A recorder that was packed, maybe in another process; `judge` is equal to the one it had.
+    pub fn unpack(mut bytes: &[u8], judge: Option<Arc<Judge>>) -> Result<Self, Misuse> {
+        let bytes = &mut bytes;
+        let out = Self {
+            judge,
+            started: Packed::take(bytes)?,
+            finished: Packed::take(bytes)?,
+            last_done: Packed::take(bytes)?,
+            latency: Packed::take(bytes)?,
+            service: Packed::take(bytes)?,
+            error: Packed::take(bytes)?,
+            windows: Packed::take(bytes)?,
+            failures: Packed::take(bytes)?,
+            answers: Packed::take(bytes)?,
+            scratch: Vec::new(),
+        };
+        let queries = out.judge.as_ref().map_or(0, |judge| judge.queries());
+        if !bytes.is_empty() || out.answers.by_query.len() != queries {
+            return Err(Misuse("the record is of another truth, or damaged".into()));
+        }
+        Ok(out)
     }
 
     /// How many samples there are so far, failed ones too.
@@ -420,6 +467,31 @@ mod tests {
             }
         }
         .unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn a_packed_record_is_the_same_record(steps in steps()) {
+            let mut before = of(&steps, i64::MAX >> 1);
+            let mut after = Recorder::unpack(&before.pack(), Some(judge())).unwrap();
+            prop_assert_eq!(before.summary(), after.summary());
+            prop_assert_eq!(before.query_recall(), after.query_recall());
+            prop_assert_eq!(before.pack(), after.pack());
+            prop_assert_eq!(before.windows.rows(Some(1)), after.windows.rows(Some(1)));
+            prop_assert!(before.failures().rows().eq(after.failures().rows()));
+        }
+
+        #[test]
+        fn no_bytes_make_a_packed_record_panic(
+            steps in steps(), at in any::<prop::sample::Index>(), byte: u8, cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = of(&steps, i64::MAX >> 1).pack();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            let _ = Recorder::unpack(&bytes, Some(judge()));
+            bytes.truncate(cut.index(bytes.len()));
+            prop_assert!(Recorder::unpack(&bytes, Some(judge())).is_err());
+        }
     }
 
     fn of(steps: &[Step], end: i64) -> Recorder {

@@ -179,6 +179,17 @@ impl Recorder {
         Ok(self.0.merge(&other.0)?)
     }
 
+    fn pack<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.pack())
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (packed, judge=None))]
+    fn unpack(packed: &[u8], judge: Option<&Judge>) -> PyResult<Self> {
+        let judge = judge.map(|judge| judge.0.clone());
+        Ok(Self(recorder::Recorder::unpack(packed, judge)?))
+    }
+
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (seen, out) = (self.0.summary(), PyDict::new(py));
         let latency = self.0.histogram(Kind::Latency);

@@ -10,6 +10,7 @@ use hdrhistogram::Histogram;
 
 use crate::histogram::{add, decode, empty, encode, HIGHEST_NS};
 use crate::misuse::Misuse;
+use crate::packed::{packed, Packed};
 
 const DIGITS: u8 = 2;
 /// A day of seconds and more: beyond this, times and window width do not belong together.
@@ -26,6 +27,15 @@ struct Window {
     recall: u64,
     packed: Vec<u8>,
 }
+
+packed!(Window {
+    count,
+    errors,
+    max_ns,
+    judged,
+    recall,
+    packed
+});
 
 /// One row of [`Windows::rows`]; None where nothing was seen that could tell.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,6 +56,26 @@ pub struct Windows {
     open: Option<u64>,
     current: Window,
     dense: Histogram<u64>,
+}
+
+impl Packed for Windows {
+    fn put(&self, out: &mut Vec<u8>) {
+        let mut sealed = self.clone();
+        sealed.seal();
+        sealed.width_ns.put(out);
+        sealed.all.put(out);
+    }
+
+    fn take(bytes: &mut &[u8]) -> Result<Self, Misuse> {
+        let mut out = Self::new(u64::take(bytes)?)?;
+        out.all = BTreeMap::take(bytes)?;
+        for window in out.all.values().filter(|one| !one.packed.is_empty()) {
+            if decode(&window.packed)?.sigfig() != DIGITS {
+                return Err(Misuse("a window's histogram has other digits".into()));
+            }
+        }
+        Ok(out)
+    }
 }
 
 impl Windows {

@@ -51,6 +51,12 @@ class Recorder:
         """End of the phase: what qps divides by."""
     def merge(self, other: Recorder) -> None:
         """Take in another worker's record, as if one recorder had seen everything."""
+    def pack(self) -> bytes:
+        """Everything but the judge, for another process, which calls `unpack`."""
+    @staticmethod
+    def unpack(packed: bytes, judge: Judge | None = None) -> Recorder:
+        """What was packed, unchanged; `judge` is equal to the one it had. Raises ValueError for
+        bytes that are no such record."""
     def summary(self) -> dict[str, float | int | None]:
         """By metric name of `vectrial.results.schema`: count, errors, saturated, short_answers,
         duplicate_answers, qps, latency_* (us), recall_*; None where nothing was recorded.

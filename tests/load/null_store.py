@@ -1,14 +1,18 @@
-"""A server store without a server: it keeps rows in memory, so that it passes the gate, and its
-native lane leads to a null server, which answers 0 to k - 1 whatever is asked."""
+"""A server store without a server: it keeps rows in memory, so that it passes the gate, and in a
+file, so that other processes can open it. Its native lane leads to a null server, which answers
+0 to k - 1 whatever is asked."""
 
 from __future__ import annotations
 
 import os
 from typing import ClassVar
 
+import pyarrow as pa
+
+from vectrial.errors import StoreError
 from vectrial.filters import Filter
 from vectrial.load.native import target
-from vectrial.stores.base import Params, Wire
+from vectrial.stores.base import Index, Params, Schema, Wire
 from vectrial.stores.memory import MemoryStore
 
 #: host:port of the null server.
@@ -23,6 +27,27 @@ class NullStore(MemoryStore):
     kind: ClassVar[str] = "server"
     protocol: ClassVar[str | None] = "null-grpc"
 
+    def wait_indexed(self) -> str:
+        with pa.OSFile(str(self.location / "rows.arrow"), "wb") as file:
+            batches = list(self.scan())
+            with pa.ipc.new_file(file, batches[0].schema) as out:
+                for batch in batches:
+                    out.write_batch(batch)
+        return "the file is written"
+
+    def open(self, schema: Schema, index: Index) -> None:
+        self.create(schema, index)
+        with pa.OSFile(str(self.location / "rows.arrow")) as file:
+            for batch in pa.ipc.open_file(file).read_all().to_batches():
+                self.insert(batch)
+
     def wire(self, k: int, params: Params, where: Filter | None = None) -> Wire:
         host, _, port = os.environ[ADDRESS].rpartition(":")
         return Wire(target("null-grpc", host, int(port)))
+
+
+class UnreachableStore(NullStore):
+    """Other processes cannot open it."""
+
+    def open(self, schema: Schema, index: Index) -> None:
+        raise StoreError("nobody is there")

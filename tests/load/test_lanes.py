@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from null_store import ADDRESS, NullStore
+from null_store import ADDRESS, NullStore, UnreachableStore
 
 from vectrial.datasets import catalog, library
 from vectrial.errors import UserError
@@ -57,11 +57,10 @@ lag_us = 1e9
 DATASET = "clustered-16-2k"
 
 
-def load_store(name: str) -> type[Store]:
-    return NullStore if name == "null" else registry.load(name)
+def plan_of(text: str, store: type[Store] = NullStore) -> Plan:
+    def load_store(name: str) -> type[Store]:
+        return store if name == "null" else registry.load(name)
 
-
-def plan_of(text: str) -> Plan:
     entry = catalog.entry(DATASET)
     return make_plan(
         parse_suite(text, "t.toml"),
@@ -182,6 +181,32 @@ def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Pa
     assert figures["littles_law"] == pytest.approx(1, abs=2e-3)
     assert 0 < figures["service_p50"] <= figures["latency_p50"] * 1.01
     assert 0 < figures["schedule_lag_p50"] <= figures["schedule_lag_p99"]
+
+
+def test_the_python_client_is_measured_in_processes_of_its_own(folder: Path) -> None:
+    both = 'index = "flat"\nlane = ["sdk", "native"]\nexperiments = ["concurrency"]'
+    rows = measured(folder, SUITE.replace('index = "flat"', both) + EASY)
+    sdk = {row["metric"]: row for row in rows if row["lane"] == "sdk"}
+    native = {row["metric"]: row for row in rows if row["lane"] == "native"}
+    assert sdk["qps"]["phase_params"] == native["qps"]["phase_params"]
+    assert sdk["recall_mean"]["value"] == 1, "the store itself answered"
+    figures = {name: row["value"] for name, row in sdk.items()}
+    assert (figures["concurrency"], figures["errors"]) == (4, 0)
+    assert figures["warmup_count"] == 400
+    assert 1 <= figures["client_processes"] <= 4
+    assert 0 < figures["littles_law"] <= 1.000001
+    assert figures["cpu_us_per_op"] > 0
+    assert all(row["valid"] for row in sdk.values()), sdk["qps"]["reason"]
+
+
+def test_a_python_client_that_cannot_connect_fails_its_trial(folder: Path) -> None:
+    text = SUITE.replace('index = "flat"', 'index = "flat"\nlane = "sdk"')
+    with RunWriter(folder) as writer:
+        run_plan(plan_of(text, UnreachableStore), writer, Silent())
+    with RunReader(folder) as run:
+        failed = run.rows("select reason from trial where status = 'failed'")
+    assert len(failed) == 2
+    assert all("nobody is there" in row["reason"] for row in failed)
 
 
 def test_a_client_at_its_ceiling_is_named_and_not_the_store(folder: Path) -> None:

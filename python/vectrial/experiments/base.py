@@ -23,7 +23,7 @@ from vectrial.errors import Unsupported
 from vectrial.filters import Filter
 from vectrial.gate.checks import Scope
 from vectrial.load.lane import Lane
-from vectrial.stores.base import Field, Index, Params, Schema, Store
+from vectrial.stores.base import Address, Field, Index, Params, Schema, Store
 
 if TYPE_CHECKING:
     from vectrial.load.ceiling import Certificate
@@ -70,6 +70,7 @@ class Context:
     certificate: what the client of a native trial is held to, and where it runs.
     dataset: the rows of this trial and no others.
     data_dir: the store's folder.
+    address: of the store's server; None where it has none.
     baseline_rss_bytes: resident memory before anything was loaded.
     progress: called with (done, of, what) outside timed samples.
     truth: exact neighbours for k under a filter.
@@ -88,6 +89,7 @@ class Context:
     progress: Callable[[float, float, str], None]
     truth: Callable[[int, Filter | None], Truth]
     baseline_rss_bytes: int
+    address: Address | None = None
 
 
 class Experiment(BaseModel, ABC):

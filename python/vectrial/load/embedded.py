@@ -80,29 +80,13 @@ def closed_loop(
     judge = None
     if truth is not None:
         judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
-    crew = _Crew(searcher, queries, judge, clients, seed, min_s, max_s, count)
+    crew = Crew(searcher, queries, judge, clients, seed, min_s, max_s, count)
     crew.warmup = (warmup_count, warmup_max_s)
     report = crew.reporter(progress, name)
-    # What exists now is not looked at again: a collection within the phase stays short. This one
-    # walks over the whole heap, so it comes before the warm-up, which fills the caches again.
-    gc.collect()
-    gc.freeze()
-    try:
-        if clients == 1:
-            crew.work(0, report)
-        else:
-            crew.work_in_threads(report)
-        cpu_ns = time.process_time_ns()
-    finally:
-        gc.unfreeze()
-    if crew.failures:
-        raise crew.failures[0]
-    whole = crew.recorders[0]
-    for other in crew.recorders[1:]:
-        whole.merge(other)
+    cpu_ns = crew.run(report, in_threads=clients > 1)
     phase = phase_of(
         name,
-        whole,
+        crew.merged(),
         crew.outset,
         ended_ns=max(crew.ended),
         cpu_ns=cpu_ns,
@@ -133,8 +117,13 @@ def _check(
         )
 
 
-class _Crew:
-    """The clients of one phase, what each has of its own, and the instant they share."""
+class Crew:
+    """The clients of one phase in this process, what each has of its own, and the instant they
+    share.
+
+    first: the number of the first client, where others are in other processes.
+    begin: called when all are warm, and returns at the instant of their start.
+    """
 
     def __init__(
         self,
@@ -158,16 +147,44 @@ class _Crew:
         self.failures: list[BaseException] = []
         self.barrier = threading.Barrier(clients, action=self._begin)
         self.halt = False
+        self.first = 0
+        self.begin: Callable[[], Outset] = Outset.now
+
+    def run(self, report: Callable[[], None], *, in_threads: bool) -> int:
+        """Warm up, begin together and search, to the end; without threads as the one client, in
+        the calling thread. Returns `time.process_time_ns` right after the last answer."""
+        # What exists now is not looked at again: a collection within the phase stays short. This
+        # one walks over the whole heap, so it comes before the warm-up, which fills the caches.
+        gc.collect()
+        gc.freeze()
+        try:
+            if in_threads:
+                self.work_in_threads(report)
+            else:
+                self.work(0, report)
+            cpu_ns = time.process_time_ns()
+        finally:
+            gc.unfreeze()
+        if self.failures:
+            raise self.failures[0]
+        return cpu_ns
+
+    def merged(self) -> Recorder:
+        """One record of all clients."""
+        whole = self.recorders[0]
+        for other in self.recorders[1:]:
+            whole.merge(other)
+        return whole
 
     def _begin(self) -> None:
         """Run by the last client that is warm, while all others wait."""
-        self.outset = Outset.now()
+        self.outset = self.begin()
         for recorder in self.recorders:
             recorder.start(self.outset.started_ns)
 
     def work(self, client: int, report: Callable[[], None]) -> None:
         """One client: warm up, wait for the others, search."""
-        rng = np.random.default_rng([self.seed, client])
+        rng = np.random.default_rng([self.seed, self.first + client])
         self._warm(client, rng)
         first = self._order(rng)
         self.barrier.wait()

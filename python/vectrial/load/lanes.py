@@ -7,9 +7,10 @@ from typing import Any
 
 from vectrial.experiments.base import Context, Phase, search_params
 from vectrial.filters import Filter
-from vectrial.load import embedded, native_search
+from vectrial.load import embedded, native_search, sdk_search
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed, Load
+from vectrial.stores.registry import reference
 
 
 def search(
@@ -48,7 +49,32 @@ def search(
                 progress=context.progress,
                 name=name,
             )
-        case _:
+        case Lane.SDK:
+            assert isinstance(load, Closed), "the plan refuses open loops of this lane"
+            # What the server keeps of the search parameters is settled here, where the store
+            # remembers it; the clients then find it as it should be.
+            context.store.searcher(context.k, params, where)
+            phase = sdk_search.search(
+                sdk_search.Question(
+                    store=reference(type(context.store)),
+                    location=context.data_dir,
+                    address=context.address,
+                    schema=context.schema,
+                    index=context.index,
+                    k=context.k,
+                    params=params,
+                    where=where,
+                ),
+                context.dataset.queries,
+                truth,
+                load,
+                cores=context.certificate.placement.pins,
+                warmup_queries=warmup_queries,
+                seed=context.seed,
+                progress=context.progress,
+                name=name,
+            )
+        case Lane.EMBEDDED:
             assert isinstance(load, Closed), "the plan refuses open loops of this lane"
             phase = embedded.closed_loop(
                 context.store.searcher(context.k, params, where),

@@ -30,7 +30,7 @@ from vectrial.load import bulk
 from vectrial.load.lane import Lane
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.stores import registry
-from vectrial.stores.base import Index, Schema, Store
+from vectrial.stores.base import Address, Index, Schema, Store
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.telemetry.process import Sampler
 
@@ -52,6 +52,7 @@ class _Measurement:
         self.schema = Schema(self.dataset.dim, self.dataset.metric, fields_of(self.dataset))
         self.data_dir = spec.data_dir / "data"
         self.store: Store | None = None
+        self.address: Address | None = None  # of the job's server
         self.version: str | None = None
         self.loaded = False
         self.gate: list[GateResult] | None = None
@@ -205,13 +206,14 @@ class _Measurement:
             progress=self.progress,
             truth=self._truth,
             baseline_rss_bytes=self.baseline_rss_bytes,
+            address=self.address,
         )
 
     def _truth(self, k: int, where: Filter | None) -> Truth:
         return truth.truth_of(self.dataset, k, where)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """No measuring process outlives its run, however the run ends."""
     if sys.platform == "linux":
         parent = os.getppid()
@@ -222,7 +224,7 @@ def _die_with_parent() -> None:
 
 def main() -> None:
     """Measure the job that comes over the pipe whose file descriptor is the first argument."""
-    _die_with_parent()
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     with Connection(int(sys.argv[1])) as pipe:
         _Measurement(pipe.recv(), pipe).run()

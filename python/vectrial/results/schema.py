@@ -133,6 +133,7 @@ _ALL = (
     MetricName(
         "client_cpu_share", "1", "lower", "processor time of client threads over what they had"
     ),
+    MetricName("client_processes", "1", None, "processes of the Python client"),
     MetricName("ceiling_qps", "1/s", None, "requests per second the client sends to a null server"),
     MetricName("ceiling_share", "1", "lower", "requests per second over the ceiling"),
     MetricName("load_s", "s", "lower", "time to insert all rows, acknowledged"),

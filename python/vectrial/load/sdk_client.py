@@ -1,0 +1,89 @@
+"""A process of the sdk lane: it connects, warms up, waits for the common start, and searches.
+
+Run as `python -m vectrial.load.sdk_client FD` by `vectrial.load.sdk_search`, which sends a `Share`
+over the pipe.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from multiprocessing.connection import Connection
+
+from vectrial._engine import Judge
+from vectrial.load.embedded import Crew, describe
+from vectrial.load.record import Outset
+from vectrial.load.sdk_search import Done, Failed, Ready, Share
+from vectrial.load.worker import die_with_parent
+from vectrial.stores import registry
+from vectrial.stores.base import Store
+
+
+def _open(share: Share) -> Store:
+    asked = share.question
+    kind = registry.resolve(asked.store)
+    store = kind(asked.location, asked.address) if asked.address else kind(asked.location)
+    store.open(asked.schema, asked.index)
+    return store
+
+
+def _crew(share: Share, store: Store, pipe: Connection) -> Crew:
+    asked, truth, load = share.question, share.truth, share.load
+
+    def begin() -> Outset:
+        pipe.send(Ready())
+        started_ns = pipe.recv()
+        while (left_ns := started_ns - time.perf_counter_ns()) > 0:
+            time.sleep(left_ns / 1e9)
+        return Outset(started_ns, time.process_time_ns(), 0.0)
+
+    crew = Crew(
+        store.searcher(asked.k, asked.params, asked.where),
+        share.queries,
+        Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
+        share.clients,
+        share.seed,
+        load.min_s,
+        load.max_s,
+        None,
+    )
+    crew.warmup = (share.warmup_queries, 5.0)
+    crew.first, crew.begin = share.first, begin
+    return crew
+
+
+def _measure(share: Share, pipe: Connection) -> Done:
+    if share.cores:
+        os.sched_setaffinity(0, share.cores)
+    store = _open(share)
+    try:
+        crew = _crew(share, store, pipe)
+        cpu_ns = crew.run(lambda: None, in_threads=share.clients > 1)
+    finally:
+        store.close()
+    return Done(
+        record=crew.merged().pack(),
+        issued=sum(crew.issued),
+        ended_ns=max(crew.ended),
+        cpu_ns=cpu_ns - crew.outset.cpu_ns,
+        warmed=sum(crew.warmed),
+        warmup_errors=sum(crew.warmup_errors),
+    )
+
+
+def main() -> None:
+    """Do what comes over the pipe whose file descriptor is the first argument."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    with Connection(int(sys.argv[1])) as pipe:
+        share = pipe.recv()
+        try:
+            pipe.send(_measure(share, pipe))
+        except Exception as failure:  # noqa: BLE001 - the parent raises it
+            pipe.send(Failed(": ".join(describe(failure))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""The sdk lane: searches by the store's official Python client, in processes and threads that are
+connected and warm before the clock starts.
+
+One Python process runs Python in one thread at a time, so that clients are spread over as many
+processes as there are cores for them. Every process writes its own record; they are merged when
+all is over, and nothing crosses a process boundary in between.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
+from time import perf_counter_ns
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial._engine import Judge, Recorder
+from vectrial.datasets.model import Truth
+from vectrial.errors import StoreError
+from vectrial.experiments.base import Phase
+from vectrial.filters import Filter
+from vectrial.load.offered import Closed
+from vectrial.load.record import Outset, phase_of
+from vectrial.stores.base import Address, Index, Params, Schema
+
+Progress = Callable[[float, float, str], None]
+T = TypeVar("T")
+
+#: From the last process that is warm to the common start.
+_LEAD_NS = 20_000_000
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a store, for another process: how to open it, and its searcher's
+    arguments. store: "module:Class"."""
+
+    store: str
+    location: Path
+    address: Address | None
+    schema: Schema
+    index: Index
+    k: int
+    params: Params
+    where: Filter | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process does: `clients` of all, numbered from `first`, on `cores`."""
+
+    question: Question
+    queries: NDArray[np.float32]
+    truth: Truth
+    load: Closed
+    clients: int
+    first: int
+    cores: Sequence[int]
+    warmup_queries: int
+    seed: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Every client of the process is connected and warm."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A process's record, packed, and what was counted beside it."""
+
+    record: bytes
+    issued: int
+    ended_ns: int
+    cpu_ns: int
+    warmed: int
+    warmup_errors: int
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The process could not measure, and why."""
+
+    reason: str
+
+
+def search(
+    question: Question,
+    queries: NDArray[np.float32],
+    truth: Truth,
+    load: Closed,
+    *,
+    cores: Sequence[int] = (),
+    warmup_queries: int = 100,
+    seed: int = 0,
+    progress: Progress | None = None,
+    name: str = "search",
+) -> Phase:
+    """Search with the clients of `load`, as `embedded.closed_loop` does, in other processes.
+
+    Args:
+        cores: those the processes share; empty: all.
+
+    Raises:
+        StoreError: a process could not connect, or ended before its time.
+    """
+    width = len(cores) or len(os.sched_getaffinity(0))
+    parts = _parts(load.clients, min(load.clients, width))
+    shares: list[Share] = []
+    for clients in parts:
+        first = sum(one.clients for one in shares)
+        shares.append(
+            Share(question, queries, truth, load, clients, first, cores, warmup_queries, seed, name)
+        )
+    tell = progress or (lambda *_: None)
+    with _processes(shares) as pipes:
+        for pipe in pipes:
+            _expect(pipe, Ready, lambda: tell(0, 1, f"{name}: connecting and warming up"))
+        outset = replace(Outset.now(), started_ns=perf_counter_ns() + _LEAD_NS, cpu_ns=0)
+        for pipe in pipes:
+            pipe.send(outset.started_ns)
+
+        def report() -> None:
+            elapsed = max(perf_counter_ns() - outset.started_ns, 0) / 1e9
+            tell(min(elapsed, load.min_s), load.min_s, name)
+
+        told = [_expect(pipe, Done, report) for pipe in pipes]
+    phase = phase_of(
+        name,
+        _merged(told, truth),
+        outset,
+        ended_ns=max(one.ended_ns for one in told),
+        cpu_ns=sum(one.cpu_ns for one in told),
+        issued=sum(one.issued for one in told),
+        clients=load.clients,
+        params={"loop": "closed", "clients": load.clients},
+        no_recall="no ground truth was given",
+    )
+    seconds = (phase.ended_ns - phase.started_ns) / 1e9
+    share = (phase.metrics["cpu_s"] or 0) / seconds / min(len(parts), width) if seconds else None
+    phase.metrics |= {
+        "client_processes": len(parts),
+        "client_cpu_share": share,
+        "warmup_count": sum(one.warmed for one in told),
+        "warmup_errors": sum(one.warmup_errors for one in told),
+    }
+    if share is None:
+        phase.missing["client_cpu_share"] = "nothing was measured"
+    return phase
+
+
+def _parts(clients: int, processes: int) -> list[int]:
+    """So many clients for each process, as evenly as can be."""
+    return [clients // processes + (n < clients % processes) for n in range(processes)]
+
+
+def _merged(told: Sequence[Done], truth: Truth) -> Recorder:
+    judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
+    whole, *others = [Recorder.unpack(one.record, judge) for one in told]
+    for other in others:
+        whole.merge(other)
+    return whole
+
+
+@contextmanager
+def _processes(shares: Sequence[Share]) -> Iterator[list[Connection]]:
+    """A process for each share, told what to do; none is left behind."""
+    started: list[tuple[subprocess.Popen[bytes], Connection]] = []
+    try:
+        for _ in shares:
+            ours, theirs = Pipe()
+            with theirs:
+                number = theirs.fileno()
+                command = [sys.executable, "-m", "vectrial.load.sdk_client", str(number)]
+                process = subprocess.Popen(command, pass_fds=(number,), stdin=subprocess.DEVNULL)
+            started.append((process, ours))
+        for share, (_, pipe) in zip(shares, started, strict=True):
+            pipe.send(share)
+        yield [pipe for _, pipe in started]
+    finally:
+        for process, pipe in started:
+            pipe.close()
+            process.kill()
+            process.wait()
+
+
+def _expect(pipe: Connection, kind: type[T], report: Callable[[], None]) -> T:
+    """The next thing a process says, which is of that kind."""
+    while not wait([pipe], _POLL_S):
+        report()
+    try:
+        told = pipe.recv()
+    except (EOFError, ConnectionResetError):
+        told = Failed("it ended; the log of the measuring process says more")
+    if isinstance(told, Failed):
+        raise StoreError(f"a process of the Python client failed: {told.reason}")
+    assert isinstance(told, kind)
+    return told
