@@ -19,6 +19,9 @@ $(VENV)/.installed: requirements/dev.lock | $(BIN)/uv
 	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.lock
 	touch $@
 
+# What the scripts of bench/ share.
+BENCH_SHARED := bench/harness.py bench/python_clients.py bench/table.py
+
 ENGINE_SOURCES := $(shell find engine/src -name '*.rs') Cargo.toml Cargo.lock engine/Cargo.toml pyproject.toml
 
 $(VENV)/.built: $(VENV)/.installed $(ENGINE_SOURCES)
@@ -52,7 +55,8 @@ test: setup ## cargo test and pytest
 	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
 	$(BIN)/python -m pytest
 
-bench: setup ## every script in bench/, ratios in one run; figures in bench/latest.jsonl
+bench: setup ## every script in bench/, ratios in one run; figures in bench/latest.jsonl and docs/benches.md
 	rm -f bench/latest.jsonl
-	for script in $(filter-out bench/harness.py,$(wildcard bench/*.py)); do \
+	for script in $(filter-out $(BENCH_SHARED),$(wildcard bench/*.py)); do \
 		echo "== $$script"; $(BIN)/python $$script --jsonl bench/latest.jsonl; done
+	$(BIN)/python bench/table.py bench/latest.jsonl docs/benches.md

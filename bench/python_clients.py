@@ -28,10 +28,12 @@ def grpcio(core: int) -> Iterator[Search]:
     """The bare stub: bytes out, bytes in, nothing decoded."""
     import grpc
 
-    with null_server("grpc", cores=[core]) as server:
-        with grpc.insecure_channel(f"{server.host}:{server.port}") as channel:
-            call = channel.unary_unary("/vectrial.Null/Search")
-            yield lambda query: call(query.tobytes())
+    with (
+        null_server("grpc", cores=[core]) as server,
+        grpc.insecure_channel(f"{server.host}:{server.port}") as channel,
+    ):
+        call = channel.unary_unary("/vectrial.Null/Search")
+        yield lambda query: call(query.tobytes())
 
 
 @contextmanager
