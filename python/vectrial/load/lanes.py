@@ -57,7 +57,7 @@ def search(
             phase = sdk_search.search(
                 sdk_search.Question(
                     store=reference(type(context.store)),
-                    location=context.data_dir,
+                    location=context.store.location,
                     address=context.address,
                     schema=context.schema,
                     index=context.index,
