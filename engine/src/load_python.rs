@@ -19,6 +19,7 @@ use crate::protocol::{Column, Matrix, Operation, Options, Target, Task, Values};
 use crate::protocols;
 use crate::recording::{Judge, Recorder};
 use crate::transport::tls::Tls;
+use crate::windows::WindowRow;
 
 /// A run under way, seen and stopped from another thread.
 #[pyclass(frozen, module = "vectrial._engine")]
@@ -34,6 +35,27 @@ impl LoadControl {
 
     fn cancel(&self) {
         self.0.cancel();
+    }
+
+    fn last_second<'py>(
+        &self,
+        py: Python<'py>,
+        classes: usize,
+    ) -> PyResult<Vec<Option<Bound<'py, PyDict>>>> {
+        let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
+        let out = |row: WindowRow| {
+            let out = PyDict::new(py);
+            out.set_item("second", row.second)?;
+            out.set_item("count", row.count)?;
+            out.set_item("errors", row.errors)?;
+            out.set_item("p50_us", us(row.p50_ns))?;
+            out.set_item("p99_us", us(row.p99_ns))?;
+            out.set_item("max_us", us(row.max_ns))?;
+            out.set_item("recall", row.recall)?;
+            Ok(out)
+        };
+        let rows = self.0.last_windows(classes).into_iter();
+        rows.map(|row| row.map(out).transpose()).collect()
     }
 
     fn progress(&self) -> (i64, u64, u64, u64) {
@@ -324,6 +346,7 @@ struct NullIn {
     late_s: f64,
     stall_s: Option<(f64, f64)>,
     identity: Option<(Vec<Vec<u8>>, Vec<u8>)>,
+    room: u32,
 }
 
 impl NullIn {
@@ -352,6 +375,7 @@ impl NullIn {
                 stall,
             },
             identity: self.identity.clone(),
+            room: self.room,
         })
     }
 }

@@ -334,6 +334,11 @@ pub trait Connection: Sized + 'static {
         false
     }
 
+    /// How many requests the server lets be in flight on this connection at once.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
     /// Send a request and read its answer. The answer comes empty. When this future is dropped
     /// (the time ran out), other requests of a shared connection must not suffer; a connection
     /// that is not shared is thrown away.

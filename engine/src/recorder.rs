@@ -299,6 +299,11 @@ impl Recorder {
         self.windows.rows(end)
     }
 
+    /// The last window that is over, and which it is.
+    pub fn last_window(&self) -> Option<(u64, Windows)> {
+        self.windows.last_over()
+    }
+
     pub fn failures(&self) -> &Failures {
         &self.failures
     }

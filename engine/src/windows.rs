@@ -184,6 +184,23 @@ impl Windows {
         (0..=last).map(|second| self.row(second)).collect()
     }
 
+    /// The last window that is over, alone, and which it is: it may be merged with others' while
+    /// these go on.
+    pub fn last_over(&self) -> Option<(u64, Self)> {
+        let upto = self.open.unwrap_or(u64::MAX);
+        let (index, window) = self.all.range(..upto).next_back()?;
+        let mut alone = Self::new(self.width_ns).ok()?;
+        alone.all.insert(*index, window.clone());
+        Some((*index, alone))
+    }
+
+    /// The row of the last window.
+    pub fn last_row(&mut self) -> Option<WindowRow> {
+        self.seal();
+        let (last, _) = self.all.last_key_value()?;
+        Some(self.row(*last))
+    }
+
     fn row(&self, second: u64) -> WindowRow {
         let mut row = WindowRow {
             second,

@@ -5,7 +5,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.load.plain import LoadOutcome, LoadPlan, LoadTarget, NullSettings
+from vectrial.load.plain import (
+    LoadOutcome,
+    LoadPlan,
+    LoadTarget,
+    LoadWindow,
+    NullSettings,
+)
 
 __version__: str
 
@@ -133,6 +139,9 @@ class LoadControl:
     def progress(self) -> tuple[int, int, int, int]:
         """Start of the measured stage (0 before it), and requests issued, answered and failed in
         it, at most 20 ms old."""
+    def last_second(self, classes: int) -> list[LoadWindow | None]:
+        """What each of so many classes did in the last second that is over, all threads together;
+        None before there is one. Cheap enough to ask several times a second."""
 
 def run_load(target: LoadTarget, plan: LoadPlan, control: LoadControl) -> LoadOutcome:
     """Drive a server as the plan says. Blocks without the GIL; requests are encoded before the

@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vectrial._engine import histogram_buckets, histogram_merge, histogram_quantiles
+from vectrial._engine import (
+    LoadControl,
+    histogram_buckets,
+    histogram_merge,
+    histogram_quantiles,
+)
 from vectrial.experiments.base import Phase
 from vectrial.load.native import Requests, arrivals, closed, drive, target
 from vectrial.load.null_server import NullServer, null_server
-from vectrial.load.plain import LoadSource
+from vectrial.load.plain import LoadSource, LoadWindow
 from vectrial.load.record import phase_of_outcome
 from vectrial.results.schema import METRICS
 
@@ -105,10 +110,21 @@ def test_a_bound_that_is_met_is_told(server: NullServer) -> None:
             silent, [arrivals(500, in_flight=20)], duration_s=0.5, timeout_s=5, drain_s=0
         )
     assert not phase.valid
-    assert "schedule was not kept" in (phase.reason or "")
+    assert "no room for" in (phase.reason or "")
     assert (phase.metrics["unanswered"], phase.metrics["count"]) == (20, 0)
     assert 150 < (phase.metrics["unsent"] or 0) < 350
     assert phase.metrics["in_flight_peak"] == 20
+
+
+@pytest.mark.parametrize("source", [closed(8, count=200), arrivals(1000, count=200)])
+def test_what_a_server_lets_be_in_flight_on_a_connection_is_told(source: LoadSource) -> None:
+    with null_server(k=K, room=5, faults=[("late", 2)], late_s=0.02) as narrow:
+        (phase,) = run(narrow, [source], warmup_count=10)
+        (wide,) = run(narrow, [source], warmup_count=10, connections=100)
+    assert not phase.valid
+    assert "no room for" in (phase.reason or "")
+    assert phase.metrics["count"] == 200, "but all of them in the end"
+    assert wide.valid, wide.reason
 
 
 def test_classes_of_a_mixture_are_recorded_apart(server: NullServer) -> None:
@@ -153,6 +169,29 @@ def test_threads_merge_into_one_histogram(server: NullServer) -> None:
     _, counts = histogram_buckets(hdr)
     assert counts.sum() == 2000
     assert histogram_merge([hdr]) == hdr
+
+
+def test_the_last_second_is_seen_while_the_run_goes_on(server: NullServer) -> None:
+    seen: list[LoadWindow] = []
+
+    def look(control: LoadControl) -> None:
+        (last,) = control.last_second(1)
+        if last is not None and (not seen or seen[-1]["second"] != last["second"]):
+            seen.append(last)
+
+    (phase,) = run(
+        server,
+        [arrivals(500, kind="constant")],
+        threads=2,
+        duration_s=1.2,
+        window_ns=200_000_000,
+        progress=look,
+    )
+    assert seen, "windows of 0.2 s, asked for every 0.2 s"
+    rows = phase.windows["search"]
+    for last in seen:
+        assert last["count"] == rows["count"][last["second"]], "both threads together"
+        assert last["p99_us"] == rows["p99_us"][last["second"]]
 
 
 def test_a_dedicated_core_keeps_the_schedule_too(server: NullServer) -> None:

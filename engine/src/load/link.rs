@@ -83,6 +83,14 @@ impl<P: Protocol> Link<P> {
         *self.current.borrow_mut() = Some(connection);
     }
 
+    /// How many requests may be in flight on it, as far as is known.
+    pub fn room(&self) -> usize {
+        let current = self.current.borrow();
+        current
+            .as_ref()
+            .map_or(usize::MAX, |open| open.room().max(1))
+    }
+
     fn handle(&self) -> Option<P::Connection> {
         let mut current = self.current.borrow_mut();
         let open = current

@@ -12,9 +12,10 @@ mod plan;
 mod stage;
 mod wait;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions};
@@ -22,6 +23,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use crate::clock::now_ns;
 use crate::misuse::Misuse;
 use crate::protocol::{Prepared, Protocol, Target};
+use crate::windows::{WindowRow, Windows};
 use plan::StageOutcome;
 pub use plan::{Class, Limit, Outcome, Pace, Plan, Record, Source};
 use stage::{Links, Stage};
@@ -41,12 +43,36 @@ pub struct Control {
     pub errors: AtomicU64,
     /// When the measured stage began; 0 before.
     pub started_ns: AtomicI64,
+    /// The last window that is over, by (class, thread).
+    live: Mutex<BTreeMap<(usize, usize), (u64, Windows)>>,
 }
 
 impl Control {
     /// End the run within some 20 ms; its outcome is what was recorded until then.
     pub fn cancel(&self) {
         self.cancelled.store(true, Relaxed);
+    }
+
+    fn show(&self, class: usize, thread: usize, last: (u64, Windows)) {
+        if let Ok(mut live) = self.live.lock() {
+            live.insert((class, thread), last);
+        }
+    }
+
+    /// What each class did in the last second that is over, all threads together.
+    pub fn last_windows(&self, classes: usize) -> Vec<Option<WindowRow>> {
+        let Ok(live) = self.live.lock() else {
+            return vec![];
+        };
+        let of = |class| {
+            let theirs = || live.range((class, 0)..(class + 1, 0)).map(|(_, one)| one);
+            let last = theirs().map(|(index, _)| *index).max()?;
+            let mut now = theirs().filter(|(index, _)| *index == last);
+            let mut whole = now.next()?.1.clone();
+            now.for_each(|(_, other)| whole.merge(other));
+            whole.last_row()
+        };
+        (0..classes).map(of).collect()
     }
 
     pub fn is_cancelled(&self) -> bool {

@@ -139,7 +139,7 @@ pub async fn pace<P: Protocol>(
     left: &Cell<u64>,
 ) {
     let bound = part(in_flight, schedule.threads, stage.thread).max(1);
-    let bound = bound.min(stage.links.most(source).unwrap_or(bound));
+    let bound = bound.min(stage.links.room(source));
     let waiter = match Waiter::new(stage.shared.plan.dedicated) {
         Ok(waiter) => waiter,
         Err(error) => return stage.end_at_fault(Misuse(format!("no timer: {error}"))),

@@ -187,7 +187,8 @@ pub struct Outcome {
     pub cpu_ns: i64,
     /// Arrivals that were due and not sent: the bound on requests in flight was met to the end.
     pub unsent: u64,
-    /// Arrivals that had to wait because the bound was met.
+    /// Arrivals that had to wait because the bound, or what the server lets be in flight on the
+    /// connections, was met; of a closed loop, the workers for whom there was no room.
     pub bound_met: u64,
     /// At most as many were in flight at once (the sum over threads).
     pub peak_in_flight: u64,

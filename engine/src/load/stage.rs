@@ -75,9 +75,14 @@ impl<P: Protocol> Links<P> {
         links[worker % links.len()].clone()
     }
 
-    /// How many workers a source may have at most on this thread, if there is a limit.
-    pub fn most(&self, source: usize) -> Option<usize> {
-        (!P::SHARED).then(|| self.own[source].len())
+    /// How many requests of a source may be in flight on this thread, by what its connections
+    /// carry.
+    pub fn room(&self, source: usize) -> usize {
+        let rooms = self.common.iter().map(|link| link.room());
+        match P::SHARED {
+            true => rooms.fold(0, usize::saturating_add),
+            false => self.own[source].len(),
+        }
     }
 
     fn all(&self) -> impl Iterator<Item = &Rc<Link<P>>> {
@@ -205,7 +210,7 @@ impl<P: Protocol> Stage<P> {
     /// Run every loop to its end, and wait for what is in flight then.
     pub async fn run(self: Rc<Self>, control: &Control) -> Result<StageOutcome, Misuse> {
         let (cpu, opened) = (thread_cpu_ns(), self.links.opened());
-        let mut published = (0, 0, 0);
+        let mut published = Published::default();
         self.spawn();
         let mut drained_at = None;
         loop {
@@ -273,6 +278,7 @@ impl<P: Protocol> Stage<P> {
                 let (stage, left, mix) = (self.clone(), left.clone(), mix.clone());
                 let handle = match &source.pace {
                     Pace::Closed { .. } => spawn_local(async move {
+                        stage.crowd(at, loops, worker);
                         stage
                             .closed(Seat::new(stage.links.of(at, worker)), &left, &mix, whole)
                             .await;
@@ -292,6 +298,14 @@ impl<P: Protocol> Stage<P> {
         }
         // A stage without loops ends at once.
         self.changed.notify_one();
+    }
+
+    /// Of a source's workers, those beyond what its connections carry wait for one another.
+    fn crowd(&self, source: usize, workers: usize, worker: usize) {
+        if worker == 0 {
+            let beyond = workers.saturating_sub(self.links.room(source));
+            self.bound_met.set(self.bound_met.get() + beyond as u64);
+        }
     }
 
     /// One worker: the next request is sent when the last was answered. No pass is begun from
@@ -382,7 +396,7 @@ impl<P: Protocol> Stage<P> {
         connected
     }
 
-    fn publish(&self, control: &Control, before: &mut (u64, u64, u64)) {
+    fn publish(&self, control: &Control, before: &mut Published) {
         let (mut issued, mut answered, mut errors) = (0, 0, 0);
         for ledger in self.ledgers.borrow().iter() {
             let failed = ledger.recorder.errors();
@@ -390,11 +404,31 @@ impl<P: Protocol> Stage<P> {
             answered += ledger.recorder.samples() - failed;
             errors += failed;
         }
-        control.issued.fetch_add(issued - before.0, Relaxed);
-        control.answered.fetch_add(answered - before.1, Relaxed);
-        control.errors.fetch_add(errors - before.2, Relaxed);
-        *before = (issued, answered, errors);
+        control.issued.fetch_add(issued - before.counts.0, Relaxed);
+        control
+            .answered
+            .fetch_add(answered - before.counts.1, Relaxed);
+        control.errors.fetch_add(errors - before.counts.2, Relaxed);
+        before.counts = (issued, answered, errors);
+        let second = (now_ns() - self.start) / self.shared.plan.window_ns as i64;
+        if second == before.second {
+            return;
+        }
+        before.second = second;
+        for (class, ledger) in self.ledgers.borrow().iter().enumerate() {
+            if let Some(last) = ledger.recorder.last_window() {
+                control.show(class, self.thread, last);
+            }
+        }
     }
+}
+
+/// What the caller has been told so far.
+#[derive(Default)]
+struct Published {
+    /// (issued, answered, errors)
+    counts: (u64, u64, u64),
+    second: i64,
 }
 
 /// A loop that may send. However it ends, its stage hears of it.

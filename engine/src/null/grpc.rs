@@ -83,6 +83,7 @@ struct Service {
     door: Door,
     replies: Replies,
     injector: Rc<Injector>,
+    room: u32,
 }
 
 pub async fn serve(
@@ -96,6 +97,7 @@ pub async fn serve(
         door,
         replies: Replies::new(&family, settings),
         injector,
+        room: settings.room,
     });
     loop {
         let (stream, _) = listener.accept().await?;
@@ -110,12 +112,15 @@ pub async fn serve(
 }
 
 async fn connection(stream: Stream, service: Rc<Service>) -> Result<(), h2::Error> {
-    let mut connection = h2::server::Builder::new()
+    let mut builder = h2::server::Builder::new();
+    builder
         .initial_window_size(4 << 20)
         .initial_connection_window_size(64 << 20)
-        .max_frame_size(1 << 20)
-        .handshake(stream)
-        .await?;
+        .max_frame_size(1 << 20);
+    if service.room > 0 {
+        builder.max_concurrent_streams(service.room);
+    }
+    let mut connection = builder.handshake(stream).await?;
     let breaking = Rc::new(Notify::new());
     loop {
         let accepted = tokio::select! {

@@ -32,6 +32,8 @@ pub struct Settings {
     /// Answers of other protocols than `null`, by path: the message, without what frames it.
     pub replies: BTreeMap<String, Bytes>,
     pub faults: Faults,
+    /// Requests that may be in flight on one connection, where the protocol can tell; 0: any.
+    pub room: u32,
     /// (certificates, PKCS #8 key) in DER: it speaks TLS.
     pub identity: Option<(Vec<Vec<u8>>, Vec<u8>)>,
 }

@@ -54,6 +54,10 @@ impl<D: Decode> Connection for Unary<D> {
         self.0.is_closed()
     }
 
+    fn room(&self) -> usize {
+        self.0.send.current_max_send_streams()
+    }
+
     async fn call(&mut self, request: &Prepared, answer: &mut Answer) -> Result<(), Failure> {
         let message = self.0.unary(request).await?;
         D::decode(request, &message, answer)

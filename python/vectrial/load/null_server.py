@@ -47,6 +47,7 @@ def null_server(
     late_s: float = 0.1,
     stall_s: tuple[float, float] | None = None,
     identity: tuple[Path, Path] | None = None,
+    room: int = 0,
 ) -> Iterator[NullServer]:
     """Start a null server on the loopback interface; stop it at the end.
 
@@ -63,13 +64,14 @@ def null_server(
             twice.
         stall_s: (every, for): the whole server stands still.
         identity: PEM files of certificate chain and PKCS #8 key; it speaks TLS then.
+        room: requests that may be in flight on one gRPC connection; 0: any number.
 
     Raises:
         StoreError: it did not start.
     """
     command = [sys.executable, "-m", "vectrial.load.null_server", "--family", family]
     command += ["--k", str(k), "--port", str(port), "--parent", str(os.getpid())]
-    command += ["--late", str(late_s)]
+    command += ["--late", str(late_s), "--room", str(room)]
     for path, message in (replies or {}).items():
         command += ["--reply", f"{path}={message.hex()}"]
     for fault, every in faults:
@@ -136,6 +138,7 @@ def _arguments() -> argparse.Namespace:
         metavar=("CHAIN", "KEY"),
         help="speak TLS: PEM files of the certificates and the PKCS #8 key",
     )
+    parser.add_argument("--room", type=int, default=0, help="requests in flight on a connection")
     parser.add_argument("--parent", type=int, default=0, help="stop when this process has ended")
     return parser.parse_args()
 
@@ -191,6 +194,7 @@ def main() -> None:
             "late_s": given.late,
             "stall_s": given.stall,
             "identity": identity,
+            "room": given.room,
         },
         ready,
     )

@@ -121,11 +121,24 @@ class LoadRecord(TypedDict):
     rows: int
 
 
+class LoadWindow(TypedDict):
+    """What a class did in the last second that is over; None where nothing was seen."""
+
+    second: int
+    count: int
+    errors: int
+    p50_us: float | None
+    p99_us: float | None
+    max_us: float | None
+    recall: float | None
+
+
 class LoadOutcome(TypedDict):
     """What a run has seen. cpu_ns: processor time of the client threads in the measured stage.
     unsent: arrivals due before the end for which there was no room in flight. bound_met: arrivals
-    that had to wait for room. in_flight_s: requests in flight integrated over time, which by
-    Little's law is the sum of service times."""
+    that had to wait for room, by the plan or by what the server lets be in flight on its
+    connections; of a closed loop, workers for whom there was none. in_flight_s: requests in
+    flight integrated over time, which by Little's law is the sum of service times."""
 
     classes: list[LoadRecord]
     started_ns: int
@@ -143,7 +156,8 @@ class NullSettings(TypedDict):
     """A null server; see `vectrial.load.null_server.null_server`.
 
     replies: messages by path. faults: (name, every so many requests). stall_s: (every, for).
-    identity: certificates and PKCS #8 key, all in DER, for TLS."""
+    identity: certificates and PKCS #8 key, all in DER, for TLS. room: requests in flight on one
+        connection; 0: any."""
 
     family: str
     host: str
@@ -154,3 +168,4 @@ class NullSettings(TypedDict):
     late_s: float
     stall_s: tuple[float, float] | None
     identity: tuple[list[bytes], bytes] | None
+    room: int

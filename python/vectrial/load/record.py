@@ -138,8 +138,8 @@ def _run_faults(outcome: LoadOutcome) -> list[str]:
         faults.append("the run was stopped before its end")
     if outcome["bound_met"]:
         faults.append(
-            f"the schedule was not kept: with {outcome['peak_in_flight']} in flight,"
-            f" {outcome['bound_met']} requests had to wait and {outcome['unsent']} were not sent"
+            f"no room for {outcome['bound_met']} requests beside the {outcome['peak_in_flight']} in"
+            f" flight: they had to wait in the client, and {outcome['unsent']} were not sent"
         )
     return faults
 
