@@ -5,6 +5,8 @@ mod broken;
 pub mod faults;
 mod flight;
 mod grpc;
+mod http;
+mod resp;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,14 +24,15 @@ use crate::transport::tls;
 use faults::{Faults, Injector};
 
 /// Names of the families, as [`serve`] takes them; the last three speak nothing at all.
-pub const FAMILIES: [&str; 5] = ["grpc", "flight", "close", "silent", "noise"];
+pub const FAMILIES: &[&str] = &["grpc", "flight", "http", "resp", "close", "silent", "noise"];
 
 /// What the server answers.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Rows of a search's answer: ids 0, 1, …, k - 1.
     pub k: usize,
-    /// Answers of other protocols than `null`, by path: the message, without what frames it.
+    /// Answers of other protocols than `null`, by path: the message or body, without what frames
+    /// it. Over RESP by command, in capitals, and framed.
     pub replies: BTreeMap<String, Bytes>,
     pub faults: Faults,
     /// Requests that may be in flight on one connection, where the protocol can tell; 0: any.
@@ -60,6 +63,8 @@ pub fn serve(
         let served = match family {
             "grpc" => grpc::serve(listener, door, grpc::NULL, &settings, injector).await,
             "flight" => grpc::serve(listener, door, flight::FLIGHT, &settings, injector).await,
+            "http" => http::serve(listener, door, &settings, injector).await,
+            "resp" => resp::serve(listener, door, &settings, injector).await,
             "close" => broken::serve(listener, broken::Kind::Close).await,
             "silent" => broken::serve(listener, broken::Kind::Silent).await,
             "noise" => broken::serve(listener, broken::Kind::Noise).await,

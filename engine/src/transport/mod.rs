@@ -1,5 +1,7 @@
 //! What carries requests: connections by family, beneath the protocols.
 
 pub mod grpc;
+pub mod http;
+pub mod resp;
 pub mod tcp;
 pub mod tls;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -34,6 +34,26 @@ pub enum Stream {
     Plain(TcpStream),
     Client(Box<client::TlsStream<TcpStream>>),
     Server(Box<server::TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// Between two requests: the other side is known to be gone, or says something unasked. It
+    /// costs no system call while nothing has come. Under TLS only the end of the connection
+    /// itself counts, since the session's own records may come at any time.
+    pub fn hung_up(&self) -> bool {
+        let (stream, plain) = match self {
+            Self::Plain(stream) => (stream, true),
+            Self::Client(stream) => (stream.get_ref().0, false),
+            Self::Server(stream) => (stream.get_ref().0, false),
+        };
+        let mut first = [0];
+        let mut cx = Context::from_waker(Waker::noop());
+        match stream.poll_peek(&mut cx, &mut ReadBuf::new(&mut first)) {
+            Poll::Ready(Ok(seen)) => plain || seen == 0,
+            Poll::Ready(Err(_)) => true,
+            Poll::Pending => false,
+        }
+    }
 }
 
 macro_rules! each {

@@ -22,7 +22,7 @@ from vectrial.load.pem import der
 
 PR_SET_PDEATHSIG = 1
 _STOP_S = 5.0
-_FAMILIES = "grpc or flight; or close, silent, noise, which speak no protocol"
+_FAMILIES = "grpc, flight, http or resp; or close, silent, noise, which speak no protocol"
 _FAULTS = "status, reset, break, truncate, garbage, late, never, twice"
 
 
@@ -52,11 +52,13 @@ def null_server(
     """Start a null server on the loopback interface; stop it at the end.
 
     Args:
-        family: "grpc" or "flight"; or "close", "silent", "noise", which speak no protocol at all.
+        family: "grpc", "flight", "http", "resp"; or "close", "silent", "noise", which speak no
+            protocol at all.
         k: rows of a search's answer: ids 0, 1, …, k - 1.
         port: 0 for any free one.
         cores: those it may run on; empty: any.
-        replies: messages that answer other protocols' requests, by path.
+        replies: messages or bodies that answer requests of other protocols or indexes, by path;
+            over RESP replies as they are sent, by command in capitals.
         faults: what goes wrong, each with every so many requests: ("status", 100), ….
             status: an error of the protocol's. reset: the request is torn down. break: the
             connection is closed. truncate: the answer ends early. garbage: its bytes make no
