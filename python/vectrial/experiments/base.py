@@ -69,9 +69,11 @@ class Context:
     lane: how searches are issued.
     certificate: what the client of a native trial is held to, and where it runs.
     dataset: the rows of this trial and no others.
-    data_dir: the store's folder.
+    data_dirs: the folders that hold the store's data; none when it keeps them elsewhere.
     address: of the store's server; None where it has none.
-    baseline_rss_bytes: resident memory before anything was loaded.
+    resident_bytes: what the store's process holds in memory now: this one, or its server's; None
+        when that runs elsewhere.
+    baseline_rss_bytes: the same before anything was loaded.
     progress: called with (done, of, what) outside timed samples.
     truth: exact neighbours for k under a filter.
     """
@@ -84,11 +86,12 @@ class Context:
     index: Index
     k: int
     seed: int
-    data_dir: Path
     batch_rows: int
     progress: Callable[[float, float, str], None]
     truth: Callable[[int, Filter | None], Truth]
-    baseline_rss_bytes: int
+    data_dirs: tuple[Path, ...]
+    resident_bytes: Callable[[], int | None]
+    baseline_rss_bytes: int | None
     address: Address | None = None
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
-import psutil
-
 from vectrial.experiments.base import Context, Experiment, Phase
 from vectrial.stores.base import Index, Store
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
@@ -39,8 +37,12 @@ class FootprintExperiment(Experiment):
     def _memory(phase: Phase, context: Context, whole: int) -> None:
         forget_pages(context.dataset.vectors)
         give_back_free_memory()
-        resident = psutil.Process().memory_info().rss
-        growth = max(0, resident - context.baseline_rss_bytes)
+        resident, baseline = context.resident_bytes(), context.baseline_rss_bytes
+        if resident is None or baseline is None:
+            for name in ("rss_bytes", "rss_growth_bytes", "rss_ratio"):
+                phase.missing[name] = "the server runs on another machine"
+            return
+        growth = max(0, resident - baseline)
         phase.metrics |= {
             "rss_bytes": resident,
             "rss_growth_bytes": growth,
@@ -49,13 +51,17 @@ class FootprintExperiment(Experiment):
 
     @staticmethod
     def _disk(phase: Phase, context: Context, whole: int) -> None:
-        if context.store.capabilities.persistent:
+        if context.store.capabilities.persistent and context.data_dirs:
             context.store.flush()
-            disk = allocated_bytes([context.data_dir])
+            disk = allocated_bytes(context.data_dirs)
             phase.metrics |= {"disk_bytes": disk, "disk_ratio": disk / whole}
         else:
             for name in ("disk_bytes", "disk_ratio"):
-                phase.missing[name] = "keeps nothing on disk"
+                phase.missing[name] = (
+                    "the server runs on another machine"
+                    if context.store.capabilities.persistent
+                    else "keeps nothing on disk"
+                )
         told = context.store.footprint()
         for name in ("index_bytes", "log_bytes"):
             value = getattr(told, name)

@@ -37,6 +37,8 @@ def small_store(subject: Subject, folder: Path) -> Iterator[Subject]:
         try:
             yield _load_small(subject, store)
         finally:
+            if store.kind == "server":  # where it would stay beside the one that is measured
+                store.drop()
             store.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

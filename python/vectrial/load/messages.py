@@ -11,6 +11,7 @@ from typing import Any
 from vectrial.experiments.base import Phase
 from vectrial.gate import GateRow
 from vectrial.load.ceiling import Certificate
+from vectrial.stores.base import Address
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,25 @@ class TrialSpec:
 
 
 @dataclass(frozen=True)
+class Serving:
+    """The running server of a job's store.
+
+    processes: ids on this machine by name, for telemetry; none when it runs elsewhere.
+    data_dirs: its folders on this machine; none when it runs elsewhere.
+    """
+
+    address: Address
+    processes: Mapping[str, int]
+    data_dirs: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
 class JobSpec:
     """Everything the measuring process needs to know.
 
     certificate: with the placement resolved: its `server_cores` are those of the job's server.
-
     store: "module:Class", since a store's own environment has no entry points.
+    server: of a store of kind "server".
     """
 
     store: str
@@ -46,6 +60,7 @@ class JobSpec:
     data_dir: Path
     certificate: Certificate
     trials: tuple[TrialSpec, ...]
+    server: Serving | None = None
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from time import perf_counter_ns
-
-import psutil
 
 from vectrial._engine import Judge
 from vectrial.datasets import library, truth
@@ -32,7 +33,7 @@ from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSp
 from vectrial.stores import registry
 from vectrial.stores.base import Address, Index, Schema, Store
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
-from vectrial.telemetry.process import Sampler
+from vectrial.telemetry.process import ProcessTree, Sampler
 
 PR_SET_PDEATHSIG = 1
 PROGRESS_EVERY_S = 0.2
@@ -51,12 +52,22 @@ class _Measurement:
         self.dataset = library.subset(library.load(spec.dataset), spec.rows, spec.queries)
         self.schema = Schema(self.dataset.dim, self.dataset.metric, fields_of(self.dataset))
         self.data_dir = spec.data_dir / "data"
+        self.make: Callable[[Path], Store] = self.kind
+        self.data_dirs: tuple[Path, ...] = (self.data_dir,)
+        self.processes: Mapping[str, int] = {"client": os.getpid()}
+        self.resident_in: Sequence[int] = (os.getpid(),)
+        self.address: Address | None = None
+        if spec.server is not None:
+            self.address = spec.server.address
+            self.make = partial(self.kind, address=self.address)
+            self.data_dirs = spec.server.data_dirs
+            self.processes = {**self.processes, **spec.server.processes}
+            self.resident_in = tuple(spec.server.processes.values())
         self.store: Store | None = None
-        self.address: Address | None = None  # of the job's server
         self.version: str | None = None
         self.loaded = False
         self.gate: list[GateResult] | None = None
-        self.baseline_rss_bytes = 0
+        self.baseline_rss_bytes: int | None = None
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
 
     def progress(self, done: float, of: float, what: str) -> None:
@@ -83,6 +94,8 @@ class _Measurement:
                 self._send(ungated)
         finally:
             if self.store is not None:
+                if self.spec.server is not None and self.loaded:
+                    self.store.drop()  # of a server that goes on
                 self.store.close()
 
     def _send(self, trials: list[Finished]) -> None:
@@ -96,7 +109,7 @@ class _Measurement:
         experiment = EXPERIMENTS[trial.experiment].model_validate(dict(trial.settings))
         out = Finished(trial.key, "ok", None, None, datetime.now(UTC), perf_counter_ns(), 0.0)
         try:
-            with Sampler({"client": os.getpid()}, [self.data_dir], out.started_ns) as sampler:
+            with Sampler(self.processes, self.data_dirs, out.started_ns) as sampler:
                 self._measure(experiment, trial, out, sampler)
             out.telemetry = sampler.rows()
         except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
@@ -134,11 +147,11 @@ class _Measurement:
         shutil.rmtree(self.data_dir, ignore_errors=True)
         self.data_dir.mkdir(parents=True)
         self.loaded, self.gate = False, None
-        self.store = self.kind(self.data_dir)
+        self.store = self.make(self.data_dir)
         self.version = self.store.version()
         self.baseline_rss_bytes = self._resident_without_rows()
 
-    def _resident_without_rows(self) -> int:
+    def _resident_without_rows(self) -> int | None:
         """Resident memory with everything in place but rows: a batch is cut first, since what
         Arrow sets up for the first one is ours and not the store's."""
         for _ in bulk.batches(
@@ -150,7 +163,13 @@ class _Measurement:
             pass
         forget_pages(self.dataset.vectors)
         give_back_free_memory()
-        return int(psutil.Process().memory_info().rss)
+        return self._resident_bytes()
+
+    def _resident_bytes(self) -> int | None:
+        """Of the processes that hold the store's data, and of all that they started."""
+        held = [ProcessTree(pid).usage() for pid in self.resident_in]
+        known = [usage.rss_bytes for usage in held if usage is not None]
+        return sum(known) if known else None
 
     def _set_up(self) -> None:
         """Load outside any measurement, when no ingest trial of this job did."""
@@ -181,7 +200,7 @@ class _Measurement:
         exact = self._truth(self.spec.k, None)
         return Subject(
             store=store,
-            make=self.kind,
+            make=self.make,
             schema=self.schema,
             index=self.index,
             rows=Rows(self.dataset.ids, self.dataset.vectors, self.dataset.metadata),
@@ -201,10 +220,11 @@ class _Measurement:
             index=self.index,
             k=self.spec.k,
             seed=self.spec.seed,
-            data_dir=self.data_dir,
+            data_dirs=self.data_dirs,
             batch_rows=self.spec.batch_rows,
             progress=self.progress,
             truth=self._truth,
+            resident_bytes=self._resident_bytes,
             baseline_rss_bytes=self.baseline_rss_bytes,
             address=self.address,
         )

@@ -116,6 +116,10 @@ class Server(ABC):
         """
 
     @abstractmethod
+    def lives(self) -> bool:
+        """It was started and has not ended; of one that runs elsewhere it is believed."""
+
+    @abstractmethod
     def processes(self) -> Mapping[str, int]:
         """What telemetry measures: process ids on this machine by name; none when it is
         elsewhere. Each stands for itself and its descendants."""
@@ -152,6 +156,9 @@ class External(Server):
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:
         wait_until(self._recipe, self._address, min(deadline_s, 10.0), still_there=lambda: None)
+
+    def lives(self) -> bool:
+        return True
 
     def processes(self) -> Mapping[str, int]:
         return {}

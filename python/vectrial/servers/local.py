@@ -111,7 +111,7 @@ class Local(Server):
             nonlocal reported
             if self._guard is None or self._guard.poll() is not None:
                 raise self._ended()
-            if (now := time.monotonic()) - reported > 5.0:
+            if (now := time.monotonic()) - reported > 10.0:
                 reported = now
                 self._progress(f"{self._recipe.name}: not ready after {now - started:.0f} s")
 
@@ -137,8 +137,11 @@ class Local(Server):
         lines = self._log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
         return "\n".join([f"its log is {self._log}, and ends:", *lines])
 
+    def lives(self) -> bool:
+        return self._guard is not None and self._guard.poll() is None and self._pid > 0
+
     def processes(self) -> Mapping[str, int]:
-        return {"server": self._pid} if self._runs() else {}
+        return {"server": self._pid} if self.lives() else {}
 
     def data_dirs(self) -> tuple[Path, ...]:
         return (self._data,)
@@ -156,12 +159,9 @@ class Local(Server):
         self._signal(signal.SIGTERM)
         self._wait()
 
-    def _runs(self) -> bool:
-        return self._guard is not None and self._guard.poll() is None and self._pid > 0
-
     def _signal(self, number: signal.Signals) -> None:
         """To the program itself; the guard sees it end, and ends what it started."""
-        if self._runs():
+        if self.lives():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, number)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -17,8 +18,10 @@ from typing import Any, Protocol
 from vectrial import environments
 from vectrial.errors import VectrialError
 from vectrial.load.ceiling import Certificate
-from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
+from vectrial.load.messages import Finished, JobSpec, Progress, Serving, Started, TrialSpec
 from vectrial.results.writer import RunWriter, TrialRecord
+from vectrial.servers.base import Server, ServerError
+from vectrial.servers.provide import prepare, provide, recipe_of
 from vectrial.stores.base import Store
 from vectrial.stores.registry import availability, reference
 from vectrial.suite.clients import Clients
@@ -98,12 +101,19 @@ def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
 
 
 def _prepare(store: type[Store], watcher: Watcher) -> str | None:
-    """Make the store's environment if it has one of its own; why it cannot run here, or None."""
+    """Make the store's environment if it has one of its own, and fetch its server's program; why
+    it cannot run here, or None."""
     if store.environment is not None:
         try:
             environments.ensure(store.environment, watcher.note)
         except VectrialError as error:
             return str(error)
+    try:
+        recipe = recipe_of(store)
+        if recipe is not None:
+            prepare(recipe, watcher.note)
+    except VectrialError as error:
+        return str(error)
     available = availability(store)
     return None if available.works else available.reason
 
@@ -116,33 +126,43 @@ def _run_job(
     watcher: Watcher,
     write: Callable[[TrialRecord], None],
 ) -> None:
-    """Measure a job; when its process dies, the trial under way fails and a new process goes on
-    with the rest."""
+    """Measure a job; when its process or the store's server dies, the trial under way fails and
+    new ones go on with the rest."""
     left = list(job.trials)
     while left:
         by_key = {trial.row.key: trial for trial in left}
-        current = left[0]
-        process = _Process(replace(job, trials=tuple(left)), plan, certificate, folder)
-        with process:
-            for message in process.messages(plan.suite.trial_timeout_s):
-                match message:
-                    case Started(key):
-                        current = by_key[key]
-                        watcher.started(current)
-                    case Progress():
-                        watcher.progress(message)
-                    case Finished():
-                        trial = by_key[message.key]
-                        left.remove(trial)
-                        write(_record(trial, message))
-        if left:
+        current, alone = left[0], False
+        try:
+            rest = replace(job, trials=tuple(left))
+            with _Process(rest, plan, certificate, folder, watcher.note) as process:
+                for message in process.messages(plan.suite.trial_timeout_s):
+                    match message:
+                        case Started(key):
+                            current = by_key[key]
+                            watcher.started(current)
+                        case Progress():
+                            watcher.progress(message)
+                        case Finished():
+                            trial = by_key[message.key]
+                            left.remove(trial)
+                            alone = not process.server_lives()
+                            write(_record(trial, message, server_ended=alone))
+                    if alone:
+                        break
+        except ServerError as error:  # it could not be started: it will not be for the next trial
+            for trial in left:
+                write(TrialRecord(trial.row, "failed", str(error)))
+            return
+        if left and not alone:
             failed = current if current in left else left[0]
             left.remove(failed)
             write(TrialRecord(failed.row, "failed", process.why()))
 
 
-def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:
+def _record(trial: PlannedTrial, message: Finished, *, server_ended: bool) -> TrialRecord:
     status, reason = message.status, message.reason
+    if status == "failed" and server_ended:
+        reason = f"the server ended: {reason}"
     invalid = [phase for phase in message.phases if not phase.valid]
     if status == "ok" and invalid and len(invalid) == len(message.phases):
         status, reason = "invalid", invalid[0].reason
@@ -161,20 +181,54 @@ def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:
 
 
 class _Process:
-    """The measuring process of one job, ended when the block is left."""
+    """The measuring process of one job, and the server of its store where that needs one; both
+    have ended when the block is left.
 
-    def __init__(self, job: Job, plan: Plan, certificate: Certificate, folder: Path) -> None:
+    Raises:
+        ServerError: when it is entered and the server does not start.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        plan: Plan,
+        certificate: Certificate,
+        folder: Path,
+        note: Callable[[str], None],
+    ) -> None:
         self._job, self._plan, self._certificate = job, plan, certificate
         name = f"{job.store.name}-{job.index.kind}-{job.rows}-r{job.repeat}"
         self._log = folder / "logs" / f"{name}-{job.trials[0].row.key[:8]}.log"
         # Beside the results, on a real disk: a temporary folder may be memory.
         self._data = folder / "work" / self._log.stem
         self._overdue: float | None = None
+        self._server: Server | None = None
+        recipe = recipe_of(job.store)
+        if recipe is not None:
+            self._server = provide(
+                recipe,
+                self._data / "server",
+                log=self._log.with_name(f"{self._log.stem}-server.log"),
+                cores=certificate.placement.server_cores or (),
+                progress=note,
+            )
 
     def __enter__(self) -> _Process:
         self._log.parent.mkdir(exist_ok=True)
         shutil.rmtree(self._data, ignore_errors=True)
         self._data.mkdir(parents=True)
+        with ExitStack() as undone:
+            serving = None
+            if self._server is not None:
+                undone.enter_context(self._server)
+                serving = Serving(
+                    self._server.address, self._server.processes(), self._server.data_dirs()
+                )
+            self._start(serving)
+            undone.pop_all()
+        return self
+
+    def _start(self, serving: Serving | None) -> None:
         ours, theirs = Pipe()
         self._pipe: Connection[Any, Any] = ours
         with self._log.open("ab") as log, theirs:
@@ -188,21 +242,28 @@ class _Process:
                 env={**command.env, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
             )
-        try:
-            self._pipe.send(_spec(self._job, self._plan, self._certificate, self._data))
-        except BrokenPipeError:
-            return self  # it died at once: `why` tells
-        return self
+        spec = _spec(self._job, self._plan, self._certificate, self._data, serving)
+        with suppress(BrokenPipeError):  # it died at once: `why` tells
+            self._pipe.send(spec)
 
     def __exit__(self, *exc: object) -> None:
-        if self._child.poll() is None:
-            try:
-                self._child.wait(timeout=0 if exc[0] is not None else 30)
-            except subprocess.TimeoutExpired:
-                os.killpg(self._child.pid, signal.SIGKILL)
-                self._child.wait()
-        self._pipe.close()
+        try:
+            if self._child.poll() is None:
+                at_once = exc[0] is not None or not self.server_lives()
+                try:
+                    self._child.wait(timeout=0 if at_once else 30)
+                except subprocess.TimeoutExpired:
+                    os.killpg(self._child.pid, signal.SIGKILL)
+                    self._child.wait()
+            self._pipe.close()
+        finally:
+            if self._server is not None:
+                self._server.stop()
         shutil.rmtree(self._data, ignore_errors=True)
+
+    def server_lives(self) -> bool:
+        """The store's server is there, or it needs none."""
+        return self._server is None or self._server.lives()
 
     def messages(self, timeout_s: float) -> Iterator[object]:
         """What the process says, until it ends or a trial takes longer than `timeout_s`."""
@@ -240,7 +301,9 @@ def _command(store: type[Store], *arguments: str) -> environments.Command:
     return environments.Command((sys.executable, "-m", module, *arguments), dict(os.environ))
 
 
-def _spec(job: Job, plan: Plan, certificate: Certificate, data_dir: Path) -> JobSpec:
+def _spec(
+    job: Job, plan: Plan, certificate: Certificate, data_dir: Path, serving: Serving | None
+) -> JobSpec:
     return JobSpec(
         store=reference(job.store),
         index_kind=job.index.kind,
@@ -263,4 +326,5 @@ def _spec(job: Job, plan: Plan, certificate: Certificate, data_dir: Path) -> Job
             )
             for trial in job.trials
         ),
+        server=serving,
     )
