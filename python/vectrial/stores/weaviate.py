@@ -185,6 +185,9 @@ class Weaviate(Store):
         self._take(schema, index)
         if not self._client.collections.exists(self._collection_name):
             raise StoreError(f"the server has no collection {self._collection_name}")
+        if index.kind == "hnsw":
+            config = self._collection.config.get().vector_config[_VECTOR]
+            self._ef_search = config.vector_index_config.ef
 
     def _take(self, schema: Schema, index: Index) -> None:
         self._schema, self._index = schema, index
