@@ -19,6 +19,7 @@ from vectrial.report.theme import (
     finished,
     ink,
     legend,
+    lines_of,
     log_ticks,
 )
 
@@ -60,7 +61,6 @@ def ingest_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     sizes = sorted({r["rows"] for r in rows})
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
-        colours, shapes, dashes = looks.scales(series)
         key = legend(with_legend, width, len(series))
         x = alt.X(
             "rows:Q",
@@ -76,22 +76,7 @@ def ingest_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
             scale=alt.Scale(type="log", padding=12, nice=False),
             axis=alt.Axis(format="~s", values=log_ticks([r["rate"] for r in rows])),
         )
-        colour = alt.Color("series:N", scale=colours, legend=key)
-        shape = alt.Shape("series:N", scale=shapes, legend=key)
-        base = chart_of(rows).encode(x=x, y=y, color=colour)
-        good = base.transform_filter("datum.ok")
-        chart = alt.layer(
-            good.mark_line(strokeWidth=1.8, aria=False).encode(
-                detail="line:N", strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=key)
-            ),
-            good.mark_rule(strokeWidth=1.4, aria=False).encode(y="low:Q", y2="high:Q"),
-            good.mark_point(
-                size=80, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=1
-            ).encode(shape=shape, description="description:N"),
-            base.transform_filter("!datum.ok")
-            .mark_point(size=80, filled=False, strokeWidth=1.4)
-            .encode(shape=shape, description="description:N"),
-        )
+        chart = lines_of(rows, x, y, looks.scales(series), key)
         return finished(chart, width, round(min(320, max(240, width * 0.45))))
 
     return spec

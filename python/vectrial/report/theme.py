@@ -54,6 +54,34 @@ def chart_of(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
     return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
 
 
+def lines_of(
+    rows: Sequence[Mapping[str, Any]],
+    x: alt.X,
+    y: alt.Y,
+    scales: tuple[alt.Scale, alt.Scale, alt.Scale],
+    key: alt.Legend | None,
+) -> alt.LayerChart | alt.FacetChart:
+    """A line and marks per series, with its spread, over rows with `series`, `line`, `low`, `high`,
+    `ok` and `description`; what does not count (not `ok`) is a hollow mark off the line."""
+    colours, shapes, dashes = scales
+    shape = alt.Shape("series:N", scale=shapes, legend=key)
+    colour = alt.Color("series:N", scale=colours, legend=key)
+    base = chart_of(rows).encode(x=x, y=y, color=colour)
+    good = base.transform_filter("datum.ok")
+    return alt.layer(
+        good.mark_line(strokeWidth=1.8, aria=False).encode(
+            detail="line:N", strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=key)
+        ),
+        good.mark_rule(strokeWidth=1.4, aria=False).encode(y="low:Q", y2="high:Q"),
+        good.mark_point(size=80, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=1).encode(
+            shape=shape, description="description:N"
+        ),
+        base.transform_filter("!datum.ok")
+        .mark_point(size=80, filled=False, strokeWidth=1.4)
+        .encode(shape=shape, description="description:N"),
+    )
+
+
 def beside_names(width: int) -> int:
     """Plot width of a chart whose y axis holds names, so that the whole is as wide as others."""
     return round(width * 0.84) if width >= NARROW else round(width * 0.74)
