@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from vectrial.errors import Unsupported, VectrialError
 from vectrial.stores.base import Address
@@ -77,7 +78,7 @@ class Server(ABC):
     Methods are called from one thread.
     """
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         try:
             self.start()
             self.wait_ready()

@@ -1,0 +1,190 @@
+"""A server started here: ready when it answers, with its log when it does not, never left over."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import little
+import psutil
+import pytest
+
+from vectrial.servers.base import ServerError
+from vectrial.servers.local import Local, free_ports
+
+HERE = Path(__file__).parent
+
+
+def everything(server: Local) -> list[psutil.Process]:
+    """Its program and what that started."""
+    program = psutil.Process(server.processes()["server"])
+    (folder,) = server.data_dirs()
+    return [program, psutil.Process(int((folder / "child").read_text()))]
+
+
+def all_ended(processes: list[psutil.Process], within_s: float = 10.0) -> bool:
+    ends = time.monotonic() + within_s
+    while any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes):
+        if time.monotonic() > ends:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_a_server_runs_while_its_block_lasts(tmp_path: Path) -> None:
+    with Local(little.recipe(), tmp_path) as server:
+        assert server.lives()
+        assert server.address.host == "127.0.0.1"
+        assert set(server.address.ports) == {"http"}, "a port that is not public"
+        assert little.starts(server.address) == 1
+        running = everything(server)
+    assert all_ended(running, 0.0)
+    assert not server.lives()
+    assert server.processes() == {}
+    assert "little: hello" in (tmp_path / "server.log").read_text()
+    server.stop()  # harmless
+
+
+def test_an_error_ends_it(tmp_path: Path) -> None:
+    running: list[psutil.Process] = []
+
+    def fails() -> None:
+        with Local(little.recipe(), tmp_path) as server:
+            running.extend(everything(server))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert running
+    assert all_ended(running, 0.0)
+
+
+def test_a_crash_and_a_restart_keep_data_and_ports(tmp_path: Path) -> None:
+    with Local(little.recipe(), tmp_path) as server:
+        before, first = server.address, everything(server)
+        server.kill()
+        assert not server.lives()
+        assert all_ended(first, 0.0), "what it had started outlived it"
+        server.restart()
+        assert server.address == before
+        assert little.starts(before) == 2
+        server.restart()
+        assert little.starts(before) == 3
+
+
+def test_one_that_does_not_listen_to_reason_is_killed(tmp_path: Path) -> None:
+    told: list[str] = []
+    server = Local(little.recipe("--deaf", stop_s=0.3), tmp_path, progress=told.append)
+    with server:
+        running = everything(server)
+    assert all_ended(running, 0.0)
+    assert any("killed" in line for line in told)
+
+
+def test_the_death_of_the_thread_that_started_it_is_no_reason(tmp_path: Path) -> None:
+    server = Local(little.recipe(), tmp_path)
+    thread = threading.Thread(target=server.start)
+    thread.start()
+    thread.join()
+    try:
+        server.wait_ready(20)
+        time.sleep(0.2)
+        assert server.lives()
+        assert little.starts(server.address) == 1
+    finally:
+        server.stop()
+
+
+def test_one_that_breaks_shows_its_log_at_once(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(ServerError) as raised, Local(little.recipe("--breaks"), tmp_path):
+        pass
+    assert time.monotonic() - began < 30, "it waited for the deadline"
+    assert "ended with 1 before it was ready" in str(raised.value)
+    assert "the configuration is wrong" in str(raised.value)
+    assert "server.log" in str(raised.value)
+
+
+def test_one_that_is_never_ready_shows_its_log_at_the_deadline(tmp_path: Path) -> None:
+    server = Local(little.recipe("--never"), tmp_path)
+    server.start()
+    try:
+        with pytest.raises(ServerError) as raised:
+            server.wait_ready(3)
+        assert "was not ready within 3 s" in str(raised.value)
+        assert "little: hello" in str(raised.value)
+        running = everything(server)
+    finally:
+        server.stop()
+    assert all_ended(running, 0.0)
+
+
+def test_a_program_that_cannot_be_executed(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from vectrial.servers.base import Command
+
+    absent = replace(little.recipe(), command=lambda *_: Command(("/no/such/program",)))
+    with pytest.raises(ServerError, match="/no/such/program cannot be executed"):
+        Local(absent, tmp_path).start()
+
+
+def test_it_runs_on_the_cores_it_is_given(tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    with Local(little.recipe(), tmp_path, cores=[core]) as server:
+        assert psutil.Process(server.processes()["server"]).cpu_affinity() == [core]
+    assert len(os.sched_getaffinity(0)) >= 1
+
+
+def test_free_ports_are_distinct() -> None:
+    assert len(set(free_ports(20))) == 20
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {here!r})
+import little
+from vectrial.servers.local import Local
+
+with Local(little.recipe(), Path({folder!r})) as server:
+    print("running", server.processes()["server"], flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_server_outlives_whoever_started_it(how: signal.Signals, tmp_path: Path) -> None:
+    code = PARENT.format(here=str(HERE), folder=str(tmp_path))
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert parent.stdout is not None
+    told = re.match(r"running (\d+)", parent.stdout.readline())
+    assert told
+    child = int((tmp_path / "data" / "child").read_text())
+    running = [psutil.Process(int(told[1])), psutil.Process(child)]
+    parent.send_signal(how)
+    parent.wait(20)
+    assert all_ended(running)
+
+
+def test_no_server_outlives_its_guard(tmp_path: Path) -> None:
+    server = Local(little.recipe(), tmp_path)
+    with server:
+        program = everything(server)[0]
+        guard = program.parent()
+        assert guard is not None
+        assert "guard.py" in " ".join(guard.cmdline())
+        guard.kill()
+        assert all_ended([program])
+        assert not server.lives()
+        for left in psutil.process_iter(["cmdline"]):  # the guard could not see to this one
+            if left.pid == int((tmp_path / "data" / "child").read_text()):
+                left.kill()

@@ -1,0 +1,194 @@
+"""Which server a store gets, and where its program comes from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import little
+import pytest
+
+from vectrial.errors import StoreError, Unsupported, UserError
+from vectrial.servers import programs
+from vectrial.servers.base import External, NoProgram, ServerError
+from vectrial.servers.local import Local, free_ports
+from vectrial.servers.programs import GoProgram, go_program, go_program_at_hand
+from vectrial.servers.provide import external_address, provide, recipe_of, serving
+from vectrial.servers.weaviate import WEAVIATE
+from vectrial.stores.memory import MemoryStore
+from vectrial.stores.weaviate import Weaviate
+
+
+def test_a_store_names_its_server() -> None:
+    assert recipe_of(MemoryStore) is None
+    assert recipe_of(Weaviate) is WEAVIATE
+
+    class Wrong(MemoryStore):
+        server = "vectrial.servers.weaviate:NOBODY"
+
+    with pytest.raises(StoreError, match="NOBODY"):
+        recipe_of(Wrong)
+    Wrong.server = "vectrial.servers.weaviate:MAXIMUM_RESULTS"
+    with pytest.raises(StoreError, match="not a"):
+        recipe_of(Wrong)
+
+
+def test_a_store_without_a_server_gets_no_address(tmp_path: Path) -> None:
+    with serving(MemoryStore, tmp_path) as address:
+        assert address is None
+
+
+def test_an_address_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(provide(WEAVIATE, tmp_path), Local)
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", "db.example:http=8080,grpc=50051")
+    server = provide(WEAVIATE, tmp_path)
+    assert isinstance(server, External)
+    assert server.address.host == "db.example"
+    assert server.address.ports == {"http": 8080, "grpc": 50051}
+    assert server.processes() == {}
+    assert server.data_dirs() == ()
+    server.start()
+    server.stop()
+    for ours_only in (server.kill, server.restart):
+        with pytest.raises(Unsupported, match="not ours"):
+            ours_only()
+
+
+@pytest.mark.parametrize(
+    "text", ["db.example", "http=1,grpc=2", "db:http=1", "db:http=1,grpc=x", "db:http=1,grpc=2,a=3"]
+)
+def test_an_address_that_makes_no_sense(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", text)
+    with pytest.raises(UserError, match=r"VECTRIAL_WEAVIATE_ADDRESS.*HOST:http=PORT,grpc=PORT"):
+        external_address(WEAVIATE)
+
+
+def test_secrets_come_from_the_environment_or_a_file_and_are_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", "db:http=1,grpc=2")
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_API_KEY", "hush-hush")
+    address = external_address(WEAVIATE)
+    assert address is not None
+    assert address.secrets == {"api_key": "hush-hush"}
+    assert "hush" not in repr(address)
+    monkeypatch.delenv("VECTRIAL_WEAVIATE_API_KEY")
+    (tmp_path / "key").write_text("from a file\n")
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_API_KEY_FILE", str(tmp_path / "key"))
+    address = external_address(WEAVIATE)
+    assert address is not None
+    assert address.secrets == {"api_key": "from a file"}
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_API_KEY_FILE", str(tmp_path / "absent"))
+    with pytest.raises(UserError, match="API_KEY_FILE"):
+        external_address(WEAVIATE)
+
+
+def test_an_external_server_that_is_not_there_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http, grpc = free_ports(2)
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", f"127.0.0.1:http={http},grpc={grpc}")
+    server = provide(WEAVIATE, tmp_path)
+    with pytest.raises(ServerError, match=rf"weaviate at 127.0.0.1 \(http {http}"):
+        server.wait_ready(0.2)
+
+
+def test_an_external_server_is_used_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = little.recipe()
+    with Local(recipe, tmp_path / "theirs") as theirs:
+        port = theirs.address.ports["http"]
+        monkeypatch.setenv("VECTRIAL_LITTLE_ADDRESS", f"127.0.0.1:http={port}")
+        with provide(recipe, tmp_path / "ours") as server:
+            assert little.starts(server.address) == 1
+        assert theirs.lives()
+    assert not (tmp_path / "ours").exists()
+
+
+# -- programs --------------------------------------------------------------------------------
+
+PROGRAM = GoProgram("example.org/thing", "cmd/thing-server", "v1.2.3", "h1:right")
+
+#: Stands for Go's own command: says the sum of the module, and "builds" a script.
+GO = """#!/bin/sh
+echo "$@" >> {log}
+case "$1" in
+  mod) echo '{told}' ;;
+  install) [ -z "{fails}" ] || {{ echo "no such package"; exit 1; }}
+     mkdir -p "$GOBIN"; echo "#!/bin/sh" > "$GOBIN/thing-server"; chmod +x "$GOBIN/thing-server" ;;
+esac
+"""
+
+
+def fake_go(folder: Path, *, found: str = "h1:right", fails: str = "") -> Path:
+    """A `go` on a PATH of its own; returns the file that it notes its calls in."""
+    bin_, log = folder / "bin", folder / "calls"
+    bin_.mkdir(exist_ok=True)
+    log.write_text("")
+    text = GO.format(log=log, told=json.dumps({"Sum": found}), fails=fails)
+    (bin_ / "go").write_text(text)
+    (bin_ / "go").chmod(0o755)
+    return log
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
+    return tmp_path
+
+
+def test_a_program_is_built_once(path: Path) -> None:
+    log, told = fake_go(path), list[str]()
+    assert go_program_at_hand(PROGRAM).works is None
+    binary = go_program(PROGRAM, told.append)
+    assert binary == path / "home" / "servers" / "thing-server-v1.2.3" / "thing-server"
+    assert go_program(PROGRAM, told.append) == binary
+    assert log.read_text().splitlines() == [
+        "mod download -json example.org/thing@v1.2.3",
+        "install example.org/thing/cmd/thing-server@v1.2.3",
+    ]
+    assert go_program_at_hand(PROGRAM).works is True
+    assert any("minutes" in line for line in told)
+
+
+def test_a_module_that_is_not_the_pinned_one_is_refused(path: Path) -> None:
+    log = fake_go(path, found="h1:wrong")
+    with pytest.raises(NoProgram, match="h1:wrong instead of h1:right"):
+        go_program(PROGRAM, print)
+    assert "install" not in log.read_text()
+
+
+def test_a_program_that_was_changed_is_refused(path: Path) -> None:
+    fake_go(path)
+    binary = go_program(PROGRAM, print)
+    binary.write_text("#!/bin/sh\necho surprise\n")
+    with pytest.raises(NoProgram, match=r"checksum differs .*remove"):
+        go_program(PROGRAM, print)
+
+
+def test_a_build_that_fails_shows_its_log_and_leaves_nothing(path: Path) -> None:
+    fake_go(path, fails="yes")
+    with pytest.raises(NoProgram, match="no such package"):
+        go_program(PROGRAM, print)
+    assert not list((path / "home" / "servers").glob("thing-server-*/"))
+    fake_go(path)
+    assert go_program(PROGRAM, print).exists()
+
+
+def test_without_go_the_remedy_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(path / "nothing"))
+    with pytest.raises(NoProgram, match="install it"):
+        go_program(PROGRAM, print)
+    assert go_program_at_hand(PROGRAM).works is False
+
+
+def test_a_program_that_the_user_gives(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VECTRIAL_THING_BIN", "/bin/sh")
+    assert programs.given("VECTRIAL_THING_BIN") == Path("/bin/sh").resolve()
+    monkeypatch.setenv("VECTRIAL_THING_BIN", str(path / "absent"))
+    with pytest.raises(NoProgram, match="VECTRIAL_THING_BIN"):
+        programs.given("VECTRIAL_THING_BIN")
+    monkeypatch.delenv("VECTRIAL_THING_BIN")
+    assert programs.given("VECTRIAL_THING_BIN") is None
