@@ -10,6 +10,8 @@ from typing import Any
 
 import grpc
 
+from vectrial.load.plain import LoadOutcome
+
 
 @dataclass(frozen=True)
 class Call:
@@ -57,3 +59,9 @@ def serving() -> Iterator[Peer]:
     server.start()
     yield there
     server.stop(None).wait()
+
+
+def errors_of(outcome: LoadOutcome) -> dict[str, list[str]]:
+    """Classes of errors of a run with one class of requests, each with its messages."""
+    (record,) = outcome["classes"]
+    return {name: messages for name, _, messages in record["recorder"].errors()}

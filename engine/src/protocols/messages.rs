@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use http::Request;
 
+use crate::misuse::Misuse;
 use crate::protobuf;
-use crate::protocol::{Failure, Options, Prepared, Task};
+use crate::protocol::{Answer, Failure, Options, Prepared, Task};
 use crate::transport::grpc;
 
 /// A request for each query, whose message `write` fills.
@@ -47,10 +48,35 @@ pub fn names<'a>(options: &'a Options, name: &str) -> impl Iterator<Item = &'a s
     all.map(str::trim).filter(|name| !name.is_empty())
 }
 
+/// A get is answered by every row it asks for.
+pub fn check_came(request: &Prepared, answer: &Answer) -> Result<(), Failure> {
+    match answer.ids.len() {
+        came if came == request.rows as usize => Ok(()),
+        came => Err(incomplete(came, request, " came")),
+    }
+}
+
 /// Fewer rows came, or were written, than the request has.
 pub fn incomplete(done: usize, request: &Prepared, why: &str) -> Failure {
     Failure::new(
         "incomplete",
         format!("{done} of {} rows{why}", request.rows),
     )
+}
+
+/// A setting that is one of these words, as its place among them.
+pub fn choice(options: &Options, name: &str, words: &[&str]) -> Result<Option<u64>, Misuse> {
+    let place = |given: &str| match words.iter().position(|word| *word == given) {
+        Some(at) => Ok(at as u64),
+        None => Err(Misuse(format!(
+            "the option '{name}' is one of {}, not '{given}'",
+            words.join(", ")
+        ))),
+    };
+    options.get(name).map(place).transpose()
+}
+
+/// A setting that is `true` or `false`.
+pub fn flag(options: &Options, name: &str) -> Result<Option<bool>, Misuse> {
+    Ok(choice(options, name, &["false", "true"])?.map(|at| at == 1))
 }

@@ -3,7 +3,9 @@
 pub mod elasticsearch;
 pub mod flight;
 pub mod messages;
+pub mod milvus;
 pub mod null;
+pub mod qdrant;
 pub mod redis;
 mod rows;
 pub mod weaviate;
@@ -16,7 +18,9 @@ use crate::protocol::Target;
 pub const NAMES: &[&str] = &[
     "elasticsearch",
     "flight",
+    "milvus",
     "null-grpc",
+    "qdrant",
     "redis",
     "redis-pipelined",
     "weaviate",
@@ -32,7 +36,9 @@ pub fn drive(
     match protocol {
         "elasticsearch" => load::run::<elasticsearch::Elasticsearch>(target, plan, control),
         "flight" => load::run::<flight::Flight>(target, plan, control),
+        "milvus" => load::run::<milvus::Milvus>(target, plan, control),
         "null-grpc" => load::run::<null::NullGrpc>(target, plan, control),
+        "qdrant" => load::run::<qdrant::Qdrant>(target, plan, control),
         "redis" => load::run::<redis::Redis<false>>(target, plan, control),
         "redis-pipelined" => load::run::<redis::Redis<true>>(target, plan, control),
         "weaviate" => load::run::<weaviate::Weaviate>(target, plan, control),
