@@ -22,6 +22,7 @@ use crate::json;
 use crate::misuse::Misuse;
 use crate::protobuf::{self, Reader};
 use crate::protocol::{Answer, Failure, Operation, Prepared, Protocol, Target, Task, Values};
+use crate::protocols::messages::incomplete;
 use crate::transport::grpc::{self, Collect, Streaming};
 
 /// Methods of the service.
@@ -303,8 +304,9 @@ impl Collect for Hits {
         }
     }
 
-    fn end(&mut self, request: &Prepared) -> Result<(), Failure> {
+    fn end(&mut self, request: &Prepared, answer: &Answer) -> Result<(), Failure> {
         match request.operation {
+            Operation::Get if answer.ids.is_empty() => Err(incomplete(0, request, " came")),
             Operation::Search if !self.0.has_ids() => {
                 Err(Failure::garbage("the answer has no integer column 'id'"))
             }
@@ -433,7 +435,7 @@ mod tests {
                 let _ = hits.message(&request, &bytes, &mut Answer::default());
                 let data = flight_data(None, &bytes, &bytes);
                 let _ = hits.message(&request, &data[5..], &mut Answer::default());
-                prop_assert!(hits.end(&request).is_err());
+                prop_assert!(hits.end(&request, &Answer::default()).is_err());
             }
         }
     }

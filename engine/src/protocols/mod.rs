@@ -5,6 +5,7 @@ pub mod flight;
 pub mod messages;
 pub mod milvus;
 pub mod null;
+pub mod postgres;
 pub mod qdrant;
 pub mod redis;
 mod rows;
@@ -20,6 +21,7 @@ pub const NAMES: &[&str] = &[
     "flight",
     "milvus",
     "null-grpc",
+    "postgres",
     "qdrant",
     "redis",
     "redis-pipelined",
@@ -41,6 +43,7 @@ pub fn drive(
         "qdrant" => load::run::<qdrant::Qdrant>(target, plan, control),
         "redis" => load::run::<redis::Redis<false>>(target, plan, control),
         "redis-pipelined" => load::run::<redis::Redis<true>>(target, plan, control),
+        "postgres" => load::run::<postgres::Postgres>(target, plan, control),
         "weaviate" => load::run::<weaviate::Weaviate>(target, plan, control),
         _ => Err(Misuse(format!(
             "'{protocol}' is no protocol; there are {}",

@@ -78,7 +78,7 @@ pub trait Collect: Default + 'static {
     ) -> Result<(), Failure>;
 
     /// All messages have come.
-    fn end(&mut self, request: &Prepared) -> Result<(), Failure>;
+    fn end(&mut self, request: &Prepared, answer: &Answer) -> Result<(), Failure>;
 }
 
 /// A connection of a protocol over gRPC whose answers are streams.
@@ -104,7 +104,7 @@ impl<C: Collect> Connection for Streaming<C> {
         collect.begin();
         let take = |message: &[u8]| collect.message(request, message, answer);
         connection.stream(request, take).await?;
-        collect.end(request)
+        collect.end(request, answer)
     }
 }
 

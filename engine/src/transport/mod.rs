@@ -2,6 +2,7 @@
 
 pub mod grpc;
 pub mod http;
+pub mod postgres;
 pub mod resp;
 pub mod tcp;
 pub mod tls;

@@ -1,0 +1,645 @@
+//! PostgreSQL with pgvector.
+//!
+//! | operation | what is sent |
+//! | --- | --- |
+//! | search | `SELECT id, vector <-> $1 FROM table WHERE filter ORDER BY vector <-> $1 LIMIT k` |
+//! | insert | binary `COPY`, or `INSERT` of several rows |
+//! | upsert | `INSERT … ON CONFLICT (id) DO UPDATE` of several rows |
+//! | get | `SELECT id, fields FROM table WHERE id = ANY ($1)` |
+//! | delete | `DELETE FROM table WHERE id = ANY ($1)` |
+//! | payload | SQL, as it is |
+//!
+//! Statements are prepared once per connection, before its first request; parameters and results
+//! are binary.
+//!
+//! Options of the target: `user` (`postgres`), `password`, `database` (the user's name), and
+//! `set.NAME` for settings of the connection, such as `set.hnsw.ef_search`.
+//! Options of a class: `table`, `schema`; `id` and `vector`, the names of these columns;
+//! `operator` (`<->`, `<=>`, `<#>` or `<+>`); `fields`, the further columns that come back, with
+//! commas between (of a get: `vector` unless given); `write` (`copy` or `insert`).
+//! `COPY` takes columns of bigint, double precision, boolean and text; `INSERT` also what these
+//! can be assigned to.
+//! A filter is an SQL expression, in which `$2`, `$3`, … stand for values that follow it as text,
+//! with a zero byte before each: many filters then share one statement.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::BytesMut;
+use postgres_protocol::message::frontend;
+use postgres_protocol::IsNull;
+
+use crate::misuse::Misuse;
+use crate::protocol::{
+    Answer, Cell, Connection, Failure, Operation, Options, Prepared, Protocol, Target, Task, Values,
+};
+use crate::protocols::messages::{incomplete, names};
+use crate::transport::postgres::{Login, Session};
+
+/// Kinds of messages that are read here.
+const ROW: u8 = b'D';
+const COMPLETE: u8 = b'C';
+const EMPTY: u8 = b'I';
+/// Numbers of types, which are the same in every database; 0 lets the server find out.
+const BOOL: u32 = 16;
+const INT8: u32 = 20;
+const TEXT: u32 = 25;
+const FLOAT8: u32 = 701;
+const INT8_ARRAY: u32 = 1016;
+const UNKNOWN: u32 = 0;
+/// Statements that a connection may have prepared.
+const STATEMENTS: usize = 1000;
+/// Parameters of a statement, as the wire counts them.
+const PARAMETERS: usize = 65_535;
+/// Bytes of one message of a COPY.
+const PIECE: usize = 1 << 20;
+
+pub struct Postgres {
+    target: Target,
+    login: Login,
+    settings: Vec<(String, String)>,
+    /// What every connection prepares; the n-th is called `s<n>`.
+    statements: Mutex<Vec<Statement>>,
+}
+
+#[derive(Clone, PartialEq)]
+struct Statement {
+    sql: String,
+    types: Vec<u32>,
+}
+
+impl Protocol for Postgres {
+    type Connection = Session;
+    const SHARED: bool = false;
+
+    fn new(target: Target) -> Result<Self, Misuse> {
+        if !target.headers.is_empty() {
+            let text = "PostgreSQL takes no headers: give 'user' and 'password' as options";
+            return Err(Misuse(text.into()));
+        }
+        let text = |name: &str| target.options.get(name).map(str::to_owned);
+        let user = text("user").unwrap_or_else(|| "postgres".into());
+        let setting = |(name, value): (&String, &String)| {
+            let name = name.strip_prefix("set.")?;
+            Some((name.to_owned(), value.clone()))
+        };
+        Ok(Self {
+            login: Login {
+                password: text("password"),
+                database: text("database").unwrap_or_else(|| user.clone()),
+                user,
+            },
+            settings: target.options.0.iter().filter_map(setting).collect(),
+            target,
+            statements: Mutex::default(),
+        })
+    }
+
+    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, Misuse> {
+        if task.operation == Operation::Payload {
+            return task.payloads.iter().map(|sql| query(sql)).collect();
+        }
+        let names = Names::new(&task.options)?;
+        match task.operation {
+            Operation::Search => self.searches(task, &names),
+            Operation::Insert => match task.options.get("write").unwrap_or("copy") {
+                "copy" => copies(task, &names),
+                "insert" => self.inserts(task, &names, ""),
+                other => Err(Misuse(format!(
+                    "the option 'write' is copy or insert, not '{other}'"
+                ))),
+            },
+            Operation::Upsert => self.inserts(task, &names, &names.conflict(task)),
+            Operation::Get => {
+                let (id, table) = (&names.id, &names.table);
+                let mut fields = names.fields.clone();
+                if task.options.get("fields").is_none() {
+                    fields = format!(", {}", names.vector);
+                }
+                self.by_ids(task, format!("SELECT {id}{fields} FROM {table} WHERE {id}"))
+            }
+            Operation::Delete | Operation::Payload => self.by_ids(
+                task,
+                format!("DELETE FROM {} WHERE {}", names.table, names.id),
+            ),
+        }
+    }
+
+    async fn connect(&self) -> Result<Session, Failure> {
+        let mut session = Session::open(&self.target, &self.login).await?;
+        let mut out = BytesMut::new();
+        if self.settings.iter().any(|(name, _)| name.contains('.')) {
+            // An extension knows its settings once it is loaded; before, any value would do.
+            frontend::query("SELECT '[1]'::vector", &mut out).map_err(odd)?;
+            session.exchange(&out, |_, _| Ok(())).await.map_err(fatal)?;
+        }
+        for (name, value) in &self.settings {
+            out.clear();
+            let sql = format!("SELECT set_config({}, {}, false)", text(name), text(value));
+            frontend::query(&sql, &mut out).map_err(odd)?;
+            session.exchange(&out, |_, _| Ok(())).await.map_err(fatal)?;
+        }
+        out.clear();
+        let statements = self.statements.lock();
+        let statements = statements.unwrap_or_else(PoisonError::into_inner).clone();
+        for (number, Statement { sql, types }) in statements.iter().enumerate() {
+            let name = format!("s{number}");
+            frontend::parse(&name, sql, types.iter().copied(), &mut out).map_err(odd)?;
+        }
+        frontend::sync(&mut out);
+        session.exchange(&out, |_, _| Ok(())).await.map_err(fatal)?;
+        Ok(session)
+    }
+}
+
+/// What cannot be written in a message.
+fn odd(error: std::io::Error) -> Failure {
+    Failure::broken("unsendable", error.to_string())
+}
+
+/// Without it the connection is of no use.
+fn fatal(failure: Failure) -> Failure {
+    Failure {
+        broken: true,
+        ..failure
+    }
+}
+
+/// The names that statements use, quoted.
+struct Names {
+    table: String,
+    id: String,
+    vector: String,
+    operator: String,
+    /// Further columns to return, each after a comma.
+    fields: String,
+}
+
+impl Names {
+    fn new(options: &Options) -> Result<Self, Misuse> {
+        let name = |option: &str, otherwise: &str| quoted(options.get(option).unwrap_or(otherwise));
+        let operator = options.get("operator").unwrap_or("<->");
+        if !["<->", "<=>", "<#>", "<+>"].contains(&operator) {
+            let text = format!("the option 'operator' is <->, <=>, <#> or <+>, not '{operator}'");
+            return Err(Misuse(text));
+        }
+        let schema = options.get("schema").map(|name| quoted(name) + ".");
+        Ok(Self {
+            table: schema.unwrap_or_default() + &quoted(options.text("table")?),
+            id: name("id", "id"),
+            vector: name("vector", "vector"),
+            operator: operator.to_owned(),
+            fields: names(options, "fields")
+                .map(|name| format!(", {}", quoted(name)))
+                .collect(),
+        })
+    }
+
+    /// The columns of a row to write.
+    fn columns(&self, task: &Task) -> String {
+        let further = task.columns.iter().map(|column| quoted(&column.name));
+        let all = [self.id.clone(), self.vector.clone()]
+            .into_iter()
+            .chain(further);
+        all.collect::<Vec<_>>().join(", ")
+    }
+
+    /// How a row that is there already is replaced.
+    fn conflict(&self, task: &Task) -> String {
+        let further = task.columns.iter().map(|column| quoted(&column.name));
+        let set = std::iter::once(self.vector.clone()).chain(further);
+        let set: Vec<_> = set
+            .map(|name| format!("{name} = EXCLUDED.{name}"))
+            .collect();
+        format!(
+            " ON CONFLICT ({}) DO UPDATE SET {}",
+            self.id,
+            set.join(", ")
+        )
+    }
+}
+
+/// A name as SQL takes it, whatever it is made of.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text as SQL takes it.
+fn text(value: &str) -> String {
+    format!("'{}'", value.replace('\'', "''"))
+}
+
+/// A parameter: how it is written (0: text, 1: binary), and its bytes unless it is null.
+type Parameter = (i16, Option<Vec<u8>>);
+
+impl Postgres {
+    /// The name of a statement that every connection prepares.
+    fn statement(&self, sql: String, types: Vec<u32>) -> Result<String, Misuse> {
+        let mut all = self
+            .statements
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let wanted = Statement { sql, types };
+        let number = all
+            .iter()
+            .position(|known| *known == wanted)
+            .unwrap_or(all.len());
+        if number == STATEMENTS {
+            return Err(Misuse(format!(
+                "more than {STATEMENTS} statements: write the values of filters as parameters"
+            )));
+        }
+        if number == all.len() {
+            all.push(wanted);
+        }
+        Ok(format!("s{number}"))
+    }
+
+    fn searches(&self, task: &Task, names: &Names) -> Result<Vec<Prepared>, Misuse> {
+        let Names {
+            table,
+            id,
+            vector,
+            operator,
+            fields,
+        } = names;
+        let search = |query: usize| {
+            let filter = task.filter(query).map_or(&b""[..], |filter| filter);
+            let mut parts = filter.split(|byte| *byte == 0);
+            let condition = std::str::from_utf8(parts.next().unwrap_or_default())
+                .map_err(|_| Misuse("a filter is SQL in UTF-8".into()))?;
+            let condition = match condition {
+                "" => String::new(),
+                condition => format!(" WHERE {condition}"),
+            };
+            let sql = format!(
+                "SELECT {id}, {vector} {operator} $1{fields} FROM {table}{condition} \
+                 ORDER BY {vector} {operator} $1 LIMIT {}",
+                task.k
+            );
+            let name = self.statement(sql, vec![])?;
+            let values = parts.map(|value| (0, Some(value.to_vec())));
+            let vector = (1, Some(vector_bytes(task.vectors.row(query))));
+            execute(
+                task,
+                &name,
+                std::iter::once(vector).chain(values).collect(),
+                1,
+            )
+        };
+        (0..task.vectors.rows()).map(search).collect()
+    }
+
+    /// One statement writes a batch: the last one, which may be shorter, has its own.
+    fn inserts(&self, task: &Task, names: &Names, conflict: &str) -> Result<Vec<Prepared>, Misuse> {
+        let width = 2 + task.columns.len();
+        let kinds = task.columns.iter().map(|column| match column.values {
+            Values::Int(_) => INT8,
+            Values::Float(_) => FLOAT8,
+            Values::Bool(_) => BOOL,
+            Values::Text(_) => TEXT,
+        });
+        let kinds: Vec<u32> = [INT8, UNKNOWN].into_iter().chain(kinds).collect();
+        let write = |rows: Range<usize>| {
+            let number = rows.len();
+            if number * width > PARAMETERS {
+                let most = PARAMETERS / width;
+                let text = format!("an INSERT takes at most {most} rows here: batch is {number}");
+                return Err(Misuse(text));
+            }
+            let row = |at: usize| {
+                let places = (1..=width).map(|column| format!("${}", at * width + column));
+                format!("({})", places.collect::<Vec<_>>().join(", "))
+            };
+            let sql = format!(
+                "INSERT INTO {} ({}) VALUES {}{conflict}",
+                names.table,
+                names.columns(task),
+                (0..number).map(row).collect::<Vec<_>>().join(", ")
+            );
+            let name = self.statement(sql, kinds.repeat(number))?;
+            let cells = rows.flat_map(|row| cells(task, row)).map(|cell| (1, cell));
+            execute(task, &name, cells.collect(), number)
+        };
+        task.batches().map(write).collect()
+    }
+
+    /// A statement that ends before which ids it is about.
+    fn by_ids(&self, task: &Task, begin: String) -> Result<Vec<Prepared>, Misuse> {
+        let name = self.statement(format!("{begin} = ANY ($1)"), vec![INT8_ARRAY])?;
+        let one = |rows: Range<usize>| {
+            let number = rows.len();
+            let mut ids = vec![];
+            // Dimensions, a flag that nothing is null, the elements' type, how many, from 1.
+            let head = [1, 0, INT8, number as u32, 1];
+            ids.extend(head.iter().flat_map(|n| n.to_be_bytes()));
+            for id in &task.ids[rows] {
+                ids.extend(8u32.to_be_bytes());
+                ids.extend(id.to_be_bytes());
+            }
+            execute(task, &name, vec![(1, Some(ids))], number)
+        };
+        task.batches().map(one).collect()
+    }
+}
+
+/// The values of a row, in binary.
+fn cells(task: &Task, row: usize) -> impl Iterator<Item = Option<Vec<u8>>> + '_ {
+    let fixed = [
+        task.ids[row].to_be_bytes().to_vec(),
+        vector_bytes(task.vectors.row(row)),
+    ];
+    let further = task.columns.iter().map(move |column| {
+        Some(match column.cell(row)? {
+            Cell::Int(value) => value.to_be_bytes().to_vec(),
+            Cell::Float(value) => value.to_be_bytes().to_vec(),
+            Cell::Bool(value) => vec![value.into()],
+            Cell::Text(value) => value.as_bytes().to_vec(),
+        })
+    });
+    fixed.into_iter().map(Some).chain(further)
+}
+
+/// pgvector's binary form: the number of dimensions, two bytes unused, big-endian floats.
+fn vector_bytes(vector: &[f32]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(4 + 4 * vector.len());
+    out.extend((vector.len() as u16).to_be_bytes());
+    out.extend([0, 0]);
+    out.extend(vector.iter().flat_map(|x| x.to_be_bytes()));
+    out
+}
+
+/// Bind parameters to a prepared statement, run it, and ask to be told when all is done.
+fn execute(
+    task: &Task,
+    statement: &str,
+    parameters: Vec<Parameter>,
+    rows: usize,
+) -> Result<Prepared, Misuse> {
+    let mut out = BytesMut::new();
+    let formats: Vec<i16> = parameters.iter().map(|(format, _)| *format).collect();
+    let write = |(_, value): Parameter, out: &mut BytesMut| {
+        Ok(match value {
+            Some(bytes) => {
+                out.extend_from_slice(&bytes);
+                IsNull::No
+            }
+            None => IsNull::Yes,
+        })
+    };
+    // No portal's name; every column comes in binary.
+    frontend::bind("", statement, formats, parameters, write, [1], &mut out)
+        .map_err(|_| Misuse("a request is too long for PostgreSQL".into()))?;
+    frontend::execute("", 0, &mut out).map_err(|error| Misuse(error.to_string()))?;
+    frontend::sync(&mut out);
+    Ok(Prepared::plain(task.operation, out.freeze(), rows))
+}
+
+/// SQL as a request of its own.
+fn query(sql: &[u8]) -> Result<Prepared, Misuse> {
+    let wrong = |error: &dyn std::fmt::Display| Misuse(format!("a payload is no SQL: {error}"));
+    let sql = std::str::from_utf8(sql).map_err(|error| wrong(&error))?;
+    let mut out = BytesMut::new();
+    frontend::query(sql, &mut out).map_err(|error| wrong(&error))?;
+    Ok(Prepared::plain(Operation::Payload, out.freeze(), 1))
+}
+
+/// A COPY for each batch, sent without waiting for the server to say that it listens: what comes
+/// after a refused COPY, it ignores.
+fn copies(task: &Task, names: &Names) -> Result<Vec<Prepared>, Misuse> {
+    let columns = names.columns(task);
+    let sql = format!(
+        "COPY {} ({columns}) FROM STDIN (FORMAT binary)",
+        names.table
+    );
+    let wrong = |error: std::io::Error| Misuse(error.to_string());
+    let copy = |rows: Range<usize>| {
+        let number = rows.len();
+        // The signature, then no flags and no extension of the header.
+        let mut data = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0".to_vec();
+        for row in rows {
+            data.extend((2 + task.columns.len() as u16).to_be_bytes());
+            for cell in cells(task, row) {
+                let length = cell.as_ref().map_or(-1, |bytes| bytes.len() as i32);
+                data.extend(length.to_be_bytes());
+                data.extend(cell.unwrap_or_default());
+            }
+        }
+        data.extend((-1i16).to_be_bytes());
+        let mut out = BytesMut::new();
+        frontend::query(&sql, &mut out).map_err(wrong)?;
+        for piece in data.chunks(PIECE) {
+            frontend::CopyData::new(piece)
+                .map_err(wrong)?
+                .write(&mut out);
+        }
+        frontend::copy_done(&mut out);
+        Ok(Prepared::plain(task.operation, out.freeze(), number))
+    };
+    task.batches().map(copy).collect()
+}
+
+impl Connection for Session {
+    async fn call(&mut self, request: &Prepared, answer: &mut Answer) -> Result<(), Failure> {
+        let mut done = None;
+        let take = |kind: u8, body: &[u8]| {
+            match kind {
+                ROW => read_row(request.operation, body, answer)?,
+                COMPLETE => done = Some(rows_of(body)),
+                EMPTY => done = Some(0),
+                _ => {}
+            }
+            Ok(())
+        };
+        self.exchange(&request.body, take).await?;
+        let Some(done) = done else {
+            return Err(Failure::garbage(
+                "the server is ready, but answered nothing",
+            ));
+        };
+        let (verb, counts) = match request.operation {
+            Operation::Insert | Operation::Upsert => (" written", true),
+            Operation::Get => (" came", true),
+            _ => ("", false),
+        };
+        match counts && done != u64::from(request.rows) {
+            true => Err(incomplete(done as usize, request, verb)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// How many rows a command was about, from a tag such as `INSERT 0 5`.
+fn rows_of(tag: &[u8]) -> u64 {
+    let digits = tag.split(|byte| *byte == b' ' || *byte == 0);
+    let mut numbers = digits.filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok());
+    numbers.next_back().unwrap_or(0)
+}
+
+/// The id of a row, and in a search its score.
+fn read_row(operation: Operation, body: &[u8], answer: &mut Answer) -> Result<(), Failure> {
+    if operation == Operation::Payload {
+        return Ok(());
+    }
+    let (_, mut rest) = body.split_first_chunk::<2>().ok_or_else(cut)?;
+    let id = match value(&mut rest)? {
+        [a, b] => i16::from_be_bytes([*a, *b]).into(),
+        [a, b, c, d] => i32::from_be_bytes([*a, *b, *c, *d]).into(),
+        bytes => match bytes.first_chunk() {
+            Some(eight) if bytes.len() == 8 => i64::from_be_bytes(*eight),
+            _ => return Err(Failure::garbage("the id of a row is no integer")),
+        },
+    };
+    if operation == Operation::Search {
+        let score = match value(&mut rest)? {
+            [a, b, c, d] => f32::from_be_bytes([*a, *b, *c, *d]),
+            bytes => match bytes.first_chunk() {
+                Some(eight) if bytes.len() == 8 => f64::from_be_bytes(*eight) as f32,
+                _ => return Err(Failure::garbage("the score of a row is no number")),
+            },
+        };
+        answer.scores.push(score);
+    }
+    answer.ids.push(id);
+    Ok(())
+}
+
+fn cut() -> Failure {
+    Failure::garbage("a row ends early")
+}
+
+/// The next value of a row; a null is empty.
+fn value<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Failure> {
+    let (length, after) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
+    let length = i32::from_be_bytes(*length).max(0) as usize;
+    let (value, after) = after.split_at_checked(length).ok_or_else(cut)?;
+    *rest = after;
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Column, Matrix};
+    use proptest::prelude::*;
+
+    fn protocol() -> Postgres {
+        let target = Target {
+            host: "localhost".into(),
+            port: 1,
+            tls: None,
+            headers: vec![],
+            options: Options::default(),
+        };
+        Postgres::new(target).unwrap()
+    }
+
+    fn task(operation: Operation, options: &[(&str, &str)]) -> Task {
+        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Task {
+            operation,
+            vectors: Matrix {
+                values: vec![0.5, -1.0, 1.5, 2.0],
+                dim: 2,
+            },
+            ids: vec![7, 8],
+            columns: vec![Column {
+                name: "a \"b\"".into(),
+                values: Values::Text(vec!["x".into(), String::new()]),
+                valid: vec![true, false],
+            }],
+            k: 3,
+            batch: 2,
+            filters: vec![],
+            filter_of: vec![],
+            payloads: vec![],
+            options: Options(options.iter().map(pair).collect()),
+        }
+    }
+
+    fn statements(of: &Postgres) -> Vec<String> {
+        let all = of.statements.lock().unwrap();
+        all.iter().map(|one| one.sql.clone()).collect()
+    }
+
+    #[test]
+    fn searches_share_a_statement_whatever_their_values() {
+        let protocol = protocol();
+        let mut asked = task(Operation::Search, &[("table", "t"), ("operator", "<=>")]);
+        asked.filters = vec![b"c < $2\x005"[..].into(), b"c < $2\x006"[..].into()];
+        asked.filter_of = vec![0, 1];
+        let requests = protocol.prepare(&asked).unwrap();
+        let sql = r#"SELECT "id", "vector" <=> $1 FROM "t" WHERE c < $2 ORDER BY "vector" <=> $1 LIMIT 3"#;
+        assert_eq!(statements(&protocol), [sql]);
+        // Bind: two formats, two values (a vector of two, the text 5), one format for results.
+        let vector = b"\0\0\0\x0c\0\x02\0\0\x3f\0\0\0\xbf\x80\0\0";
+        let mut bind = b"B\0\0\0\x29\0s0\0\0\x02\0\x01\0\0\0\x02".to_vec();
+        bind.extend(vector);
+        bind.extend(b"\0\0\0\x015\0\x01\0\x01E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04");
+        assert_eq!(requests[0].body[..5], bind[..5]);
+        assert_eq!(requests[0].body, bind);
+    }
+
+    #[test]
+    fn rows_are_written_by_copy_or_insert() {
+        let protocol = protocol();
+        let asked = task(Operation::Insert, &[("table", "t"), ("schema", "s")]);
+        let copy = protocol.prepare(&asked).unwrap().remove(0);
+        let sql = br#"COPY "s"."t" ("id", "vector", "a ""b""") FROM STDIN (FORMAT binary)"#;
+        assert_eq!(copy.body[5..5 + sql.len()], sql[..]);
+        assert!(copy.body.ends_with(b"\xff\xff\xff\xff\xff\xffc\0\0\0\x04"));
+        assert!(statements(&protocol).is_empty());
+        let asked = task(Operation::Upsert, &[("table", "t")]);
+        protocol.prepare(&asked).unwrap();
+        let sql = concat!(
+            r#"INSERT INTO "t" ("id", "vector", "a ""b""") VALUES ($1, $2, $3), ($4, $5, $6)"#,
+            r#" ON CONFLICT ("id") DO UPDATE SET "vector" = EXCLUDED."vector","#,
+            r#" "a ""b""" = EXCLUDED."a ""b""""#
+        );
+        assert_eq!(statements(&protocol), [sql]);
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_refused() {
+        let refusal = |operation, options: &[(&str, &str)]| {
+            let refused = protocol().prepare(&task(operation, options));
+            refused.unwrap_err().0
+        };
+        assert!(refusal(Operation::Search, &[]).contains("table"));
+        let operator = [("table", "t"), ("operator", "; drop")];
+        assert!(refusal(Operation::Search, &operator).contains("operator"));
+        assert!(refusal(Operation::Insert, &[("table", "t"), ("write", "x")]).contains("write"));
+    }
+
+    #[test]
+    fn tags_say_how_many_rows() {
+        assert_eq!(rows_of(b"INSERT 0 5\0"), 5);
+        assert_eq!(rows_of(b"COPY 12\0"), 12);
+        assert_eq!(rows_of(b"CREATE TABLE\0"), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn any_row_is_read_or_refused(bytes: Vec<u8>) {
+            for operation in [Operation::Search, Operation::Get, Operation::Payload] {
+                let _ = read_row(operation, &bytes, &mut Answer::default());
+            }
+            let _ = rows_of(&bytes);
+        }
+
+        #[test]
+        fn a_row_is_read_as_it_was_written(id: i64, score: f64, null: bool) {
+            let mut row = b"\0\x02\0\0\0\x08".to_vec();
+            row.extend(id.to_be_bytes());
+            row.extend(if null { (-1i32).to_be_bytes() } else { 8i32.to_be_bytes() });
+            row.extend(if null { [0; 8] } else { score.to_be_bytes() });
+            let mut answer = Answer::default();
+            let read = read_row(Operation::Search, &row, &mut answer);
+            prop_assert_eq!(read.is_err(), null);
+            if !null {
+                prop_assert_eq!(answer.ids, vec![id]);
+                prop_assert_eq!(answer.scores[0].to_bits(), (score as f32).to_bits());
+            }
+        }
+    }
+}
