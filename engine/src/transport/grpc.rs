@@ -99,6 +99,10 @@ impl<C: Collect> Connection for Streaming<C> {
         self.0.is_closed()
     }
 
+    fn room(&self) -> usize {
+        self.0.send.current_max_send_streams()
+    }
+
     async fn call(&mut self, request: &Prepared, answer: &mut Answer) -> Result<(), Failure> {
         let Self(connection, collect) = self;
         collect.begin();
