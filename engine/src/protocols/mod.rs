@@ -40,10 +40,10 @@ pub fn drive(
         "flight" => load::run::<flight::Flight>(target, plan, control),
         "milvus" => load::run::<milvus::Milvus>(target, plan, control),
         "null-grpc" => load::run::<null::NullGrpc>(target, plan, control),
+        "postgres" => load::run::<postgres::Postgres>(target, plan, control),
         "qdrant" => load::run::<qdrant::Qdrant>(target, plan, control),
         "redis" => load::run::<redis::Redis<false>>(target, plan, control),
         "redis-pipelined" => load::run::<redis::Redis<true>>(target, plan, control),
-        "postgres" => load::run::<postgres::Postgres>(target, plan, control),
         "weaviate" => load::run::<weaviate::Weaviate>(target, plan, control),
         _ => Err(Misuse(format!(
             "'{protocol}' is no protocol; there are {}",
