@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.live import Live as Screen
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -22,9 +22,13 @@ from rich.table import Table
 from rich.text import Text
 
 from vectrial.load import messages
+from vectrial.load.live import Live
 from vectrial.results.writer import TrialRecord
 from vectrial.suite.plan import Job, Plan, PlannedTrial
 from vectrial.suite.runner import Watcher
+
+#: Seconds between two lines about the same work, where there is no terminal.
+LINE_EVERY_S = 10.0
 
 
 class View(Watcher, Protocol):
@@ -54,6 +58,7 @@ class PlainView:
     def __init__(self, plan: Plan, console: Console) -> None:
         self._console, self._of, self._done = console, len(plan.trials), 0
         self._last = ("", 0.0)
+        self._shown = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +74,7 @@ class PlainView:
     def fetching(self, done: float, of: float, what: str) -> None:
         """A line when the work changes, then one every ten seconds."""
         now = time.monotonic()
-        if what != self._last[0] or now - self._last[1] > 10:
+        if what != self._last[0] or now - self._last[1] > LINE_EVERY_S:
             self._last = (what, now)
             share = f" {done / of:.0%}" if of else ""
             self._line(f"{what}{share}")
@@ -79,10 +84,18 @@ class PlainView:
         self._line(f"[{number}/{of}] {job.label}")
 
     def started(self, trial: PlannedTrial) -> None:
-        """Nothing: its end is a line."""
+        """Nothing yet: its end is a line."""
+        self._shown = time.monotonic()
 
     def progress(self, progress: messages.Progress) -> None:
         """Nothing: a log file has no use for it."""
+
+    def live(self, live: Live) -> None:
+        """A line every ten seconds, so that short phases have none."""
+        now = time.monotonic()
+        if now - self._shown > LINE_EVERY_S:
+            self._shown = now
+            self._line(f"    {at_work(live)}")
 
     def finished(self, record: TrialRecord) -> None:
         """A line per trial."""
@@ -117,8 +130,12 @@ class LiveView(PlainView):
         self._trials = self._whole.add_task("trials", total=self._of)
         self._now = self._part.add_task("preparing", total=None)
         self._label = "preparing"
-        self._live = Live(
-            Group(self._part, self._whole), console=console, refresh_per_second=4, transient=True
+        self._figures = Text(style="dim", no_wrap=True, overflow="ellipsis")
+        self._live = Screen(
+            Group(self._part, self._figures, self._whole),
+            console=console,
+            refresh_per_second=4,
+            transient=True,
         )
 
     def __enter__(self) -> Self:
@@ -141,6 +158,7 @@ class LiveView(PlainView):
         super().job(job, number, of)
 
     def started(self, trial: PlannedTrial) -> None:
+        self._figures.plain = ""
         description = f"{self._label}: {trial.row.experiment}"
         self._part.update(self._now, description=description, completed=0, total=None)
 
@@ -150,16 +168,37 @@ class LiveView(PlainView):
             self._now, description=description, completed=progress.done, total=progress.of
         )
 
+    def live(self, live: Live) -> None:
+        self._figures.plain = f"  {at_work(live)}"
+
     def finished(self, record: TrialRecord) -> None:
+        self._figures.plain = ""
         super().finished(record)
         self._whole.update(self._trials, completed=self._done)
+
+
+def at_work(live: Live) -> str:
+    """One line about a phase under way: the load, its latency, its answers, the client."""
+    rate = f"{live.achieved:,.0f} q/s"
+    if live.offered is not None:
+        rate = f"offered {live.offered:,.0f}/s, achieved {live.achieved:,.0f}/s"
+    parts = [rate]
+    if live.p50_us is not None and live.p99_us is not None:
+        parts.append(f"p50 {live.p50_us:,.0f} µs, p99 {live.p99_us:,.0f} µs")
+    if live.recall is not None:
+        parts.append(f"recall {live.recall:.3f}")
+    parts += [f"errors {live.errors:,}", f"client {live.client_share:.0%}"]
+    if live.left_s is not None:
+        parts.append(f"{live.left_s:.0f} s left")
+    return ", ".join(parts)
 
 
 def describe(record: TrialRecord) -> str:
     """One line about a trial: what it was, how it ended, and its first figures."""
     row = record.row
     point = ", ".join(f"{k}={v}" for k, v in row.params.items() if k != "k")
-    head = f"{row.store} {row.experiment}" + (f" ({point})" if point else "")
+    lane = "" if row.lane == "embedded" else f" {row.lane}"
+    head = f"{row.store}{lane} {row.experiment}" + (f" ({point})" if point else "")
     if record.status in ("failed", "skipped"):
         return f"{head}: {record.status}: {record.reason}"
     figures = _figures(record)

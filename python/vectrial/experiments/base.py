@@ -27,6 +27,7 @@ from vectrial.stores.base import Address, Field, Index, Params, Schema, Store
 
 if TYPE_CHECKING:
     from vectrial.load.ceiling import Certificate
+    from vectrial.load.live import Live
 
 
 class State(StrEnum):
@@ -75,6 +76,7 @@ class Context:
         when that runs elsewhere.
     baseline_rss_bytes: the same before anything was loaded.
     progress: called with (done, of, what) outside timed samples.
+    show: called with what a long phase is doing right now, as often.
     truth: exact neighbours for k under a filter.
     """
 
@@ -88,6 +90,7 @@ class Context:
     seed: int
     batch_rows: int
     progress: Callable[[float, float, str], None]
+    show: Callable[[Live], None]
     truth: Callable[[int, Filter | None], Truth]
     data_dirs: tuple[Path, ...]
     resident_bytes: Callable[[], int | None]

@@ -47,6 +47,7 @@ def search(
                 warmup_queries=warmup_queries,
                 seed=context.seed,
                 progress=context.progress,
+                show=context.show,
                 name=name,
             )
         case Lane.SDK:

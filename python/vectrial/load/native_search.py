@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial._engine import Judge, LoadControl
+from vectrial._engine import Judge
 from vectrial.datasets.model import Truth
 from vectrial.experiments.base import Phase
 from vectrial.load.ceiling import Certificate, certify
+from vectrial.load.live import Live, follower
 from vectrial.load.native import Requests, arrivals, closed, drive
 from vectrial.load.offered import Closed, Load
 from vectrial.load.plain import LoadSource
@@ -36,7 +36,8 @@ def search(
     *,
     warmup_queries: int = 100,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = lambda *_: None,
+    show: Callable[[Live], None] = lambda _: None,
     name: str = "search",
 ) -> Phase:
     """Send the queries (q, d) under `load`, judge the answers by `truth`, and say how near the
@@ -62,7 +63,7 @@ def search(
         cores=certificate.placement.pins,
         dedicated=certificate.placement.dedicated,
         seed=seed,
-        progress=_reporter(progress, name, load),
+        progress=follower(load, certificate.placement.threads, name, progress, show),
     )
     (record,) = outcome["classes"]
     phase = phase_of_outcome(
@@ -92,21 +93,3 @@ def _params(load: Load) -> Mapping[str, Any]:
     if isinstance(load, Closed):
         return {"loop": "closed", "clients": load.clients}
     return {"loop": "open", "arrivals": load.arrivals, "rate": load.rate}
-
-
-def _reporter(
-    progress: Progress | None, name: str, load: Load
-) -> Callable[[LoadControl], None] | None:
-    if progress is None:
-        return None
-    of_s = load.min_s if isinstance(load, Closed) else load.duration_s
-
-    def report(control: LoadControl) -> None:
-        started_ns, *_ = control.progress()
-        if not started_ns:
-            progress(0, 1, f"{name}: warming up")
-        else:
-            elapsed = (perf_counter_ns() - started_ns) / 1e9
-            progress(min(max(elapsed, 0), of_s), of_s, name)
-
-    return report

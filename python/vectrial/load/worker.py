@@ -29,6 +29,7 @@ from vectrial.filters import Filter
 from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.load import bulk
 from vectrial.load.lane import Lane
+from vectrial.load.live import Live
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.stores import registry
 from vectrial.stores.base import Address, Index, Schema, Store
@@ -37,6 +38,7 @@ from vectrial.telemetry.process import ProcessTree, Sampler
 
 PR_SET_PDEATHSIG = 1
 PROGRESS_EVERY_S = 0.2
+SHOW_EVERY_S = 0.9
 
 
 class _Measurement:
@@ -45,7 +47,7 @@ class _Measurement:
     def __init__(self, spec: JobSpec, pipe: Connection) -> None:
         self.spec = spec
         self.pipe = pipe
-        self._last_progress = 0.0
+        self._last_progress = self._last_shown = 0.0
         self.kind = registry.resolve(spec.store)
         params = self.kind.capabilities.indexes[spec.index_kind].build
         self.index = Index(spec.index_kind, params.model_validate(dict(spec.index_params)))
@@ -76,6 +78,13 @@ class _Measurement:
         if now - self._last_progress >= PROGRESS_EVERY_S:
             self._last_progress = now
             self.pipe.send(Progress(done, of, what))
+
+    def show(self, live: Live) -> None:
+        """Tell the parent what a phase is doing, once a second."""
+        now = time.monotonic()
+        if now - self._last_shown >= SHOW_EVERY_S:
+            self._last_shown = now
+            self.pipe.send(live)
 
     def run(self) -> None:
         """Measure every trial; a store's failure fails its trial, and the next goes on.
@@ -223,6 +232,7 @@ class _Measurement:
             data_dirs=self.data_dirs,
             batch_rows=self.spec.batch_rows,
             progress=self.progress,
+            show=self.show,
             truth=self._truth,
             resident_bytes=self._resident_bytes,
             baseline_rss_bytes=self.baseline_rss_bytes,

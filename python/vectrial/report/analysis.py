@@ -90,7 +90,8 @@ def sweeps(run: RunData) -> list[Sweep]:
     """The recall sweeps; of a run without one, whatever else searched with one client."""
     points = [p for p in run.points if p.experiment == "recall_sweep" and _searched(p)]
     if not points:
-        points = [p for p in run.points if _searched(p) and p.params.get("clients", 1) == 1]
+        alone = [p for p in run.points if p.params.get("clients", 1) == 1]
+        points = [p for p in alone if _searched(p) and p.params.get("loop") != "open"]
     grouped: dict[Facet, list[Point]] = defaultdict(list)
     for point in points:
         grouped[facet_of(point, with_k=True)].append(point)
@@ -126,7 +127,9 @@ def loaded_rows(point: Point) -> int:
     return int(rows) if isinstance(rows, int | float) else point.rows
 
 
-def operating_point(point: Point, without: Sequence[str] = ("k", "clients", "rows", "loop")) -> str:
+def operating_point(
+    point: Point, without: Sequence[str] = ("k", "clients", "rows", "loop", "rate", "arrivals")
+) -> str:
     """Index and search parameters, as shown beside a figure."""
     values = {**point.index_params, **point.params}
     return text.params({k: v for k, v in values.items() if k not in without})

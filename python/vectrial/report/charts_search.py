@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -240,11 +240,28 @@ def latency_distribution(
 
 def against_clients(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     """Qps or p99 against closed-loop clients; points that do not count are hollow."""
+    title = "clients, each with one request in flight"
+    return _against(points, metric, looks, clients_of, "clients", title)
+
+
+def against_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
+    """Qps or p99 against the rate an open loop offered; points that do not count are hollow."""
+    return _against(points, metric, looks, rate_of, "offered/s", "arrivals offered per second")
+
+
+def _against(
+    points: Sequence[Point],
+    metric: str,
+    looks: Looks,
+    load_of: Callable[[Point], float | None],
+    load_name: str,
+    load_title: str,
+) -> Any:
     rows: list[dict[str, Any]] = []
     for point in points:
         spread = point.spread(metric)
-        clients = clients_of(point)
-        if spread is None or clients is None:
+        load = load_of(point)
+        if spread is None or load is None:
             continue
         label = looks.labels[point.series]
         scale = 1000 if metric.startswith("latency") else 1
@@ -252,7 +269,7 @@ def against_clients(points: Sequence[Point], metric: str, looks: Looks) -> Any:
         rows.append(
             {
                 "series": label,
-                "clients": clients,
+                "load": load,
                 "value": spread.median / scale,
                 "low": max(spread.low / scale, 1e-9),
                 "high": spread.high / scale,
@@ -260,7 +277,7 @@ def against_clients(points: Sequence[Point], metric: str, looks: Looks) -> Any:
                 "line": f"{label} {operating_point(point)}",
                 "description": described(
                     ("", label),
-                    ("clients", str(clients)),
+                    (load_name, text.number(load) if load != int(load) else f"{load:,.0f}"),
                     ("p99" if scale == 1000 else "qps", shown),
                     ("recall", text.recall(_recall(point))),
                     ("at", operating_point(point)),
@@ -275,10 +292,10 @@ def against_clients(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
         key = legend(with_legend, width, len(series))
         x = alt.X(
-            "clients:Q",
-            title="clients, each with one request in flight",
+            "load:Q",
+            title=load_title,
             scale=alt.Scale(type="log", base=2, padding=14, nice=False),
-            axis=alt.Axis(values=sorted({r["clients"] for r in rows}), format="d"),
+            axis=alt.Axis(values=sorted({r["load"] for r in rows}), format=",.6~r"),
         )
         y = alt.Y(
             "value:Q",
@@ -294,6 +311,12 @@ def against_clients(points: Sequence[Point], metric: str, looks: Looks) -> Any:
         return finished(chart, width, round(min(320, max(240, width * 0.45))))
 
     return spec
+
+
+def rate_of(point: Point) -> float | None:
+    """The arrivals per second of an open loop's schedule."""
+    rate = point.params.get("rate")
+    return float(rate) if isinstance(rate, int | float) else None
 
 
 def clients_of(point: Point) -> int | None:

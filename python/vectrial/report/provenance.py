@@ -143,7 +143,7 @@ def not_measured(run: RunData) -> Section | None:
     )
 
 
-KNOWN = ("ingest", "recall_sweep", "concurrency", "crud", "footprint")
+KNOWN = ("ingest", "recall_sweep", "concurrency", "open_loop", "crud", "footprint")
 
 
 def others(run: RunData) -> Section | None:

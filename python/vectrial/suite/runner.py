@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from vectrial import environments
 from vectrial.errors import VectrialError
 from vectrial.load.ceiling import Certificate
+from vectrial.load.live import Live
 from vectrial.load.messages import Finished, JobSpec, Progress, Serving, Started, TrialSpec
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.servers.base import Server, ServerError
@@ -41,6 +42,9 @@ class Watcher(Protocol):
 
     def progress(self, progress: Progress) -> None:
         """The trial under way has got so far."""
+
+    def live(self, live: Live) -> None:
+        """What a long phase is doing right now; once a second."""
 
     def started(self, trial: PlannedTrial) -> None:
         """A trial begins."""
@@ -142,6 +146,8 @@ def _run_job(
                             watcher.started(current)
                         case Progress():
                             watcher.progress(message)
+                        case Live():
+                            watcher.live(message)
                         case Finished():
                             trial = by_key[message.key]
                             left.remove(trial)
