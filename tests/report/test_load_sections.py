@@ -1,0 +1,110 @@
+"""What the report says of lanes, given loads and the client, from invented figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic import ENVIRONMENT, ROWS, SECOND, dataset_facts
+
+from vectrial.experiments.base import Phase
+from vectrial.report import write
+from vectrial.report.build import build
+from vectrial.report.data import load
+from vectrial.report.document import Report, Table
+from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+
+#: What each lane is given: answers/s, p50 and p99 in µs, client CPU per request in µs.
+LANES = {"native": (8000.0, 900.0, 2000.0, 12.0), "sdk": (2000.0, 3600.0, 9000.0, 400.0)}
+BOUND = "client-bound: the client used 97% of its processor time, more than 80%"
+
+
+def phase_of(lane: str, params: dict[str, Any], **more: float) -> Phase:
+    qps, p50, p99, cpu_us = LANES[lane]
+    phase = Phase("search", 0, SECOND, {"k": 10, **params})
+    phase.metrics = {
+        "count": qps, "errors": 0, "qps": qps, "latency_p50": p50, "latency_p99": p99,
+        "latency_p99_9": 2 * p99, "recall_mean": 0.97, "cpu_us_per_op": cpu_us, **more,
+    }  # fmt: skip
+    return phase
+
+
+def trials() -> list[tuple[str, str, dict[str, Any], Phase]]:
+    """lane, experiment, point, phase"""
+    ceiling = {"client_cpu_share": 0.096, "ceiling_qps": 70_000.0, "ceiling_share": 0.114}
+    closed = {"loop": "closed", "clients": 8, "ef_search": 64}
+    found = [
+        ("native", "concurrency", closed, phase_of("native", closed, **ceiling)),
+        ("sdk", "concurrency", closed, phase_of("sdk", closed, client_cpu_share=0.8)),
+    ]
+    for rate in (100, 5000):
+        point = {"loop": "open", "arrivals": "poisson", "rate": rate, "ef_search": 64}
+        phase = phase_of(
+            "native", point, service_p50=800, service_p99=1700, schedule_lag_p50=20,
+            schedule_lag_p99=90, in_flight_peak=40, bound_met=0, **ceiling,
+        )  # fmt: skip
+        if rate == 5000:
+            phase.valid, phase.reason = False, BOUND
+        found.append(("native", "open_loop", point, phase))
+    return found
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    folder = tmp_path_factory.mktemp("lanes") / "run"
+    with RunWriter(folder) as writer:
+        writer.begin(suite_name="s", command="vectrial run s", version="0", environment=ENVIRONMENT)
+        writer.dataset(dataset_facts("words"))
+        for number, (lane, experiment, point, phase) in enumerate(trials()):
+            row = TrialRow(
+                key=str(number), store="weaviate", lane=lane, dataset="words", rows=ROWS, dim=100,
+                metric_space="cosine", experiment=experiment, index_kind="hnsw",
+                index_params={"m": 16}, params=point, repeat=1, seed=1,
+            )  # fmt: skip
+            writer.trial(TrialRecord(row, "ok", phases=[phase], duration_s=1.0))
+        writer.finish()
+    return build(load(folder))
+
+
+def table_of(report: Report, name: str) -> list[dict[str, Any]]:
+    (table,) = [t for t in report.tables() if t.name == name or t.name.startswith(f"{name}-words")]
+    assert isinstance(table, Table)
+    keys = [column.key for column in table.columns]
+    assert all(len(row.cells) == len(keys) for row in table.rows)
+    return [dict(zip(keys, row.cells, strict=True)) for row in table.rows]
+
+
+def test_both_lanes_stand_side_by_side_with_what_the_client_costs(report: Report) -> None:
+    (row,) = table_of(report, "client-tax")
+    assert (row["native_qps"].value, row["sdk_qps"].value) == (8000, 2000)
+    assert row["qps_ratio"].value == 0.25
+    assert row["cpu_ratio"].value == pytest.approx(400 / 12)
+    assert row["clients"].value == 8
+
+
+def test_a_given_load_is_shown_with_lag_and_service_time(report: Report) -> None:
+    rows = table_of(report, "open-loop")
+    assert [row["offered"].value for row in rows] == [100, 5000]
+    assert rows[0]["service_p99"].value == 1700
+    assert rows[0]["lag_p99"].value == 90
+    assert rows[0]["at"].text == "m=16 ef_search=64", "the load is not the setting"
+    assert BOUND in rows[1]["offered"].note
+    assert [f.name for f in report.figures() if f.name.startswith("open-loop")]
+
+
+def test_a_client_bound_row_is_named_as_such(report: Report) -> None:
+    rows = {row["load"].text: row for row in table_of(report, "client")}
+    assert rows["8 clients"]["verdict"].text == "the store"
+    assert rows["8 clients"]["share"].text == "11 %"
+    bound = rows["5,000 offered/s"]
+    assert (bound["verdict"].text, bound["verdict"].note) == ("client-bound", BOUND)
+
+
+def test_every_form_can_be_written(report: Report, tmp_path: Path) -> None:
+    out = write.made(tmp_path / "report")
+    page = write.write_html(report, out).read_text()
+    for heading in ("At a given load", "What the client costs", "Was the client the bottleneck?"):
+        assert heading in page
+    write.write_markdown(report, out)
+    write.write_figures(report, out)

@@ -1,0 +1,53 @@
+"""What one sees of a phase that takes long."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from vectrial.cli import run_view
+from vectrial.load.live import Live
+
+LIVE = Live(
+    name="search", offered=1000.0, achieved=998, p50_us=310.4, p99_us=1204.0, recall=0.9812,
+    errors=3, client_share=0.12, left_s=41.7,
+)  # fmt: skip
+LINE = (
+    "offered 1,000/s, achieved 998/s, p50 310 µs, p99 1,204 µs, recall 0.981, errors 3,"
+    " client 12%, 42 s left"
+)
+
+
+class NoTrials:
+    trials = ()
+
+
+def test_one_line_says_what_a_phase_is_doing() -> None:
+    assert run_view.at_work(LIVE) == LINE
+
+
+def test_a_second_without_answers_shows_no_figures_of_answers() -> None:
+    silent = Live("search", None, 0, None, None, None, 0, 0.0, None)
+    assert run_view.at_work(silent) == "0 q/s, errors 0, client 0%"
+
+
+def test_a_log_file_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(run_view.time, "monotonic", lambda: now[0])
+    out = io.StringIO()
+    view = run_view.PlainView(NoTrials(), Console(file=out))  # type: ignore[arg-type]
+    for second in range(25):
+        now[0] = second
+        view.live(LIVE)
+    assert out.getvalue().splitlines() == [f"    {LINE}"] * 2
+
+
+def test_a_terminal_shows_it_beneath_the_bar() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=140)
+    with run_view.LiveView(NoTrials(), console) as view:  # type: ignore[arg-type]
+        view.live(LIVE)
+        view._live.refresh()
+    assert LINE in out.getvalue()
