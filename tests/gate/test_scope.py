@@ -19,7 +19,9 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.gate import Scope
 from vectrial.gate.checks import CHECKS
 from vectrial.load import worker
+from vectrial.load.ceiling import Certificate, ClientLimits
 from vectrial.load.messages import Finished, JobSpec, TrialSpec
+from vectrial.load.placement import Placement
 from vectrial.stores.base import Index, Store
 from vectrial.stores.memory import MemoryStore
 
@@ -65,13 +67,16 @@ def statuses(
     )  # fmt: skip
     settings = {"crud": {"samples": 5}, "recall_sweep": {"min_s": 0, "warmup_queries": 0}}
     trials = tuple(
-        TrialSpec(name, name, settings.get(name, {}), {})
+        TrialSpec(name, name, settings.get(name, {}), {}, "embedded")
         for name in ("footprint", "recall_sweep", "under_filters", "crud")
     )
     where = f"{store.__module__}:{store.__name__}"
     (folder / "data").mkdir()
     kind = next(iter(store.capabilities.indexes))
-    spec = JobSpec(where, kind, {}, "few", 500, None, 10, 0, 1000, folder / "data", trials)
+    certificate = Certificate(ClientLimits(), Placement(), {}, "no native trials")
+    spec = JobSpec(
+        where, kind, {}, "few", 500, None, 10, 0, 1000, folder / "data", certificate, trials
+    )
     messages = Messages()
     worker._Measurement(spec, messages).run()  # type: ignore[arg-type]
     return {message.key: message for message in messages if isinstance(message, Finished)}

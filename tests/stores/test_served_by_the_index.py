@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from vectrial.distance import Metric, distances
+from vectrial.servers.provide import serving
 from vectrial.stores import registry
 from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Index, Schema
+from vectrial.stores.base import Address, Index, Schema, Store
 
 ROWS, DIM, K = 5_000, 64, 10
+
+
+def made(store: type[Store], location: Path, address: Address | None) -> Store:
+    return store(location) if address is None else store(location, address)
 
 
 @pytest.mark.parametrize(
@@ -24,12 +30,13 @@ ROWS, DIM, K = 5_000, 64, 10
         ("duckdb", {"m": 8, "ef_construction": 32}),
         ("milvus-lite", {"m": 8, "ef_construction": 32}),
         ("lancedb", {"m": 8, "ef_construction": 32}),
+        pytest.param("weaviate", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
     ],
 )
 def test_ef_search_decides_recall(name: str, build: dict[str, int], tmp_path: Path) -> None:
     store_class = registry.load(name)
     available = registry.availability(store_class)
-    if not available.works:
+    if available.works is False:
         pytest.skip(f"{name}: {available.reason}")
     kind = store_class.capabilities.indexes["hnsw"]
     rng = np.random.default_rng(4)
@@ -38,8 +45,8 @@ def test_ef_search_decides_recall(name: str, build: dict[str, int], tmp_path: Pa
     queries = rng.normal(size=(40, DIM)).astype(np.float32)
     nearest = [set(np.argsort(distances(q, vectors, Metric.L2))[:K].tolist()) for q in queries]
     schema = Schema(DIM, Metric.L2)
-    store = store_class(tmp_path)
-    try:
+    server = serving(store_class, tmp_path / "server")
+    with server as address, closing(made(store_class, tmp_path, address)) as store:
         store.create(schema, Index("hnsw", kind.build.model_validate(build)))
         for start in range(0, ROWS, 1_000):
             ids = np.arange(start, start + 1_000, dtype=np.int64)
@@ -54,7 +61,5 @@ def test_ef_search_decides_recall(name: str, build: dict[str, int], tmp_path: Pa
             return float(np.mean([len(f & n) / K for f, n in zip(found, nearest, strict=True)]))
 
         few, many = recall(K), recall(800)
-    finally:
-        store.close()
     assert few < 0.95
     assert many > few + 0.04

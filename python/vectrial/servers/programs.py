@@ -25,7 +25,7 @@ from vectrial.stores.registry import Availability
 _POLL_S = 0.2
 _REPORT_S = 5.0
 _LOG_TAIL_LINES = 15
-_NO_GO = "there is no Go here; install it (Debian: golang-go), or give the program yourself"
+_NO_GO = "there is no Go here; install Go 1.21 or newer, or give the program yourself"
 
 
 @dataclass(frozen=True)

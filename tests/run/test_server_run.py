@@ -1,0 +1,143 @@
+"""A run on a store with a server: measured beside the client, and gone with the run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from small import Vectrial
+
+from vectrial.home import servers_dir
+from vectrial.results.reader import RunReader
+from vectrial.servers.base import NoProgram
+from vectrial.servers.weaviate import WEAVIATE
+
+pytestmark = [pytest.mark.slow, pytest.mark.server]
+
+SUITE = """
+name = "served"
+repeats = 1
+k = 10
+[[datasets]]
+name = "clustered-16-2k"
+queries = 50
+[[stores]]
+store = "weaviate"
+index = "hnsw"
+params = { m = 8, ef_construction = 40 }
+lane = ["native", "sdk"]
+[[experiments]]
+experiment = "footprint"
+[[experiments]]
+experiment = "recall_sweep"
+search = { ef_search = [16, 128] }
+min_s = 0.3
+"""
+
+
+@pytest.fixture
+def served(tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The suite; the program is that of this machine's cache, found by a run in its own home."""
+    try:
+        variables["VECTRIAL_WEAVIATE_BIN"] = str(WEAVIATE.program(print))
+    except NoProgram as error:
+        pytest.skip(str(error))
+    assert servers_dir().exists() or os.environ.get("VECTRIAL_WEAVIATE_BIN")
+    path = tmp_path / "served.toml"
+    path.write_text(SUITE)
+    return path
+
+
+def servers() -> Iterator[psutil.Process]:
+    """Weaviate servers that run on this machine."""
+    for process in psutil.process_iter(["cmdline"]):
+        if any("weaviate-server" in part for part in process.info["cmdline"] or ()):
+            yield process
+
+
+def start(suite: Path, folder: Path, variables: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "vectrial.cli.main", "run", str(suite)],
+        cwd=folder,
+        env=variables,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def until_measuring(run: subprocess.Popen[str]) -> psutil.Process:
+    """Wait for the first trial's line; returns the server of this run."""
+    assert run.stderr is not None
+    for line in run.stderr:
+        if line.startswith("  weaviate "):
+            break
+    mine = {p.pid for p in psutil.Process(run.pid).children(recursive=True)}
+    return next(p for p in servers() if p.pid in mine and "guard.py" not in " ".join(p.cmdline()))
+
+
+def ended(process: psutil.Process) -> bool:
+    return not psutil.wait_procs([process], timeout=15)[1]
+
+
+def test_both_lanes_on_a_real_server(served: Path, vectrial: Vectrial) -> None:
+    done = vectrial("run", str(served))
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.strip())
+    with RunReader(folder) as run:
+        assert run.rows("select store, experiment, reason from trial where status <> 'ok'") == []
+        assert {r["lane"] for r in run.rows("select lane from trial")} == {"native", "sdk"}
+        recall = {
+            lane: {
+                m["trial_params"]["ef_search"]: m["value"]
+                for m in run.measured()
+                if m["metric"] == "recall_mean" and m["lane"] == lane
+            }
+            for lane in ("native", "sdk")
+        }
+        assert recall["native"].keys() == {16, 128}
+        assert recall["native"] == pytest.approx(recall["sdk"], abs=0.002)
+        seen = run.rows("select distinct process from telemetry order by process")
+        assert seen == [{"process": "client"}, {"process": "server"}]
+        size = {m["metric"]: m["value"] for m in run.measured() if m["experiment"] == "footprint"}
+        assert size["disk_bytes"] > 2000 * 16 * 4, "it is the server's folder that is measured"
+        assert size["rss_bytes"] > 20e6, "and the server's memory"
+    assert list((folder / "logs").glob("weaviate-*-server.log")), "its log is kept"
+    assert not list((folder / "work").iterdir()), "its data is not"
+
+
+def test_the_server_ends_with_a_run_that_is_killed(
+    served: Path, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    run = start(served, tmp_path, variables)
+    server = until_measuring(run)
+    run.send_signal(signal.SIGKILL)
+    run.communicate(timeout=60)
+    assert ended(server)
+
+
+def test_a_server_that_dies_fails_its_trial_and_the_run_goes_on(
+    served: Path, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    text = SUITE.replace("min_s = 0.3", "min_s = 3.0").replace("[16, 128]", "[16]")
+    served.write_text(text)
+    run = start(served, tmp_path, variables)
+    server = until_measuring(run)
+    time.sleep(1.0)  # into the first sweep
+    server.kill()
+    run.communicate(timeout=200)
+    (folder,) = (p for p in (tmp_path / "runs").iterdir() if not p.is_symlink())
+    with RunReader(folder) as reader:
+        trials = reader.rows("select experiment, status, reason from trial order by started_at")
+    assert len(trials) == 3
+    wrong = [t for t in trials if t["status"] != "ok"]
+    assert len(wrong) == 1, trials
+    assert wrong[0]["experiment"] == "recall_sweep"
+    assert wrong[0]["reason"]

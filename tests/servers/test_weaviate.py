@@ -1,0 +1,173 @@
+"""Weaviate for real: both lanes ask the same, the wire and the client know rows by the same ids,
+and a crash loses nothing that was acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from vectrial._engine import Judge
+from vectrial.distance import Metric, distances
+from vectrial.filters import And, Eq, Filter, IsNull, Not, Range
+from vectrial.load.native import Requests, closed, drive
+from vectrial.load.plain import LoadOutcome
+from vectrial.servers.base import NoProgram, Server
+from vectrial.servers.provide import prepare, provide
+from vectrial.servers.weaviate import WEAVIATE
+from vectrial.stores.arrow import batch_of
+from vectrial.stores.base import Field, FieldType, Index, Schema
+from vectrial.stores.weaviate import HnswBuild, HnswSearch, Weaviate
+
+pytestmark = pytest.mark.server
+
+ROWS, DIM, K = 1_200, 32, 10
+FIELDS = (Field("number", FieldType.INT), Field("colour", FieldType.STRING))
+RNG = np.random.default_rng(11)
+VECTORS = RNG.normal(size=(ROWS, DIM)).astype(np.float32)
+QUERIES = RNG.normal(size=(30, DIM)).astype(np.float32)
+#: The least, the greatest, zero, and others that use all bits.
+IDS = np.append(RNG.integers(-(2**63), 2**63 - 1, ROWS - 3), [-(2**63), 2**63 - 1, 0])
+COLUMNS = {
+    "number": np.arange(ROWS) % 50,
+    "colour": [("red", "green", "", None)[i % 4] for i in range(ROWS)],
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    try:
+        prepare(WEAVIATE, print)
+    except NoProgram as error:
+        pytest.skip(str(error))
+    with provide(WEAVIATE, tmp_path_factory.mktemp("weaviate")) as server:
+        yield server
+
+
+def loaded(server: Server, location: Path, metric: Metric, index: str) -> Weaviate:
+    location.mkdir()
+    store = Weaviate(location, server.address)
+    schema = Schema(DIM, metric, FIELDS)
+    store.create(schema, Index(index, store.capabilities.indexes[index].build()))
+    store.insert(batch_of(schema, IDS, VECTORS, {n: list(c) for n, c in COLUMNS.items()}))
+    assert "queue" in store.wait_indexed()
+    return store
+
+
+def judge(metric: Metric, kept: NDArray[np.bool_]) -> Judge:
+    ids, vectors = IDS[kept], VECTORS[kept]
+    near = [ids[np.argsort(distances(q, vectors, metric))[:K]] for q in QUERIES]
+    count = [len(one) for one in near]
+    offsets = np.append(0, np.cumsum(count)).astype(np.int64)
+    accepted = np.concatenate([np.sort(one) for one in near])
+    return Judge(K, offsets, accepted, np.array(count, np.int64))
+
+
+def native(
+    store: Weaviate, search: HnswSearch | None, where: Filter | None, truth: Judge
+) -> LoadOutcome:
+    params = search or store.capabilities.indexes["flat"].search()
+    wire = store.wire(K, params, where)
+    asked = Requests(
+        "search",
+        vectors=QUERIES,
+        k=K,
+        filters=[wire.filter] if wire.filter else [],
+        options=wire.options,
+        judge=truth,
+    )
+    return drive(wire.target, [asked], [closed(2, count=len(QUERIES))])
+
+
+FILTERS: dict[str, tuple[Filter | None, NDArray[np.bool_]]] = {
+    "none": (None, np.ones(ROWS, bool)),
+    "nested": (
+        And((Range("number", gte=10, lt=40), Not(Eq("colour", "red")))),
+        np.array([10 <= i % 50 < 40 and i % 4 in (1, 2) for i in range(ROWS)]),
+    ),
+    "null": (IsNull("colour"), np.arange(ROWS) % 4 == 3),
+}
+
+
+@pytest.mark.parametrize("metric", Metric)
+def test_the_native_lane_finds_what_is_true(server: Server, tmp_path: Path, metric: Metric) -> None:
+    store = loaded(server, tmp_path / "flat", metric, "flat")
+    try:
+        for label, (where, kept) in FILTERS.items():
+            outcome = native(store, None, where, judge(metric, kept))
+            told = outcome["classes"][0]["recorder"].summary()
+            assert told["errors"] == 0, label
+            assert told["recall_mean"] == 1.0, label
+    finally:
+        store.close()
+
+
+def test_both_lanes_have_the_same_recall_and_ef_decides_it(server: Server, tmp_path: Path) -> None:
+    tmp_path.joinpath("hnsw").mkdir()
+    store = Weaviate(tmp_path / "hnsw", server.address)
+    schema = Schema(DIM, Metric.L2, FIELDS)
+    store.create(schema, Index("hnsw", HnswBuild(m=4, ef_construction=8)))
+    store.insert(batch_of(schema, IDS, VECTORS, {n: list(c) for n, c in COLUMNS.items()}))
+    store.wait_indexed()
+    truth = judge(Metric.L2, FILTERS["none"][1])
+    recalls = []
+    for ef in (K, 400):
+        recorder = native(store, HnswSearch(ef_search=ef), None, truth)["classes"][0]["recorder"]
+        found = recorder.summary()["recall_mean"]
+        search = store.searcher(K, HnswSearch(ef_search=ef))
+        near = [
+            set(IDS[np.argsort(distances(q, VECTORS, Metric.L2))[:K]].tolist()) for q in QUERIES
+        ]
+        by_client = [len(near[i] & set(search(q)[0].tolist())) / K for i, q in enumerate(QUERIES)]
+        assert found == pytest.approx(np.mean(by_client))
+        recalls.append(found)
+    store.close()
+    assert recalls[0] < recalls[1] - 0.05
+
+
+def test_rows_written_over_the_wire_are_those_that_the_client_reads(
+    server: Server, tmp_path: Path
+) -> None:
+    location = tmp_path / "wire"
+    location.mkdir()
+    store = Weaviate(location, server.address)
+    schema = Schema(DIM, Metric.L2)
+    store.create(schema, Index("flat", store.capabilities.indexes["flat"].build()))
+    wire = store.wire(K, store.capabilities.indexes["flat"].search())
+    rows = Requests("insert", "insert", VECTORS, IDS, batch=100, options=wire.options, once=True)
+    outcome = drive(wire.target, [rows], [closed(2)])
+    assert outcome["classes"][0]["recorder"].errors() == []
+    assert outcome["classes"][0]["rows"] == ROWS
+    assert store.count() == ROWS
+    table = store.get(IDS[-5:])
+    assert set(table.column("id").to_pylist()) == set(IDS[-5:].tolist())
+    place = {id_: at for at, id_ in enumerate(IDS.tolist())}
+    for row in table.to_pylist():
+        np.testing.assert_array_equal(np.float32(row["vector"]), VECTORS[place[row["id"]]])
+    store.close()
+
+
+def test_what_was_acknowledged_survives_a_crash(server: Server, tmp_path: Path) -> None:
+    store = loaded(server, tmp_path / "crash", Metric.COSINE, "hnsw")
+    store.close()
+    server.kill()
+    server.restart()
+    again = Weaviate(tmp_path / "crash", server.address)
+    again.open(Schema(DIM, Metric.COSINE, FIELDS), Index("hnsw", HnswBuild()))
+    assert again.count() == ROWS
+    found = sum(
+        again.searcher(1, HnswSearch(ef_search=200))(VECTORS[at])[0][0] == IDS[at]
+        for at in range(0, ROWS, 100)
+    )
+    assert found >= 11
+    again.drop()
+    again.close()
+
+
+def test_telemetry_has_something_to_measure(server: Server) -> None:
+    assert set(server.processes()) == {"server"}
+    (folder,) = server.data_dirs()
+    assert any(folder.iterdir())
