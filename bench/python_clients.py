@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -18,6 +18,8 @@ import numpy as np
 from vectrial.load.null_server import null_server
 
 Search = Callable[[np.ndarray], object]
+#: A client, given the core that its null server runs on.
+Client = Callable[[int], AbstractContextManager[Search]]
 K = 10
 IDS = list(range(K))
 SCORES = [i / 64 for i in range(K)]
@@ -131,6 +133,44 @@ def qdrant_client(core: int) -> Iterator[Search]:
         )
         try:
             yield lambda query: client.query_points("bench", query, limit=K)
+        finally:
+            client.close()
+
+
+@contextmanager
+def elasticsearch(core: int) -> Iterator[Search]:
+    """`Elasticsearch.search` with a knn clause, ids and scores only."""
+    from elasticsearch import Elasticsearch
+
+    with null_server("http", cores=[core]) as server:
+        client = Elasticsearch(f"http://{server.host}:{server.port}", connections_per_node=32)
+
+        def search(query: np.ndarray) -> object:
+            vector = query.tolist()
+            knn = {"field": "vector", "query_vector": vector, "k": K, "num_candidates": 64}
+            return client.search(index="bench", knn=knn, size=K, source=False)
+
+        try:
+            yield search
+        finally:
+            client.close()
+
+
+@contextmanager
+def redis_py(core: int) -> Iterator[Search]:
+    """`VSIM` through redis-py."""
+    import redis
+
+    with null_server("resp", cores=[core]) as server:
+        client = redis.Redis(server.host, server.port)
+
+        def search(query: np.ndarray) -> object:
+            return client.execute_command(
+                "VSIM", "bench", "FP32", query.tobytes(), "WITHSCORES", "COUNT", K, "EF", 64
+            )
+
+        try:
+            yield search
         finally:
             client.close()
 
