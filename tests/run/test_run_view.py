@@ -12,11 +12,11 @@ from vectrial.load.live import Live
 
 LIVE = Live(
     name="search", offered=1000.0, achieved=998, p50_us=310.4, p99_us=1204.0, recall=0.9812,
-    errors=3, client_share=0.12, left_s=41.7,
+    errors=3, client_share=0.12, left_s=41.7, server_cores=1.04,
 )  # fmt: skip
 LINE = (
     "offered 1,000/s, achieved 998/s, p50 310 µs, p99 1,204 µs, recall 0.981, errors 3,"
-    " client 12%, 42 s left"
+    " client 12%, server 1.0 cores, 42 s left"
 )
 
 

@@ -188,6 +188,8 @@ def at_work(live: Live) -> str:
     if live.recall is not None:
         parts.append(f"recall {live.recall:.3f}")
     parts += [f"errors {live.errors:,}", f"client {live.client_share:.0%}"]
+    if live.server_cores is not None:
+        parts.append(f"server {live.server_cores:.1f} cores")
     if live.left_s is not None:
         parts.append(f"{live.left_s:.0f} s left")
     return ", ".join(parts)

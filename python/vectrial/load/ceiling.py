@@ -19,16 +19,23 @@ from vectrial.load.native import Requests, closed, drive, target
 from vectrial.load.null_server import null_server
 from vectrial.load.placement import Placement
 
-#: The family of null server that stands for a protocol.
-FAMILIES: Mapping[str, str] = {
-    "null-grpc": "grpc",
-    "milvus": "grpc",
-    "qdrant": "grpc",
-    "weaviate": "grpc",
+#: What stands for a protocol: the family of null server, and the protocol spoken to it. Over gRPC
+#: it is one of our own, since a null server does not know the words of each database.
+STAND_INS: Mapping[str, tuple[str, str]] = {
+    "null-grpc": ("grpc", "null-grpc"),
+    "milvus": ("grpc", "null-grpc"),
+    "qdrant": ("grpc", "null-grpc"),
+    "weaviate": ("grpc", "null-grpc"),
+    "elasticsearch": ("http", "elasticsearch"),
+    "redis": ("resp", "redis"),
+    "redis-pipelined": ("resp", "redis-pipelined"),
+    "flight": ("flight", "flight"),
 }
 #: Requests in flight at which the ceiling of open loops is taken, and of closed ones with more:
 #: beyond it the client gains nothing, since every system call carries several requests already.
 MOST_IN_FLIGHT = 32
+#: What a protocol wants to be told, as each calls it; the null server has no collections.
+_NOWHERE = {"collection": "null", "dataset": "null"}
 _QUERIES = 500
 _WARMUP_S, _MEASURE_S = 0.2, 0.6
 
@@ -83,15 +90,15 @@ def measure(protocol: str, dim: int, k: int, in_flight: int, placement: Placemen
     """Drive a null server in place of one that speaks `protocol`, for less than a second.
 
     Raises:
-        KeyError: there is no null server for the protocol; see `FAMILIES`.
+        KeyError: there is no null server for the protocol; see `STAND_INS`.
         StoreError: it does not start, or nothing was answered.
     """
-    family = FAMILIES[protocol]
+    family, spoken = STAND_INS[protocol]
     queries = np.random.default_rng(0).random((_QUERIES, dim), dtype=np.float32)
     with null_server(family, k=k, cores=placement.server_cores or ()) as server:
         outcome = drive(
-            target(f"null-{family}", server.host, server.port),
-            [Requests("search", vectors=queries, k=k)],
+            target(spoken, server.host, server.port),
+            [Requests("search", vectors=queries, k=k, options=_NOWHERE)],
             [closed(in_flight)],
             warmup_s=_WARMUP_S,
             duration_s=_MEASURE_S,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vectrial._engine import LoadControl
 from vectrial.load.offered import Closed, Load
 
-#: Seconds over which the client's share of its processors is taken.
+#: Seconds over which processor time is taken.
 _SHARE_S = 1.0
 
 
@@ -21,6 +21,7 @@ class Live:
     achieved: answers a second. p50_us, p99_us, recall: of them; None where there were none.
     errors: since the start of the phase.
     client_share: processor time of the measuring process over that of the client's threads.
+    server_cores: processors that the server keeps busy; None where it is not on this machine.
     left_s: seconds to the end; None when it is past its least duration.
     """
 
@@ -33,6 +34,7 @@ class Live:
     errors: int
     client_share: float
     left_s: float | None
+    server_cores: float | None = None
 
 
 def follower(
@@ -45,7 +47,7 @@ def follower(
     """What `drive` calls a few times a second: it tells how far the run is, and what it does."""
     of_s = load.min_s if isinstance(load, Closed) else load.duration_s
     offered = None if isinstance(load, Closed) else load.rate
-    share = _Share(threads)
+    busy = Busy(time.process_time)
 
     def follow(control: LoadControl) -> None:
         started_ns, _, _, errors = control.progress()
@@ -66,7 +68,7 @@ def follower(
                     p99_us=second["p99_us"],
                     recall=second["recall"],
                     errors=errors,
-                    client_share=share.now(),
+                    client_share=(busy.cores() or 0.0) / threads,
                     left_s=left_s if left_s > 0 else None,
                 )
             )
@@ -74,17 +76,26 @@ def follower(
     return follow
 
 
-class _Share:
-    """This process's processor time over that of so many threads, of the last second or so."""
+class Busy:
+    """How many processors something kept busy in the last second or so.
 
-    def __init__(self, threads: int) -> None:
-        self._threads, self._last = threads, 0.0
-        self._at = (time.perf_counter(), time.process_time())
+    Args:
+        cpu_s: its processor time until now; None when that is not known.
+    """
 
-    def now(self) -> float:
-        """The share, anew once a second."""
-        at = (time.perf_counter(), time.process_time())
-        if (passed := at[0] - self._at[0]) >= _SHARE_S:
-            self._last = (at[1] - self._at[1]) / passed / self._threads
-            self._at = at
+    def __init__(self, cpu_s: Callable[[], float | None]) -> None:
+        self._cpu_s = cpu_s
+        self._last: float | None = None
+        self._at = (time.perf_counter(), cpu_s())
+
+    def cores(self) -> float | None:
+        """Found out anew once a second; None before the first and while nothing is known."""
+        now = time.perf_counter()
+        before, used = self._at
+        if now - before >= _SHARE_S:
+            total = self._cpu_s()
+            self._at = (now, total)
+            self._last = None
+            if used is not None and total is not None:
+                self._last = (total - used) / (now - before)
         return self._last

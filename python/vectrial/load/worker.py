@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from multiprocessing.connection import Connection
@@ -29,7 +30,7 @@ from vectrial.filters import Filter
 from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.load import bulk
 from vectrial.load.lane import Lane
-from vectrial.load.live import Live
+from vectrial.load.live import Busy, Live
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.stores import registry
 from vectrial.stores.base import Address, Index, Schema, Store
@@ -70,6 +71,11 @@ class _Measurement:
         self.loaded = False
         self.gate: list[GateResult] | None = None
         self.baseline_rss_bytes: int | None = None
+        serving = spec.server.processes.values() if spec.server is not None else ()
+        self._server_trees = [ProcessTree(pid) for pid in serving]
+        for tree in self._server_trees:
+            tree.usage()  # finds what the server has started
+        self._server_busy = Busy(self._server_cpu_s)
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
 
     def progress(self, done: float, of: float, what: str) -> None:
@@ -84,7 +90,13 @@ class _Measurement:
         now = time.monotonic()
         if now - self._last_shown >= SHOW_EVERY_S:
             self._last_shown = now
-            self.pipe.send(live)
+            self.pipe.send(replace(live, server_cores=self._server_busy.cores()))
+
+    def _server_cpu_s(self) -> float | None:
+        """Processor time of the server's processes until now; None when it is not here."""
+        used = [tree.usage(look=False) for tree in self._server_trees]
+        known = [usage.cpu_s for usage in used if usage is not None]
+        return sum(known) if known else None
 
     def run(self) -> None:
         """Measure every trial; a store's failure fails its trial, and the next goes on.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vectrial.errors import StoreError
-from vectrial.load.ceiling import FAMILIES, Ceiling, Certificate, in_flight_for, measure
+from vectrial.load.ceiling import STAND_INS, Ceiling, Certificate, in_flight_for, measure
 from vectrial.load.lane import Lane
 from vectrial.suite.model import Suite
 from vectrial.suite.plan import Job
@@ -41,9 +41,9 @@ class Clients:
 
     def _ceiling(self, protocol: str, dim: int, in_flight: int) -> Ceiling | str:
         """The ceiling, or why there is none."""
-        if protocol not in FAMILIES:
+        if protocol not in STAND_INS:
             return f"no null server stands for {protocol}"
-        key = (FAMILIES[protocol], dim, in_flight)
+        key = (STAND_INS[protocol][1], dim, in_flight)
         if key not in self._ceilings:
             self._ceilings[key] = self._measure(protocol, dim, in_flight)
         return self._ceilings[key]

@@ -1,0 +1,117 @@
+"""What a client can do without a store, for every protocol that a null server stands for."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from vectrial.experiments.base import Phase
+from vectrial.load.ceiling import (
+    MOST_IN_FLIGHT,
+    STAND_INS,
+    Ceiling,
+    Certificate,
+    ClientLimits,
+    certify,
+    in_flight_for,
+    measure,
+)
+from vectrial.load.placement import Placement
+
+SECOND = 1_000_000_000
+SHARED = Placement(client_cores=(), server_cores=())
+
+
+@pytest.mark.parametrize("protocol", STAND_INS)
+def test_every_stand_in_answers(protocol: str) -> None:
+    ceiling = measure(protocol, 16, 5, 4, SHARED)
+    assert ceiling.in_flight == 4
+    assert ceiling.qps > 0
+    assert 0 < ceiling.cpu_us < 1e6 / ceiling.qps * 1.05 + 1
+
+
+def test_more_clients_than_help_have_the_ceiling_of_an_open_loop() -> None:
+    assert [in_flight_for(n) for n in (1, 8, 5000, None)] == [1, 8, MOST_IN_FLIGHT, MOST_IN_FLIGHT]
+
+
+def phase(**metrics: float | None) -> Phase:
+    """A second with 1,000 requests that cost the client 10 ms and the store a millisecond each."""
+    usual: dict[str, float | None] = {
+        "cpu_s": 0.01, "qps": 1000.0, "sent_rate": 1000.0, "latency_p99": 1000.0,
+        "schedule_lag_p99": 90.0, "bound_met": 0,
+    }  # fmt: skip
+    return Phase("search", 0, SECOND, metrics=usual | metrics)
+
+
+def certificate(placement: Placement = SHARED, ceiling: float = 10_000) -> Certificate:
+    ceilings = {n: Ceiling(n, ceiling, 10.0) for n in (8, MOST_IN_FLIGHT)}
+    return Certificate(ClientLimits(), placement, ceilings)
+
+
+def test_an_easy_client_is_no_remark() -> None:
+    for clients in (8, None):
+        seen = phase()
+        certify(seen, clients, certificate())
+        assert (seen.valid, seen.reason) == (True, None)
+        assert seen.metrics["ceiling_share"] == pytest.approx(0.1)
+        assert seen.metrics["client_cpu_share"] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "clients", "why"),
+    [
+        ({"cpu_s": 0.85}, 8, "85% of its processor time"),
+        ({"qps": 9000.0}, 8, "90% of the 10,000 requests/s"),
+        ({"sent_rate": 9000.0}, None, "90% of the 10,000 requests/s"),
+        ({"schedule_lag_p99": 300.0}, None, "schedule lag is 300 µs"),
+    ],
+)
+def test_beyond_a_limit_the_row_is_the_clients(
+    metrics: dict[str, float], clients: int | None, why: str
+) -> None:
+    seen = phase(**metrics)
+    certify(seen, clients, certificate())
+    assert not seen.valid
+    assert seen.reason is not None
+    assert seen.reason.startswith("client-bound: ")
+    assert why in seen.reason
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {"schedule_lag_p99": 300.0, "latency_p99": 4000.0},  # not a tenth of what is looked at
+        {"schedule_lag_p99": 150.0, "latency_p99": 200.0},  # as well as a timer can
+        {"schedule_lag_p99": 9000.0, "bound_met": 5},  # the store let them wait
+    ],
+)
+def test_lag_that_says_nothing_of_the_client_is_let_pass(metrics: dict[str, float]) -> None:
+    seen = phase(**metrics)
+    certify(seen, None, certificate())
+    assert seen.valid
+
+
+def test_a_core_given_away_is_not_a_busy_client() -> None:
+    dedicated = SHARED.model_copy(update={"dedicated": True})
+    opened, closed = phase(cpu_s=1.0), phase(cpu_s=1.0)
+    certify(opened, None, certificate(dedicated))
+    certify(closed, 8, certificate(dedicated))
+    assert (opened.valid, closed.valid) == (True, False)
+
+
+def test_a_fault_of_the_phase_is_not_forgotten() -> None:
+    seen = phase(cpu_s=0.9)
+    seen.valid, seen.reason = False, "3 operations failed"
+    certify(seen, 8, certificate())
+    assert seen.reason is not None
+    assert seen.reason.startswith("3 operations failed; client-bound: ")
+
+
+def test_without_a_ceiling_the_row_says_why() -> None:
+    seen = phase()
+    certify(seen, 8, Certificate(ClientLimits(), SHARED, {}, "no null server stands for x"))
+    assert seen.valid
+    assert seen.metrics["ceiling_share"] is None
+    assert seen.missing["ceiling_share"] == "no null server stands for x"
+    assert not math.isnan(seen.metrics["client_cpu_share"] or 0)
