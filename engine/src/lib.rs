@@ -8,7 +8,6 @@ pub mod failures;
 pub mod flatbuffer;
 pub mod histogram;
 pub mod ipc;
-pub mod json;
 pub mod judge;
 pub mod load;
 mod load_python;

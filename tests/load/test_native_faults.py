@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -176,21 +175,6 @@ def test_a_progress_that_raises_stops_the_run() -> None:
             duration_s=60,
             progress=stop,
         )
-
-
-@pytest.fixture(scope="module")
-def identity(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("identity")
-    chain, key = folder / "chain.pem", folder / "key.pem"
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-    names = ["-subj", "/CN=null", "-addext", "subjectAltName=IP:127.0.0.1"]
-    names += ["-addext", "basicConstraints=critical,CA:FALSE"]
-    files = ["-keyout", str(key), "-out", str(chain)]
-    try:
-        subprocess.run([*command.split(), *names, *files], check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("no openssl command to make a certificate with")
-    return chain, key
 
 
 def test_tls_is_spoken_to_who_is_trusted(identity: tuple[Path, Path]) -> None:

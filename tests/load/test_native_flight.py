@@ -75,6 +75,8 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
         return pa.table({"text": texts, "id": ids, "score": (1 / (1 + distances[order]))})
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        if descriptor.path == [b"refused"]:
+            raise fl.FlightUnauthorizedError("not for you")
         table = reader.read_all()
         with self.lock:
             self.tables.setdefault(descriptor.path[0].decode(), []).append(table)
@@ -214,6 +216,26 @@ def test_payloads_are_tickets_actions_and_streams(server: Server, loaded: str) -
     cut = Requests("p", "payload", payloads=[stream[:-200]], options=put, once=True)
     with pytest.raises(UserError, match="cannot be put"):
         run(server, cut)
+
+
+def test_what_is_long_goes_both_ways_whole(server: Server) -> None:
+    rows, dim = 20_000, 64
+    vectors = RANDOM.normal(size=(rows, dim)).astype(np.float32)
+    ids = np.arange(rows, dtype=np.int64)
+    options = {"dataset": "long"}
+    put = Requests("insert", "insert", vectors, ids, batch=rows, options=options, once=True)
+    assert only(run(server, put))["rows"] == rows
+    (table,) = server.tables["long"]
+    flat = table["vector"].combine_chunks().flatten().to_numpy()
+    np.testing.assert_array_equal(flat.reshape(-1, dim), vectors)
+    scan = Requests("scan", "payload", payloads=[b'{"name": "long"}'])
+    assert only(run(server, scan, 6))["recorder"].summary()["count"] == 6
+    options = {"dataset": "refused"}
+    refused = Requests("insert", "insert", vectors, ids, batch=rows, options=options)
+    outcome = run(server, refused, 3)
+    ((kind, count, messages),) = outcome["classes"][0]["recorder"].errors()
+    assert (kind, count, outcome["reconnects"]) == ("status:permission_denied", 3, 0)
+    assert "not for you" in messages[0]
 
 
 def test_what_the_server_refuses_is_counted_by_status(server: Server, loaded: str) -> None:

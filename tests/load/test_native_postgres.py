@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import os
 import pwd
 import shutil
+import signal
 import socket
+import ssl
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +26,7 @@ import pytest
 
 from vectrial._engine import Judge
 from vectrial.errors import UserError
-from vectrial.load.native import Requests, arrivals, closed, drive, target
+from vectrial.load.native import Requests, arrivals, closed, drive, target, tls
 from vectrial.load.plain import LoadColumn, LoadOutcome, LoadRecord, LoadSource
 
 pytestmark = pytest.mark.server
@@ -106,7 +111,8 @@ def server() -> Iterator[Postgres]:
         yield postgres
     finally:
         if running is not None:
-            running.terminate()
+            # It would wait for its clients at SIGTERM.
+            running.send_signal(signal.SIGINT)
             running.wait(DEADLINE_S)
         shutil.rmtree(folder)
 
@@ -321,6 +327,57 @@ def test_each_way_in_is_known(server: Postgres, loaded: str, role: str) -> None:
         assert ROLES[role] not in message
     del login["password"]
     assert failed(run(server, search(loaded), 1, options=login))[0] == "status:invalid_password"
+
+
+@contextmanager
+def behind_tls(port: int, identity: tuple[Path, Path]) -> Iterator[int]:
+    """The port of a relay that speaks TLS, as poolers do, in front of a server that does not."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*identity)
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while piece := await reader.read(1 << 16):
+            writer.write(piece)
+            await writer.drain()
+        writer.close()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await reader.readexactly(8) == bytes.fromhex("0000000804d2162f")
+        writer.write(b"S")
+        await writer.start_tls(context)
+        there = await asyncio.open_connection("127.0.0.1", port)
+        with suppress(ConnectionError):
+            await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+
+    async def end() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    serving = asyncio.run_coroutine_threadsafe(asyncio.start_server(relay, "127.0.0.1", 0), loop)
+    try:
+        yield serving.result(DEADLINE_S).sockets[0].getsockname()[1]
+    finally:
+        asyncio.run_coroutine_threadsafe(end(), loop).result(DEADLINE_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def test_tls_is_spoken_where_it_is_asked_for(
+    server: Postgres, loaded: str, identity: tuple[Path, Path]
+) -> None:
+    trust = tls("127.0.0.1", identity[0])
+    with behind_tls(server.port, identity) as port:
+        to = target("postgres", "127.0.0.1", port, tls=trust)
+        only(drive(to, [search(loaded)], [closed(2, count=20)]))
+    to = target("postgres", "127.0.0.1", server.port, tls=trust)
+    kind, _, message = failed(drive(to, [search(loaded)], [closed(1, count=1)]))
+    assert (kind, message) == ("tls", "the server does not speak TLS")
 
 
 def test_errors_are_counted_by_their_code(server: Postgres, loaded: str) -> None:

@@ -16,9 +16,10 @@
 use std::sync::Arc;
 
 use http::Request;
+use serde::de::IgnoredAny;
+use serde_json::{json, Map, Value};
 
 use crate::ipc::{self, Cells, Rows};
-use crate::json;
 use crate::misuse::Misuse;
 use crate::protobuf::{self, Reader};
 use crate::protocol::{Answer, Failure, Operation, Prepared, Protocol, Target, Task, Values};
@@ -87,8 +88,10 @@ struct Calls<'a> {
 impl Calls<'_> {
     fn searches(&self) -> Result<Vec<Prepared>, Misuse> {
         let (task, options) = (self.task, &self.task.options);
-        let dataset = options.text("dataset")?;
-        let params = options.get("params").map(members).transpose()?;
+        let dataset = json!(options.text("dataset")?).to_string();
+        let params = options.get("params").unwrap_or("{}");
+        let params: Map<String, Value> = serde_json::from_str(params)
+            .map_err(|error| Misuse(format!("the option 'params' is no JSON object: {error}")))?;
         let action = match options.get("search").unwrap_or("ticket") {
             "ticket" => false,
             "action" => true,
@@ -97,24 +100,23 @@ impl Calls<'_> {
                 return Err(Misuse(text));
             }
         };
+        let filters = task.filters.iter().map(|filters| array(filters));
+        filters.collect::<Result<Vec<_>, _>>()?;
         let search = |query: usize| {
             let vector = task.vectors.row(query);
             if !vector.iter().all(|x| x.is_finite()) {
                 let text = format!("query {query} is not finite, which JSON cannot say");
                 return Err(Misuse(text));
             }
-            let mut out = b"{\"dataset\":".to_vec();
-            json::put_text(&mut out, dataset);
-            out.extend(b",\"vector\":");
-            json::put_floats(&mut out, vector);
-            out.extend(format!(",\"k\":{}", task.k).bytes());
+            let vector = serde_json::to_string(vector).unwrap_or_default();
+            let mut out = format!(r#"{{"dataset":{dataset},"vector":{vector},"k":{}"#, task.k);
+            for (name, value) in &params {
+                out += &format!(",{}:{value}", json!(name));
+            }
+            let mut out = out.into_bytes();
             if let Some(filters) = task.filter(query) {
                 out.extend(b",\"filters\":");
                 out.extend_from_slice(filters);
-            }
-            if let Some(params) = params.filter(|params| !params.is_empty()) {
-                out.push(b',');
-                out.extend(params.bytes());
             }
             out.push(b'}');
             Ok(match action {
@@ -170,12 +172,9 @@ impl Calls<'_> {
         let (dataset, name) = (options.text("dataset")?, options.get("id").unwrap_or("id"));
         self.single("get")?;
         let get = |id: &i64| {
-            let mut out = b"{\"name\":".to_vec();
-            json::put_text(&mut out, dataset);
-            out.extend(b",\"filters\":[{\"field\":");
-            json::put_text(&mut out, name);
-            out.extend(format!(",\"operator\":\"==\",\"value\":{id}}}]}}").bytes());
-            self.ticket(&out)
+            let filter = json!({"field": name, "operator": "==", "value": id});
+            let ticket = json!({"name": dataset, "filters": [filter]});
+            self.ticket(ticket.to_string().as_bytes())
         };
         Ok(self.task.ids.iter().map(get).collect())
     }
@@ -184,10 +183,8 @@ impl Calls<'_> {
         let dataset = self.task.options.text("dataset")?;
         self.single("delete")?;
         let delete = |id: &i64| {
-            let mut out = b"{\"dataset\":".to_vec();
-            json::put_text(&mut out, dataset);
-            out.extend(format!(",\"id\":\"{id}\"}}").bytes());
-            self.act("delete", &out)
+            let body = json!({"dataset": dataset, "id": id.to_string()});
+            self.act("delete", body.to_string().as_bytes())
         };
         Ok(self.task.ids.iter().map(delete).collect())
     }
@@ -255,15 +252,11 @@ impl Calls<'_> {
     }
 }
 
-/// What stands between the braces of a JSON object.
-fn members(object: &str) -> Result<&str, Misuse> {
-    let inner = object.trim().strip_prefix('{');
-    let inner = inner.and_then(|rest| rest.strip_suffix('}'));
-    inner.map(str::trim).ok_or_else(|| {
-        Misuse(format!(
-            "the option 'params' is a JSON object, not '{object}'"
-        ))
-    })
+/// Filters are an array, whatever is in it: what the server makes of them is its own affair.
+fn array(filters: &[u8]) -> Result<(), Misuse> {
+    let read = serde_json::from_slice::<Vec<IgnoredAny>>(filters);
+    read.map_err(|error| Misuse(format!("filters are no JSON array: {error}")))?;
+    Ok(())
 }
 
 /// A framed message that carries an Arrow message; the first of a put says where to.
@@ -394,7 +387,7 @@ mod tests {
         );
         asked.filters = vec![b"[{\"field\":\"c\"}]"[..].into()];
         let requests = prepare(&asked).unwrap();
-        let first = r#"{"search":{"dataset":"d","vector":[0.5,-1.0],"k":3,"filters":[{"field":"c"}],"ef": 9}}"#;
+        let first = r#"{"search":{"dataset":"d","vector":[0.5,-1.0],"k":3,"ef":9,"filters":[{"field":"c"}]}}"#;
         assert!(
             text(&requests[0]).ends_with(first),
             "{}",
@@ -418,6 +411,9 @@ mod tests {
         let mut asked = task(Operation::Search, &[("dataset", "d")]);
         asked.vectors.values[2] = f32::NAN;
         assert!(prepare(&asked).unwrap_err().0.contains("query 1"));
+        let mut asked = task(Operation::Search, &[("dataset", "d")]);
+        asked.filters = vec![b"{}"[..].into()];
+        assert!(prepare(&asked).unwrap_err().0.contains("JSON array"));
         let asked = task(Operation::Search, &[("dataset", "d"), ("params", "ef")]);
         assert!(prepare(&asked).unwrap_err().0.contains("JSON object"));
     }
