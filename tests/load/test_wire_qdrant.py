@@ -4,6 +4,7 @@ we send, and we read what they serialised."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from grpc_peer import Peer, errors_of, serving
 from qdrant_client.conversions.conversion import RestToGrpc
 from qdrant_client.grpc import points_pb2 as pb
 from qdrant_client.grpc import qdrant_common_pb2 as common
-from qdrant_client.models import FieldCondition, Filter, MatchValue, Range
+from qdrant_client.models import FieldCondition, Filter, MatchValue, PointStruct, Range
 
 from vectrial._engine import Judge
 from vectrial.errors import UserError
@@ -122,25 +123,18 @@ def test_rows_are_written_with_their_columns(peer: Peer, operation: str, name: s
         assert request.ordering.type == pb.WriteOrderingType.Strong
     points = [one for request in written for one in request.points]
     for row, one in enumerate(points):
-        vector = pb.Vector(dense=pb.DenseVector(data=VECTORS[row]))
-        vectors = pb.Vectors(vector=vector)
-        if name is not None:
-            vectors = pb.Vectors(vectors=pb.NamedVectors(vectors={name: vector}))
-        payload: dict[str, object] = {
+        payload: dict[str, Any] = {
             "c": [1, -2, 3, 2**62][row],
             "b": row % 2 == 0,
             "f": [0.5, -0.0, 1e300, 2.0][row],
         }
         if row < 3:
             payload["w"] = ["a", "", "é"][row]
-        expected = pb.PointStruct(
-            id=point(int(IDS[row])),
-            payload={
-                key: RestToGrpc.convert_payload({key: at})[key] for key, at in payload.items()
-            },
-            vectors=vectors,
+        vector = VECTORS[row].tolist()
+        struct = PointStruct(
+            id=int(IDS[row]), vector={name: vector} if name else vector, payload=payload
         )
-        assert one == expected
+        assert one == RestToGrpc.convert_point_struct(struct)
 
 
 def test_an_update_that_was_not_applied_in_time_is_an_error(peer: Peer) -> None:
