@@ -179,7 +179,7 @@ def test_a_build_that_fails_shows_its_log_and_leaves_nothing(path: Path) -> None
 
 def test_without_go_the_remedy_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(path / "nothing"))
-    with pytest.raises(NoProgram, match="install it"):
+    with pytest.raises(NoProgram, match="install Go"):
         go_program(PROGRAM, print)
     assert go_program_at_hand(PROGRAM).works is False
 
