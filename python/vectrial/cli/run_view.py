@@ -58,7 +58,7 @@ class PlainView:
     def __init__(self, plan: Plan, console: Console) -> None:
         self._console, self._of, self._done = console, len(plan.trials), 0
         self._last = ("", 0.0)
-        self._shown = time.monotonic()
+        self._shown: float | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +85,7 @@ class PlainView:
 
     def started(self, trial: PlannedTrial) -> None:
         """Nothing yet: its end is a line."""
-        self._shown = time.monotonic()
+        self._shown = None
 
     def progress(self, progress: messages.Progress) -> None:
         """Nothing: a log file has no use for it."""
@@ -93,7 +93,9 @@ class PlainView:
     def live(self, live: Live) -> None:
         """A line every ten seconds, so that short phases have none."""
         now = time.monotonic()
-        if now - self._shown > LINE_EVERY_S:
+        if self._shown is None:
+            self._shown = now  # what was loaded before took its time as well
+        elif now - self._shown >= LINE_EVERY_S:
             self._shown = now
             self._line(f"    {at_work(live)}")
 

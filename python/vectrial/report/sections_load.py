@@ -68,7 +68,8 @@ def open_loop(run: RunData, looks: Looks) -> Section | None:
     lead = (
         "How long callers wait when requests come at their own pace, as those of independent users "
         "do. Service time leaves out how late a request was sent; where the two differ, the "
-        "difference is time in a queue."
+        "difference is time in a queue. Where fewer are answered than offered, that queue grows as "
+        "long as the phase lasts: latencies there tell of its length, not of the store."
     )
     return Section("open-loop", "At a given load", lead, tuple(blocks))
 
