@@ -118,7 +118,8 @@ class Subject:
     def floor(self) -> float:
         """The recall that the index must reach at the generous setting, on data with structure.
         An exact index may lose what float32 cannot tell apart."""
-        return max(self.kind.recall_floor, EXACT_FLOOR if self.kind.exact else 0.0)
+        floor = self.kind.floor(self.schema.metric)
+        return max(floor, EXACT_FLOOR if self.kind.exact else 0.0)
 
     @property
     def floor_on_any_data(self) -> float:

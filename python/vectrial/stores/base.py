@@ -97,7 +97,8 @@ class IndexKind:
     build, search: the parameter models. Use the field's names: m, ef_construction, ef_search,
         nlist, nprobe. Defaults are the store's own, so that a suite may leave them out.
     exact: every search returns the true neighbours. Such an index is called "flat".
-    recall_floor: what the gate demands at `generous`, on data with structure.
+    recall_floor: what the gate demands at `generous`, on data with structure; recall_floors: of
+        a metric under which it is another.
     generous: search parameters at which an honest index is nearly exact.
     filters: operators a search under this index may use; None means the store's.
     lacks: operations of the store's that this index does not have, by their names in
@@ -109,11 +110,16 @@ class IndexKind:
     search: type[Params] = NoParams
     exact: bool = False
     recall_floor: float = 0.9
+    recall_floors: Mapping[Metric, float] = field(default_factory=dict)
     generous: Mapping[str, Any] = field(default_factory=dict)
     metrics: frozenset[Metric] | None = None
     filters: frozenset[str] | None = None
     lacks: frozenset[str] = frozenset()
     exact_scores: bool = True
+
+    def floor(self, metric: Metric) -> float:
+        """The recall that the gate demands under a metric."""
+        return self.recall_floors.get(metric, self.recall_floor)
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,13 @@ class Chroma(Store):
         },
         indexes={
             # Tried with rows replaced by far ones under inner product: filtered recall is between
-            # 0.85 and 0.95 however large ef_search, and under the other metrics nearly 1.
-            "hnsw": IndexKind(HnswBuild, HnswSearch, recall_floor=0.8, generous={"ef_search": 1000})
+            # 0.78 and 0.95 however large ef_search, and under the other metrics nearly 1.
+            "hnsw": IndexKind(
+                HnswBuild,
+                HnswSearch,
+                recall_floors={Metric.IP: 0.7},
+                generous={"ef_search": 1000},
+            )
         },
         filters=ALL_OPERATORS,
         find=ALL_OPERATORS,

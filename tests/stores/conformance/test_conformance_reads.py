@@ -58,7 +58,7 @@ def recall(
 
 
 def floor(case: Case) -> float:
-    return 1.0 if case.kind.exact else case.kind.recall_floor
+    return 1.0 if case.kind.exact else case.kind.floor(case.metric)
 
 
 def test_version_and_footprint(loaded: Store) -> None:
