@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -54,7 +54,7 @@ impl LoadControl {
             out.set_item("recall", row.recall)?;
             Ok(out)
         };
-        let rows = self.0.last_windows(classes).into_iter();
+        let rows = self.0.last_second(classes).into_iter();
         rows.map(|row| row.map(out).transpose()).collect()
     }
 
@@ -119,6 +119,7 @@ struct ClassIn<'py> {
     options: BTreeMap<String, String>,
     judge: Option<Bound<'py, Judge>>,
     once: bool,
+    keep: bool,
 }
 
 #[derive(FromPyObject)]
@@ -224,6 +225,7 @@ impl ClassIn<'_> {
             task,
             judge: self.judge.as_ref().map(|judge| judge.get().shared()),
             once: self.once,
+            keep: self.keep.then_some(self.k),
         })
     }
 }
@@ -318,6 +320,10 @@ fn outcome_out(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> 
         out.set_item("issued", class.issued)?;
         out.set_item("in_flight", class.in_flight)?;
         out.set_item("rows", class.rows)?;
+        out.set_item(
+            "answers",
+            class.kept.map(|kept| answers(py, &kept)).transpose()?,
+        )?;
         classes.append(out)?;
     }
     let out = PyDict::new(py);
@@ -332,6 +338,21 @@ fn outcome_out(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> 
     out.set_item("reconnects", outcome.reconnects)?;
     out.set_item("cancelled", outcome.cancelled)?;
     Ok(out)
+}
+
+/// (queries (n,), ids (n, k), scores (n, k))
+type Answers<'py> = (
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray2<i64>>,
+    Bound<'py, PyArray2<f32>>,
+);
+
+fn answers<'py>(py: Python<'py>, kept: &load::Kept) -> PyResult<Answers<'py>> {
+    let queries = PyArray1::from_iter(py, kept.queries());
+    let shape = [queries.len()?, kept.k()];
+    let ids = PyArray1::from_iter(py, kept.ids()).reshape(shape)?;
+    let scores = PyArray1::from_iter(py, kept.scores()).reshape(shape)?;
+    Ok((queries, ids, scores))
 }
 
 #[derive(FromPyObject)]

@@ -17,8 +17,9 @@ use crate::misuse::Misuse;
 use crate::transport::tls::Tls;
 
 /// What a class of requests does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Operation {
+    #[default]
     Search,
     Insert,
     Upsert,
@@ -145,7 +146,7 @@ impl Column {
 }
 
 /// What a class of requests asks, in plain data; fields that an operation does not need are empty.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Task {
     pub operation: Operation,
     /// Queries of a search, or the vectors of rows to write.

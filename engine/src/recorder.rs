@@ -299,9 +299,9 @@ impl Recorder {
         self.windows.rows(end)
     }
 
-    /// The last window that is over, and which it is.
-    pub fn last_window(&self) -> Option<(u64, Windows)> {
-        self.windows.last_over()
+    /// One window that is over, alone.
+    pub fn window(&self, index: u64) -> Option<Windows> {
+        self.windows.alone(index)
     }
 
     pub fn failures(&self) -> &Failures {

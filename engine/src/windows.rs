@@ -184,14 +184,12 @@ impl Windows {
         (0..=last).map(|second| self.row(second)).collect()
     }
 
-    /// The last window that is over, alone, and which it is: it may be merged with others' while
-    /// these go on.
-    pub fn last_over(&self) -> Option<(u64, Self)> {
-        let upto = self.open.unwrap_or(u64::MAX);
-        let (index, window) = self.all.range(..upto).next_back()?;
+    /// One window that is over, alone: it may be merged with others' while these go on.
+    pub fn alone(&self, index: u64) -> Option<Self> {
+        let window = self.all.get(&index)?;
         let mut alone = Self::new(self.width_ns).ok()?;
-        alone.all.insert(*index, window.clone());
-        Some((*index, alone))
+        alone.all.insert(index, window.clone());
+        Some(alone)
     }
 
     /// The row of the last window.

@@ -141,7 +141,7 @@ class LoadControl:
         it, at most 20 ms old."""
     def last_second(self, classes: int) -> list[LoadWindow | None]:
         """What each of so many classes did in the last second that is over, all threads together;
-        None before there is one. Cheap enough to ask several times a second."""
+        None where it did nothing and before there is one. Cheap enough to ask often."""
 
 def run_load(target: LoadTarget, plan: LoadPlan, control: LoadControl) -> LoadOutcome:
     """Drive a server as the plan says. Blocks without the GIL; requests are encoded before the

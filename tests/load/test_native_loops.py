@@ -57,6 +57,23 @@ def test_a_closed_loop_judges_every_answer(server: NullServer) -> None:
     assert outcome["peak_in_flight"] <= 4
 
 
+def test_answers_are_kept_where_they_are_wanted(server: NullServer) -> None:
+    search = Requests("search", vectors=VECTORS, k=K + 2, keep=True)
+    outcome = drive(
+        target("null-grpc", server.host, server.port),
+        [search],
+        [closed(4, count=QUERIES * 2)],
+        threads=2,
+        warmup_count=20,
+    )
+    assert outcome["classes"][0]["answers"] is not None
+    queries, ids, scores = outcome["classes"][0]["answers"]
+    assert sorted(queries) == sorted([*range(QUERIES), *range(QUERIES)])
+    assert ids.shape == scores.shape == (QUERIES * 2, K + 2)
+    assert (ids == [*range(K), -1, -1]).all()
+    assert (np.isnan(scores) == (ids == -1)).all()
+
+
 def test_an_open_loop_keeps_its_rate(server: NullServer) -> None:
     outcome = drive(
         target("null-grpc", server.host, server.port),

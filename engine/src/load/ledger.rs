@@ -1,6 +1,7 @@
 //! What one thread writes down of one class.
 
 use crate::histogram::Latencies;
+use crate::load::kept::Kept;
 use crate::load::plan::Class;
 use crate::misuse::Misuse;
 use crate::protocol::{Answer, Failure, Operation, Prepared};
@@ -11,6 +12,7 @@ pub struct Ledger {
     pub lag: Latencies,
     pub issued: u64,
     pub rows: u64,
+    pub kept: Option<Kept>,
 }
 
 /// The instants of one request.
@@ -30,6 +32,7 @@ impl Ledger {
             lag: Latencies::default(),
             issued: 0,
             rows: 0,
+            kept: class.keep.map(Kept::new),
         })
     }
 
@@ -54,6 +57,9 @@ impl Ledger {
                 self.rows += u64::from(request.rows);
                 match request.operation {
                     Operation::Search => {
+                        if let Some(kept) = &mut self.kept {
+                            kept.push(index, answer);
+                        }
                         recorder.answer(index, at.intended, at.sent, at.done, &answer.ids)
                     }
                     _ => recorder.operation(at.intended, at.sent, at.done),
@@ -62,11 +68,14 @@ impl Ledger {
         }
     }
 
-    pub fn merge(&mut self, other: &Self) -> Result<(), Misuse> {
+    pub fn merge(&mut self, other: Self) -> Result<(), Misuse> {
         self.recorder.merge(&other.recorder)?;
         self.lag.merge(&other.lag);
         self.issued += other.issued;
         self.rows += other.rows;
+        if let (Some(ours), Some(theirs)) = (&mut self.kept, other.kept) {
+            ours.merge(theirs);
+        }
         Ok(())
     }
 }

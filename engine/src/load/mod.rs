@@ -4,7 +4,9 @@
 //! threads share nothing but the prepared requests and a few counters. A run has two stages over
 //! the same connections: warm-up, then measurement.
 
+mod encode;
 mod feed;
+mod kept;
 mod ledger;
 mod link;
 mod open;
@@ -24,12 +26,15 @@ use crate::clock::now_ns;
 use crate::misuse::Misuse;
 use crate::protocol::{Prepared, Protocol, Target};
 use crate::windows::{WindowRow, Windows};
+pub use kept::Kept;
 use plan::StageOutcome;
 pub use plan::{Class, Limit, Outcome, Pace, Plan, Record, Source};
 use stage::{Links, Stage};
 
 /// How often counters are published and a request to stop is looked for.
 const TICK: Duration = Duration::from_millis(20);
+/// Seconds that are remembered for whoever looks on.
+const SECONDS: usize = 8;
 /// From the meeting of the threads to their common start.
 const LEAD_NS: i64 = 500_000;
 
@@ -43,8 +48,16 @@ pub struct Control {
     pub errors: AtomicU64,
     /// When the measured stage began; 0 before.
     pub started_ns: AtomicI64,
-    /// The last window that is over, by (class, thread).
-    live: Mutex<BTreeMap<(usize, usize), (u64, Windows)>>,
+    /// The last seconds that are over, each of all classes.
+    live: Mutex<BTreeMap<u64, Second>>,
+    threads: AtomicUsize,
+}
+
+/// What the threads have told of one second.
+#[derive(Debug, Default)]
+struct Second {
+    threads: usize,
+    classes: Vec<Option<Windows>>,
 }
 
 impl Control {
@@ -53,26 +66,47 @@ impl Control {
         self.cancelled.store(true, Relaxed);
     }
 
-    fn show(&self, class: usize, thread: usize, last: (u64, Windows)) {
-        if let Ok(mut live) = self.live.lock() {
-            live.insert((class, thread), last);
+    /// Ready when the run was cancelled.
+    async fn stopped(&self) {
+        while !self.is_cancelled() {
+            tokio::time::sleep(TICK).await;
         }
     }
 
-    /// What each class did in the last second that is over, all threads together.
-    pub fn last_windows(&self, classes: usize) -> Vec<Option<WindowRow>> {
+    /// What one thread's classes did in a second that is over.
+    fn show(&self, second: u64, theirs: Vec<Option<Windows>>) {
+        let Ok(mut live) = self.live.lock() else {
+            return;
+        };
+        let ours = live.entry(second).or_default();
+        ours.threads += 1;
+        ours.classes.resize(theirs.len(), None);
+        for (ours, theirs) in ours.classes.iter_mut().zip(theirs) {
+            match (ours, theirs) {
+                (Some(ours), Some(theirs)) => ours.merge(&theirs),
+                (ours @ None, theirs) => *ours = theirs,
+                (Some(_), None) => {}
+            }
+        }
+        // Threads are never further apart than that, unless one has ended.
+        while live.len() > SECONDS {
+            live.pop_first();
+        }
+    }
+
+    /// What each class did in the last second of which all threads have told.
+    pub fn last_second(&self, classes: usize) -> Vec<Option<WindowRow>> {
         let Ok(live) = self.live.lock() else {
-            return vec![];
+            return vec![None; classes];
         };
-        let of = |class| {
-            let theirs = || live.range((class, 0)..(class + 1, 0)).map(|(_, one)| one);
-            let last = theirs().map(|(index, _)| *index).max()?;
-            let mut now = theirs().filter(|(index, _)| *index == last);
-            let mut whole = now.next()?.1.clone();
-            now.for_each(|(_, other)| whole.merge(other));
-            whole.last_row()
-        };
-        (0..classes).map(of).collect()
+        let threads = self.threads.load(Relaxed);
+        let whole = |second: &&Second| second.threads == threads;
+        let row = |one: &Option<Windows>| one.clone().and_then(|mut one| one.last_row());
+        let last = live.values().rev().find(whole);
+        let rows = last
+            .into_iter()
+            .flat_map(|last| last.classes.iter().map(row));
+        rows.chain(std::iter::repeat(None)).take(classes).collect()
     }
 
     pub fn is_cancelled(&self) -> bool {
@@ -82,7 +116,7 @@ impl Control {
 
 /// What the threads of a run share.
 struct Shared<P> {
-    protocol: P,
+    protocol: Arc<P>,
     plan: Plan,
     /// The requests of each class.
     rings: Vec<Vec<Prepared>>,
@@ -95,17 +129,15 @@ struct Shared<P> {
 }
 
 /// Encode everything, connect, warm up, measure. Blocks until done.
-pub fn run<P: Protocol>(target: Target, plan: Plan, control: &Control) -> Result<Outcome, Misuse> {
+pub fn run<P: Protocol>(
+    target: Target,
+    mut plan: Plan,
+    control: &Control,
+) -> Result<Outcome, Misuse> {
     plan.check()?;
-    let protocol = P::new(target)?;
-    let prepare = |class: &Class| {
-        let ring = protocol.prepare(&class.task);
-        let ring = ring.map_err(|Misuse(what)| Misuse(format!("{}: {what}", class.name)))?;
-        stage::check_ring(class, &ring)?;
-        Ok(ring)
-    };
-    let rings = plan.classes.iter().map(prepare);
-    let rings = rings.collect::<Result<Vec<_>, Misuse>>()?;
+    let protocol = Arc::new(P::new(target)?);
+    let rings = encode::rings(&protocol, &mut plan.classes, control)?;
+    control.threads.store(plan.threads, Relaxed);
     let shared = Arc::new(Shared {
         protocol,
         plan,
@@ -171,7 +203,11 @@ async fn stages<P: Protocol>(
     thread: usize,
     control: &Control,
 ) -> Result<Vec<StageOutcome>, Misuse> {
-    let links = Rc::new(Links::open(shared, thread).await);
+    let links = Rc::new(Links::new(shared, thread));
+    tokio::select! {
+        () = links.open(shared) => {}
+        () = control.stopped() => {}
+    }
     let Limit { duration_ns, count } = shared.plan.warmup;
     let first = if duration_ns.or(count.map(|n| n as i64)).unwrap_or(0) > 0 {
         0

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::arrival::Arrival;
 use crate::histogram::Latencies;
 use crate::judge::Judge;
+use crate::load::kept::Kept;
 use crate::load::ledger::Ledger;
 use crate::misuse::Misuse;
 use crate::protocol::Task;
@@ -14,12 +15,15 @@ use crate::recorder::Recorder;
 #[derive(Clone, Debug)]
 pub struct Class {
     pub name: String,
+    /// What to ask; given up when it has been encoded.
     pub task: Task,
     /// Exact answers of the same queries; without it there is no recall.
     pub judge: Option<Arc<Judge>>,
     /// Each request is sent once, in order, and the class ends with the last (rows to insert);
     /// else they are walked over in an order of the seed, again and again.
     pub once: bool,
+    /// Keep the first so many rows of every answer.
+    pub keep: Option<usize>,
 }
 
 /// What sets the pace of a source of requests.
@@ -175,6 +179,7 @@ pub struct Record {
     pub in_flight: u64,
     /// Rows of the requests that succeeded.
     pub rows: u64,
+    pub kept: Option<Kept>,
     pub warmup: Recorder,
 }
 
@@ -248,6 +253,7 @@ pub fn merge(
             issued: ledger.issued,
             in_flight,
             rows: ledger.rows,
+            kept: ledger.kept,
             warmup: match warm.is_empty() {
                 true => Recorder::new(class.judge.clone(), plan.window_ns)?,
                 false => warm.remove(0).recorder,
@@ -266,7 +272,7 @@ fn by_class(stages: Vec<StageOutcome>) -> Result<Vec<Ledger>, Misuse> {
     let mut whole = first.ledgers;
     for stage in stages {
         for (ours, theirs) in whole.iter_mut().zip(stage.ledgers) {
-            ours.merge(&theirs)?;
+            ours.merge(theirs)?;
         }
     }
     Ok(whole)

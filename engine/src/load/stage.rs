@@ -17,7 +17,7 @@ use crate::load::open;
 use crate::load::plan::{Limit, Pace, Source, StageOutcome};
 use crate::load::{Control, Shared, TICK};
 use crate::misuse::Misuse;
-use crate::protocol::{Operation, Protocol};
+use crate::protocol::Protocol;
 
 /// The connections of one thread, which outlive its stages.
 pub struct Links<P: Protocol> {
@@ -28,42 +28,39 @@ pub struct Links<P: Protocol> {
 }
 
 impl<P: Protocol> Links<P> {
-    /// Open all of them. One that cannot be opened is tried again when it is needed, and counted
-    /// as a failed request then.
-    pub async fn open(shared: &Shared<P>, thread: usize) -> Self {
+    /// All of them, not yet open.
+    pub fn new(shared: &Shared<P>, thread: usize) -> Self {
         let (plan, threads) = (&shared.plan, shared.plan.threads);
-        let links = |number| {
-            (0..number)
-                .map(|_| Rc::new(Link::new()))
-                .collect::<Vec<_>>()
-        };
+        let links = |number| -> Vec<_> { (0..number).map(|_| Rc::new(Link::new())).collect() };
         let connections = part(plan.connections, threads, thread).max(1);
-        let out = match P::SHARED {
+        let of_source = |source: &Source| match &source.pace {
+            Pace::Closed { workers } => links(part(*workers, threads, thread)),
+            Pace::Open { in_flight, .. } => {
+                links(connections.min(part(*in_flight, threads, thread).max(1)))
+            }
+        };
+        match P::SHARED {
             true => Self {
                 common: links(connections),
                 own: vec![],
             },
             false => Self {
                 common: vec![],
-                own: plan
-                    .sources
-                    .iter()
-                    .map(|source| match &source.pace {
-                        Pace::Closed { workers } => links(part(*workers, threads, thread)),
-                        Pace::Open { in_flight, .. } => {
-                            links(connections.min(part(*in_flight, threads, thread).max(1)))
-                        }
-                    })
-                    .collect(),
+                own: plan.sources.iter().map(of_source).collect(),
             },
-        };
-        for link in out.all() {
-            let opened = link.obtain(&shared.protocol, plan.timeout_ns).await;
-            if let (Ok((connection, _)), false) = (opened, P::SHARED) {
-                link.give_back(connection);
+        }
+    }
+
+    /// Open all of them, up to the first that cannot be: that one and those after it are tried
+    /// again when they are needed, and counted as failed requests then.
+    pub async fn open(&self, shared: &Shared<P>) {
+        for link in self.all() {
+            match link.obtain(&shared.protocol, shared.plan.timeout_ns).await {
+                Ok((connection, _)) if !P::SHARED => link.give_back(connection),
+                Ok(_) => {}
+                Err(_) => break,
             }
         }
-        out
     }
 
     /// The connection of a source's n-th worker on this thread.
@@ -411,15 +408,12 @@ impl<P: Protocol> Stage<P> {
         control.errors.fetch_add(errors - before.counts.2, Relaxed);
         before.counts = (issued, answered, errors);
         let second = (now_ns() - self.start) / self.shared.plan.window_ns as i64;
-        if second == before.second {
-            return;
+        for over in before.second.max(second - 4)..second {
+            let ledgers = self.ledgers.borrow();
+            let window = |ledger: &Ledger| ledger.recorder.window(over as u64);
+            control.show(over as u64, ledgers.iter().map(window).collect());
         }
         before.second = second;
-        for (class, ledger) in self.ledgers.borrow().iter().enumerate() {
-            if let Some(last) = ledger.recorder.last_window() {
-                control.show(class, self.thread, last);
-            }
-        }
     }
 }
 
@@ -455,27 +449,5 @@ impl<P: Protocol> Drop for Loop<P> {
         }
         stage.loops.set(stage.loops.get() - 1);
         stage.changed.notify_one();
-    }
-}
-
-/// Requests of a class that are judged need as many queries as the truth has.
-pub fn check_ring(
-    class: &crate::load::Class,
-    ring: &[crate::protocol::Prepared],
-) -> Result<(), Misuse> {
-    let fault = |what: String| Err(Misuse(format!("{}: {what}", class.name)));
-    if ring.is_empty() {
-        return fault("there is nothing to send".into());
-    }
-    match &class.judge {
-        Some(_) if class.task.operation != Operation::Search => {
-            fault("only searches are judged".into())
-        }
-        Some(judge) if judge.queries() != ring.len() => fault(format!(
-            "the truth is of {} queries, but there are {}",
-            judge.queries(),
-            ring.len()
-        )),
-        _ => Ok(()),
     }
 }

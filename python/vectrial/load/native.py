@@ -47,6 +47,7 @@ class Requests:
     options: Mapping[str, str] = field(default_factory=dict)
     judge: Judge | None = None
     once: bool = False
+    keep: bool = False
 
     def plain(self) -> LoadClass:
         """As the engine takes it."""
@@ -65,6 +66,7 @@ class Requests:
             "options": dict(self.options),
             "judge": self.judge,
             "once": self.once,
+            "keep": self.keep,
         }
 
 

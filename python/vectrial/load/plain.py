@@ -46,7 +46,8 @@ class LoadClass(TypedDict):
     filters: distinct filters in the protocol's own words; filter_of: uint32 (q,), which holds
         for query i (None: the first for all, where there is one).
     options: the protocol's own (collection, names of fields, search parameters, …).
-    judge: exact answers of the same queries. once: each request is sent once, in order."""
+    judge: exact answers of the same queries. once: each request is sent once, in order.
+    keep: keep every answer's first k rows, which takes 12·k bytes of memory each."""
 
     name: str
     operation: str
@@ -61,6 +62,7 @@ class LoadClass(TypedDict):
     options: dict[str, str]
     judge: Judge | None
     once: bool
+    keep: bool
 
 
 class LoadSource(TypedDict):
@@ -110,7 +112,9 @@ class LoadPlan(TypedDict):
 class LoadRecord(TypedDict):
     """What was seen of a class. recorder: finished. warmup: the recorder of the warm-up.
     lag: HDR histogram of actual minus intended send, of everything issued. in_flight: sent, and
-    neither answered nor failed at the end. rows: written or read by what succeeded."""
+    neither answered nor failed at the end. rows: written or read by what succeeded.
+    answers: where they were to be kept, queries (n,), ids (n, k) and scores (n, k), with -1 and nan
+    where an answer was shorter."""
 
     name: str
     recorder: Recorder
@@ -119,6 +123,7 @@ class LoadRecord(TypedDict):
     issued: int
     in_flight: int
     rows: int
+    answers: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]] | None
 
 
 class LoadWindow(TypedDict):
