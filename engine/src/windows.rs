@@ -186,9 +186,16 @@ impl Windows {
 
     /// One window that is over, alone: it may be merged with others' while these go on.
     pub fn alone(&self, index: u64) -> Option<Self> {
-        let window = self.all.get(&index)?;
+        let window = match self.open {
+            // Nothing came since that would have put it away.
+            Some(open) if open == index => Window {
+                packed: pack(&self.dense),
+                ..self.current.clone()
+            },
+            _ => self.all.get(&index)?.clone(),
+        };
         let mut alone = Self::new(self.width_ns).ok()?;
-        alone.all.insert(index, window.clone());
+        alone.all.insert(index, window);
         Some(alone)
     }
 
