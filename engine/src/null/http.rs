@@ -16,6 +16,8 @@ use crate::transport::tcp::Stream;
 /// A request longer than this is not read.
 const LONGEST: usize = 1 << 30;
 
+const HEADERS: &str = "X-elastic-product: Elasticsearch\r\ncontent-type: application/json\r\n";
+
 /// Answers with their heads, made once.
 struct Replies {
     search: Vec<u8>,
@@ -30,14 +32,11 @@ struct Replies {
 
 fn reply(status: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status}\r\nX-elastic-product: Elasticsearch\r\n\
-         content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
-    );
+    let head = format!("HTTP/1.1 {status}\r\n{HEADERS}content-length: {length}\r\n\r\n");
     [head.as_bytes(), body].concat()
 }
 
-/// The answer of a search.
+/// The answer of a search, in a chunk, as Elasticsearch sends it.
 fn found(k: usize, id: impl Fn(usize) -> usize) -> Vec<u8> {
     let hit = |at: usize| {
         let (id, score) = (id(at), 1.0 - at as f64 / 64.0);
@@ -48,7 +47,8 @@ fn found(k: usize, id: impl Fn(usize) -> usize) -> Vec<u8> {
         r#"{{"took":0,"timed_out":false,"_shards":{{"total":1,"successful":1,"skipped":0,"failed":0}},"hits":{{"total":{{"value":{k},"relation":"eq"}},"max_score":1.0,"hits":[{}]}}}}"#,
         hits.join(",")
     );
-    reply("200 OK", body.as_bytes())
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\n{HEADERS}transfer-encoding: chunked\r\n\r\n{length:x}\r\n{body}\r\n0\r\n\r\n").into()
 }
 
 impl Replies {
