@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -195,14 +196,26 @@ def test_a_progress_that_raises_stops_the_run() -> None:
         )
 
 
-def test_tls_is_spoken_to_who_is_trusted(identity: tuple[Path, Path]) -> None:
-    with null_server(k=K, identity=identity) as server:
+@pytest.mark.parametrize(
+    ("family", "protocol"),
+    [
+        ("grpc", "null-grpc"),
+        ("http", "elasticsearch"),
+        ("resp", "redis"),
+        ("resp", "redis-pipelined"),
+    ],
+)
+def test_tls_is_spoken_to_who_is_trusted(
+    identity: tuple[Path, Path], family: str, protocol: str
+) -> None:
+    search = replace(SEARCH, options={"collection": "things"})
+    with null_server(family, k=K, identity=identity) as server:
         for trust, kind in [
             (tls("127.0.0.1", identity[0]), None),
             (tls("127.0.0.2", identity[0]), "tls"),
         ]:
-            to = target("null-grpc", server.host, server.port, tls=trust)
-            outcome = drive(to, [SEARCH], [closed(2, count=20)])
+            to = target(protocol, server.host, server.port, tls=trust)
+            outcome = drive(to, [search], [closed(2, count=20)])
             recorder = outcome["classes"][0]["recorder"]
             assert {name for name, _, _ in recorder.errors()} == ({kind} if kind else set())
             assert recorder.summary()["count"] == (0 if kind else 20)

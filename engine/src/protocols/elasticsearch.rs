@@ -6,8 +6,9 @@
 //! Of a class: `collection` names the index, `vector` the field of the vectors ("vector" unless
 //! said), `query` what follows `?` in the address (`filter_path=…`, `refresh=…`, `routing=…`). A
 //! search takes `num_candidates` (Elasticsearch) or `ef` (OpenSearch), and `id_field`, an integer
-//! field with the id where it is not `_id`; its filters are queries in JSON. Vectors of rows are
-//! written as lists of numbers beside the columns. Payloads are sent to the address `path`.
+//! field with the id where it is not `_id`; its filters are queries in JSON. Rows are written by
+//! `_bulk`, vectors as lists of numbers beside the columns: an insert creates, and a row that is
+//! there already is refused; an upsert replaces. Payloads are sent to the address `path`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

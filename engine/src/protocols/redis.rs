@@ -7,7 +7,7 @@
 //! `filter_ef` and `exact` ("true"), and its filters are expressions of `VSIM … FILTER`, or of the
 //! query before `=>`. A write takes `quantization` (noquant, q8, bin), `ef_construction` and `m`;
 //! columns become attributes, or fields of the hash. With the query engine `vector` names the
-//! field. One batch is one pipeline of commands.
+//! field. One batch is one pipeline of commands; an insert replaces what is there, as Redis does.
 
 use std::ops::Range;
 
