@@ -107,6 +107,7 @@ def main() -> int:
         alone(bench, PROTOCOL, server, requests(768), {1: None, 8: None, 32: None})
         for some in (asked, requests(768)):
             beside(bench, PROTOCOL, server, some, CLIENTS)
+            beside(bench, PROTOCOL, server, some, CLIENTS[:1], in_flight=32)
         ours = [1e6 / closed_loop(PROTOCOL, server, asked, 32)[1] for _ in range(REPEATS)]
         theirs = [1e6 / pool_qps(server, 100) for _ in range(REPEATS)]
         name = f"{PROTOCOL} 100-d, closed loop on one core, time per request"

@@ -24,8 +24,6 @@ QUERIES = 1000
 K = 10
 REPEATS = 5
 DURATION_S = 1.0
-#: In flight for Python's clients: threads, each with one request.
-THREADS = 8
 
 
 def start(doc: str | None) -> harness.Bench:
@@ -75,9 +73,9 @@ def checked(outcome: Any) -> Any:
     return summary
 
 
-def python_cpu_us(search: python_clients.Search, asked: np.ndarray) -> float:
-    """µs of processor time per request, with `THREADS` requests in flight."""
-    done = [0] * THREADS
+def python_cpu_us(search: python_clients.Search, asked: np.ndarray, count: int) -> float:
+    """µs of processor time per request, with `count` requests in flight, each in a thread."""
+    done = [0] * count
     end = time.perf_counter() + DURATION_S
 
     def work(thread: int) -> None:
@@ -85,7 +83,7 @@ def python_cpu_us(search: python_clients.Search, asked: np.ndarray) -> float:
             search(asked[done[thread] % QUERIES])
             done[thread] += 1
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(THREADS)]
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
     began = time.process_time()
     for thread in threads:
         thread.start()
@@ -115,6 +113,7 @@ def beside(
     server: NullServer,
     asked: Requests,
     clients: Sequence[tuple[python_clients.Client, float | None]],
+    in_flight: int = 8,
 ) -> None:
     """Processor time per request beside that of Python's clients, with the goals of the ratios."""
     assert asked.vectors is not None
@@ -125,10 +124,10 @@ def beside(
             search(vectors[0])
             times = harness.interleave(
                 [
-                    lambda: closed_loop(protocol, server, asked, THREADS)[0],
-                    partial(python_cpu_us, search, vectors),
+                    lambda: closed_loop(protocol, server, asked, in_flight)[0],
+                    partial(python_cpu_us, search, vectors, in_flight),
                 ],
                 REPEATS,
             )
-        name = f"{protocol} {vectors.shape[1]}-d, {THREADS} in flight, client cpu per request"
+        name = f"{protocol} {vectors.shape[1]}-d, {in_flight} in flight, client cpu per request"
         bench.add(harness.compare(name, "us", *times, baseline=client.__name__, goal=goal))
