@@ -1,7 +1,9 @@
 """Exact ground truth beside FAISS's flat index: same rows, same queries, same threads.
 
 Ours includes what FAISS's does not: float64 distances, every tie, and sorting by id among equals.
-Both are given the rows in memory; the index of FAISS is filled outside the clock.
+Both begin with the rows in memory, as they are. FAISS is measured twice: its search alone, of an
+index that was filled with normalised rows before the clock started, and the whole way from the
+rows to the answer, which is what ours is measured by in both.
 
 On a busy machine elapsed time flatters us: FAISS's threads wait for each other while they spin.
 Processor time tells the truth there, with one thread each:
@@ -47,6 +49,27 @@ def clustered(rows: int, dim: int) -> np.ndarray:
     )
 
 
+def filled(vectors: np.ndarray, metric: Metric) -> faiss.Index:
+    """FAISS's flat index with all rows in it, normalised where the metric is cosine."""
+    if metric is not Metric.COSINE:
+        index = faiss.IndexFlatL2(vectors.shape[1])
+        index.add(vectors)
+        return index
+    normal = vectors.copy()
+    faiss.normalize_L2(normal)
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(normal)
+    return index
+
+
+def from_rows(vectors: np.ndarray, queries: np.ndarray, metric: Metric, k: int) -> object:
+    """From rows to neighbours with FAISS."""
+    index, asked = filled(vectors, metric), queries.copy()
+    if metric is Metric.COSINE:
+        faiss.normalize_L2(asked)
+    return index.search(asked, k)
+
+
 def main() -> int:
     """Measure every case for k = 10 and 100."""
     bench = harness.start(__doc__)
@@ -54,31 +77,26 @@ def main() -> int:
         both = clustered(rows + QUERIES, dim)
         vectors, queries = np.ascontiguousarray(both[:rows]), np.ascontiguousarray(both[rows:])
         ids = np.arange(rows)
+        index = filled(vectors, metric)
+        asked = queries.copy()
         if metric is Metric.COSINE:
-            index, asked = faiss.IndexFlatIP(dim), queries.copy()
-            normal = vectors.copy()
-            faiss.normalize_L2(normal)
             faiss.normalize_L2(asked)
-            index.add(normal)
-        else:
-            index, asked = faiss.IndexFlatL2(dim), queries
-            index.add(vectors)
         for k in (10, 100):
             ours = partial(exact_topk, vectors, ids, queries, metric, k)
             theirs = partial(index.search, asked, k)
+            whole = partial(from_rows, vectors, queries, metric, k)
             agree = np.mean(ours().ids == theirs()[1])
             if agree < 0.99:
                 raise SystemExit(f"{name}: only {agree:.3f} of the ids agree: nothing to compare")
             title = f"{name}, {rows // 1000}k rows × {QUERIES}, k={k}"
             for what, clock in (("elapsed", time.perf_counter), ("processor", time.process_time)):
-                both_timed = [partial(timed, ours, clock), partial(timed, theirs, clock)]
-                times = harness.interleave(both_timed, repeats=5)
-                baseline = type(index).__name__
-                bench.add(
-                    harness.compare(
-                        f"truth, {title}, {what}", "s", *times, baseline=baseline, goal=1.0
+                timers = [partial(timed, work, clock) for work in (ours, theirs, whole)]
+                mine, search, job = harness.interleave(timers, repeats=5)
+                figure, kind = f"truth, {title}, {what}", type(index).__name__
+                for baseline, times in ((f"{kind}, filled", search), (f"{kind}, from rows", job)):
+                    bench.add(
+                        harness.compare(figure, "s", mine, times, baseline=baseline, goal=1.0)
                     )
-                )
     return bench.finish()
 
 

@@ -17,7 +17,7 @@ so far; it cannot be searched before.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -295,7 +295,8 @@ class FaissStore(Store):
                 settings = faiss.SearchParametersHNSW(efSearch=params.ef_search, sel=selector)
             else:
                 settings = faiss.SearchParameters(sel=selector)
-        return _searcher(index, ids, k, settings, rows.schema.metric is Metric.COSINE)
+        cosine = rows.schema.metric is Metric.COSINE
+        return _searcher(index, ids, k, settings, cosine, faiss.swig_ptr)
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         return self._open.find(where, limit)
@@ -333,16 +334,24 @@ def _largest_divisor(number: int, most: int) -> int:
 
 
 def _searcher(
-    index: Any, ids: NDArray[np.int64] | None, k: int, settings: Any, normalise: bool
+    index: Any,
+    ids: NDArray[np.int64] | None,
+    k: int,
+    settings: Any,
+    normalise: bool,
+    pointer: Callable[[Any], Any],
 ) -> Searcher:
     """A search of `index`, whose answers are ids, or positions in `ids` where these are given."""
-    search = index.search
+    # What `index.search` itself calls for many queries at once, without its checks and copies.
+    search, dim = index.search_c, index.d
     if ids is not None and np.array_equal(ids, np.arange(len(ids))):
         ids = None  # the positions are the ids
 
     def plain(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        scores, found = search(vector[None], k, params=settings)
-        scores, found = scores[0], found[0]
+        if len(vector) != dim:
+            raise StoreError(f"a query has {len(vector)} components, and the index {dim}")
+        scores, found = np.empty(k, np.float32), np.empty(k, np.int64)
+        search(1, pointer(vector), k, pointer(scores), pointer(found), settings)
         if found.item(-1) < 0:  # fewer than k: the rest is padding
             count = int(np.count_nonzero(found >= 0))
             scores, found = scores[:count], found[:count]
