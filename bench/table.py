@@ -13,8 +13,8 @@ from vectrial.telemetry.environment import environment_facts
 
 HEAD = """# What the benches say
 
-Written by `make bench`, from the figures of one go: medians with their range, and ratios to what
-was measured right beside them. A figure against a baseline has its goal as a ratio, any other as a
+Written by `make bench`: medians with their range, and ratios to what was measured right beside them
+in the same run of a script. A figure against a baseline has its goal as a ratio, any other as a
 value.
 
 {machine}
