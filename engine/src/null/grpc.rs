@@ -80,7 +80,6 @@ impl Replies {
 
 /// What the connections share.
 struct Service {
-    door: Door,
     replies: Replies,
     injector: Rc<Injector>,
     room: u32,
@@ -94,21 +93,17 @@ pub async fn serve(
     injector: Rc<Injector>,
 ) -> std::io::Result<()> {
     let service = Rc::new(Service {
-        door,
         replies: Replies::new(&family, settings),
         injector,
         room: settings.room,
     });
-    loop {
-        let (stream, _) = listener.accept().await?;
+    door.welcome(listener, move |stream| {
         let service = service.clone();
-        // A client that breaks off ends its own connection and nothing else.
-        spawn_local(async move {
-            if let Ok(stream) = service.door.enter(stream).await {
-                let _ = connection(stream, service).await;
-            }
-        });
-    }
+        async move {
+            let _ = connection(stream, service).await;
+        }
+    })
+    .await
 }
 
 async fn connection(stream: Stream, service: Rc<Service>) -> Result<(), h2::Error> {

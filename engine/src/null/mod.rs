@@ -9,6 +9,7 @@ mod http;
 mod resp;
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -90,6 +91,28 @@ impl Door {
             .as_ref()
             .map(|(chain, key)| tls::acceptor(chain, key, &["h2", "http/1.1"]));
         Ok(Self(acceptor.transpose()?))
+    }
+
+    /// Let every connection in that comes, each served by a task of its own.
+    async fn welcome<F>(
+        self,
+        listener: TcpListener,
+        serve: impl Fn(Stream) -> F + 'static,
+    ) -> std::io::Result<()>
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let serve = Rc::new(serve);
+        loop {
+            let (stream, _) = listener.accept().await?;
+            let (door, serve) = (self.clone(), serve.clone());
+            // A client that breaks off ends its own connection and nothing else.
+            spawn_local(async move {
+                if let Ok(stream) = door.enter(stream).await {
+                    serve(stream).await;
+                }
+            });
+        }
     }
 
     async fn enter(&self, stream: TcpStream) -> std::io::Result<Stream> {

@@ -9,7 +9,6 @@ use std::task::Poll;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::task::spawn_local;
 
 use crate::null::faults::{Fault, Injector};
 use crate::null::{Door, Settings};
@@ -89,7 +88,6 @@ impl Replies {
 
 /// What the connections share.
 struct Service {
-    door: Door,
     replies: Replies,
     injector: Rc<Injector>,
 }
@@ -101,20 +99,16 @@ pub async fn serve(
     injector: Rc<Injector>,
 ) -> std::io::Result<()> {
     let service = Rc::new(Service {
-        door,
         replies: Replies::new(settings),
         injector,
     });
-    loop {
-        let (stream, _) = listener.accept().await?;
+    door.welcome(listener, move |stream| {
         let service = service.clone();
-        // A client that breaks off ends its own connection and nothing else.
-        spawn_local(async move {
-            if let Ok(stream) = service.door.enter(stream).await {
-                let _ = connection(stream, &service).await;
-            }
-        });
-    }
+        async move {
+            let _ = connection(stream, &service).await;
+        }
+    })
+    .await
 }
 
 async fn connection(mut stream: Stream, service: &Service) -> std::io::Result<()> {
