@@ -2,19 +2,18 @@
 
 use serde_json::Value;
 
-use crate::protocol::{Column, Failure, Values};
+use crate::protocol::{Cell, Column, Failure};
 
 /// The columns of a row that have a value.
 pub fn values(columns: &[Column], row: usize) -> impl Iterator<Item = (&str, Value)> {
-    let there = move |column: &&Column| column.valid.get(row).copied().unwrap_or(true);
-    columns.iter().filter(there).map(move |column| {
-        let value = match &column.values {
-            Values::Int(all) => all[row].into(),
-            Values::Float(all) => all[row].into(),
-            Values::Bool(all) => all[row].into(),
-            Values::Text(all) => all[row].as_str().into(),
+    columns.iter().filter_map(move |column| {
+        let value = match column.cell(row)? {
+            Cell::Int(value) => value.into(),
+            Cell::Float(value) => value.into(),
+            Cell::Bool(value) => value.into(),
+            Cell::Text(value) => value.into(),
         };
-        (column.name.as_str(), value)
+        Some((column.name.as_str(), value))
     })
 }
 
