@@ -13,7 +13,6 @@ that happens to lie beside it.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -21,12 +20,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from vectrial import home
+from vectrial.builds import only_one
 from vectrial.errors import NotInstalled, UserError, VectrialError
 from vectrial.stores.base import Environment
 
@@ -85,7 +84,9 @@ def ensure(environment: Environment, progress: Progress | None = None) -> Path:
         return python
     report = progress or (lambda message: None)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _only_one(folder.with_name(f"{folder.name}.making"), environment, report) as lock:
+    with only_one(
+        folder.with_name(f"{folder.name}.making"), f"environment '{environment.name}'", report
+    ) as lock:
         if not python.exists():  # else another process made it while this one waited
             _make(environment, folder, lock, report)
     return python
@@ -154,22 +155,6 @@ def _only_vectrial(folder: Path) -> Path:
 
 
 # -- making ----------------------------------------------------------------------------------
-
-
-@contextmanager
-def _only_one(lock: Path, environment: Environment, report: Progress) -> Iterator[int]:
-    """Hold `lock` while the body runs; gives the descriptor that holds it.
-
-    When this process is killed, the lock is free once its children, which share the descriptor,
-    have ended too: none of them can still write where another process begins to build.
-    """
-    with lock.open("w") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            report(f"environment '{environment.name}': another process is making it; waiting")
-            fcntl.flock(held, fcntl.LOCK_EX)
-        yield held.fileno()
 
 
 def _make(environment: Environment, folder: Path, lock: int, report: Progress) -> None:

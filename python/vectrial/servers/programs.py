@@ -6,19 +6,18 @@ was made, which is held against it before every start.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from vectrial import home
+from vectrial.builds import only_one
 from vectrial.servers.base import NoProgram, Progress
 from vectrial.stores.registry import Availability
 
@@ -70,7 +69,7 @@ def go_program(program: GoProgram, progress: Progress) -> Path:
     binary = folder / program.name
     if not binary.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _only_one(folder.with_suffix(".making"), program.name, progress):
+        with only_one(folder.with_suffix(".making"), program.name, progress):
             if not binary.exists():
                 _build(program, folder, progress)
     recorded = (folder / "sha256").read_text().strip()
@@ -94,17 +93,6 @@ def go_program_at_hand(program: GoProgram) -> Availability:
 
 def _folder(program: GoProgram) -> Path:
     return home.servers_dir() / f"{program.name}-{program.version}"
-
-
-@contextmanager
-def _only_one(lock: Path, name: str, progress: Progress) -> Iterator[None]:
-    with lock.open("w") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress(f"{name}: another process is building it; waiting")
-            fcntl.flock(held, fcntl.LOCK_EX)
-        yield
 
 
 def _build(program: GoProgram, folder: Path, progress: Progress) -> None:
