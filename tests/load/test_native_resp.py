@@ -13,30 +13,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from outcomes import errors, only
 
 from vectrial._engine import Judge
 from vectrial.errors import UserError
 from vectrial.load.native import Requests, arrivals, closed, drive, target
 from vectrial.load.null_server import NullServer, null_server
-from vectrial.load.plain import LoadOutcome, LoadRecord, LoadSource
+from vectrial.load.plain import LoadRecord, LoadSource
 
 K, QUERIES, DIM, COUNT = 10, 40, 16, 300
 RANDOM = np.random.default_rng(3)
 VECTORS = RANDOM.standard_normal((QUERIES, DIM)).astype(np.float32)
 BOTH = pytest.mark.parametrize("protocol", ["redis", "redis-pipelined"])
 IN = {"collection": "things"}
-
-
-def only(outcome: LoadOutcome) -> LoadRecord:
-    (record,) = outcome["classes"]
-    summary = record["recorder"].summary()
-    recorded = (summary["count"] or 0) + (summary["errors"] or 0)
-    assert record["issued"] == recorded + record["in_flight"]
-    return record
-
-
-def errors(record: LoadRecord) -> dict[str, int]:
-    return {kind: count for kind, count, _ in record["recorder"].errors()}
 
 
 @pytest.fixture(scope="module")
