@@ -12,7 +12,7 @@ import pyarrow as pa
 from vectrial.errors import StoreError
 from vectrial.filters import Filter
 from vectrial.load.native import target
-from vectrial.stores.base import Index, Params, Schema, Wire
+from vectrial.stores.base import Index, Params, Returning, Schema, Wire
 from vectrial.stores.memory import MemoryStore
 
 #: host:port of the null server.
@@ -41,7 +41,13 @@ class NullStore(MemoryStore):
             for batch in pa.ipc.open_file(file).read_all().to_batches():
                 self.insert(batch)
 
-    def wire(self, k: int, params: Params, where: Filter | None = None) -> Wire:
+    def wire(
+        self,
+        k: int,
+        params: Params,
+        where: Filter | None = None,
+        returning: Returning = Returning.IDS,
+    ) -> Wire:
         host, _, port = os.environ[ADDRESS].rpartition(":")
         return Wire(target("null-grpc", host, int(port)))
 

@@ -21,12 +21,16 @@ from vectrial.stores.base import Address
 from vectrial.stores.registry import Availability
 
 
-def recipe(*options: str, stop_s: float = 5.0) -> Recipe:
-    """How to run it. Options: `--deaf` to SIGTERM, `--never` listens, `--breaks` at its start."""
+def recipe(
+    *options: str, stop_s: float = 5.0, first: str = "", unprivileged: bool = False
+) -> Recipe:
+    """How to run it. Options: `--deaf` to SIGTERM, `--never` listens, `--breaks` at its start.
+    first: a shell command to be executed in its data folder once, before."""
 
     def command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
         argv = (sys.executable, str(program), str(ports["http"]), str(folder), *options)
-        return Command(argv, {"LITTLE": "yes"})
+        before = ("/bin/sh", "-c", f"cd {folder} && {first}") if first else ()
+        return Command(argv, {"LITTLE": "yes"}, before, unprivileged)
 
     return Recipe(
         name="little",

@@ -51,6 +51,35 @@ def test_a_server_runs_while_its_block_lasts(tmp_path: Path) -> None:
     server.stop()  # harmless
 
 
+def test_what_comes_first_comes_once(tmp_path: Path) -> None:
+    with Local(little.recipe(first="echo made >> made"), tmp_path) as server:
+        (data,) = server.data_dirs()
+        server.restart()
+        assert (data / "made").read_text() == "made\n"
+        assert little.starts(server.address) == 2
+
+
+def test_what_comes_first_may_fail(tmp_path: Path) -> None:
+    server = Local(little.recipe(first="echo no room >&2; exit 3"), tmp_path)
+    with pytest.raises(ServerError, match=r"(?s)ended with 3 .*no room"), server:
+        pytest.fail("it was started all the same")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a program as somebody else")
+def test_a_program_that_refuses_to_run_as_root_runs_as_nobody(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)  # as a home folder is
+    inner = tmp_path / "in"
+    with Local(little.recipe(first="id -u > who", unprivileged=True), inner) as server:
+        (data,) = server.data_dirs()
+        assert (data / "who").read_text() == "65534\n"
+        running = everything(server)
+        assert {one.uids().effective for one in running} == {65534}
+        server.restart()
+        assert little.starts(server.address) == 2
+        running += everything(server)
+    assert all_ended(running, 0.0)
+
+
 def test_an_error_ends_it(tmp_path: Path) -> None:
     running: list[psutil.Process] = []
 

@@ -38,10 +38,18 @@ class NotReady(Exception):
 
 @dataclass(frozen=True)
 class Command:
-    """What to execute: arguments, and variables beside those of this process."""
+    """What to execute.
+
+    argv: the program and its arguments. env: variables beside those of this process.
+    first: what is executed, to its end, before the program starts for the first time in a folder.
+    unprivileged: the program refuses to run as root. When we are, it runs as nobody, who owns the
+        server's folder and may read everything.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    first: tuple[str, ...] = ()
+    unprivileged: bool = False
 
 
 @dataclass(frozen=True)

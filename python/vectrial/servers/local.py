@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,6 +28,8 @@ from vectrial.stores.base import Address
 HOST = "127.0.0.1"
 _GUARD = Path(__file__).with_name("guard.py")
 _LOG_TAIL_LINES = 20
+#: Debian's user and group `nobody`.
+_NOBODY = 65534
 #: Seconds that the guard takes at most to end what is left when its program has ended.
 _GUARD_ENDS_S = 10.0
 
@@ -86,15 +89,41 @@ class Local(Server):
         self._execute(self._recipe.command(program, self._data, self._ports))
 
     def _execute(self, command: Command) -> None:
+        prefix = self._as_nobody() if command.unprivileged and os.geteuid() == 0 else ()
+        if command.first and not any(self._data.iterdir()):
+            self._guarded((*prefix, *command.first), command.env)
+            assert self._guard is not None
+            if self._guard.wait():
+                raise self._ended()
+        self._guarded((*prefix, *command.argv), command.env)
+
+    def _as_nobody(self) -> tuple[str, ...]:
+        """Give nobody the folder; the words that make a command nobody's, who may read what we
+        may, such as a program in a cache below our home."""
+        setpriv = shutil.which("setpriv")
+        if setpriv is None:
+            raise ServerError(
+                f"{self._recipe.name} refuses to run as root, and there is no 'setpriv' here to "
+                "run it as nobody: run as another user, or install util-linux"
+            )
+        for path in (self._folder, *self._folder.rglob("*")):
+            os.chown(path, _NOBODY, _NOBODY, follow_symlinks=False)
+        # A change of user undoes what the guard asked for, to be killed when it dies.
+        who = (f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", "--pdeathsig=KILL")
+        may = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+        return (setpriv, *who, *may)
+
+    def _guarded(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        """Start a program and its guard, and learn the program's process id."""
         cores = ",".join(map(str, self._cores)) or "-"
         with self._log.open("ab") as log:
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", str(_GUARD), str(os.getpid()), cores, *command.argv],
+                [sys.executable, "-I", str(_GUARD), str(os.getpid()), cores, *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env={**os.environ, **command.env},
+                env={**os.environ, **env},
                 cwd=self._folder,
                 start_new_session=True,  # Ctrl-C is for us, who then stop it
             )

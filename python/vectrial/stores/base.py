@@ -90,6 +90,22 @@ class NoParams(Params):
     """For an index that has nothing to set."""
 
 
+class Returning(StrEnum):
+    """What a search brings back of each row it finds, beside its id and score."""
+
+    IDS = "ids"  # nothing
+    METADATA = "metadata"  # every metadata column
+    VECTORS = "vectors"  # the vector
+
+
+class Durability(StrEnum):
+    """What has become of a write when it is acknowledged."""
+
+    SYNCED = "synced"  # it is on the disk: it outlives a power cut
+    BUFFERED = "buffered"  # it is in a log or a file that the system writes out within seconds
+    MEMORY = "memory"  # it is in the process, and gone with it
+
+
 @dataclass(frozen=True)
 class IndexKind:
     """One kind of index that a store offers.
@@ -148,6 +164,10 @@ class Capabilities:
     inserts_after_build: rows may be added after `build` without building anew.
     refuses_duplicates: `insert` raises for an id that is there already or twice in its batch;
         else what happens then is the library's own affair, and the caller sees to it.
+    returns: what a search can bring back by itself; of the rest `searcher_returning` fetches the
+        rows by a second request, as a user of the store would have to.
+    durability: what a write can be asked to be when it is acknowledged, the default first, each
+        with the setting by which that is so; empty: nobody promises anything.
     differences: what the store forces that others do not, in short sentences for the reader.
     """
 
@@ -166,6 +186,8 @@ class Capabilities:
     concurrent_search: bool = False
     inserts_after_build: bool = True
     refuses_duplicates: bool = False
+    returns: frozenset[Returning] = frozenset({Returning.IDS})
+    durability: Mapping[Durability, str] = field(default_factory=dict)
     differences: tuple[str, ...] = ()
 
     def under(self, index: str) -> Capabilities:
@@ -240,6 +262,20 @@ class Wire:
     filter: bytes | None = None
 
 
+@dataclass(frozen=True)
+class WireRows:
+    """How the native lane writes, reads and deletes rows of a store by their ids.
+
+    target: as `vectrial.load.native.target` makes it.
+    options: of every request, as the protocol takes them.
+    columns: names of the schema's fields → names under which their values are written.
+    """
+
+    target: LoadTarget
+    options: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
 class Store(ABC):
     """A database or library under test.
 
@@ -267,6 +303,10 @@ class Store(ABC):
     server: ClassVar[str | None] = None
     protocol: ClassVar[str | None] = None
     capabilities: ClassVar[Capabilities]
+
+    #: What is asked of writes, one of `capabilities.durability`; None: the store's default. Set
+    #: before `create` or `open`.
+    durability: Durability | None = None
 
     def __init__(self, location: Path, address: Address | None = None) -> None:
         """A store in the folder `location`, which exists and belongs to it alone; or, of kind
@@ -342,10 +382,43 @@ class Store(ABC):
         Valid until the next write. Making it is outside the clock; calling it is timed.
         """
 
-    def wire(self, k: int, params: Params, where: Filter | None = None) -> Wire:
-        """The search of `searcher` with the same arguments, for the native lane: the same
-        question to the same server, which must give the same answer."""
+    def searcher_returning(
+        self, returning: Returning, k: int, params: Params, where: Filter | None = None
+    ) -> Searcher:
+        """As `searcher`; each call also brings what `returning` names of every row it finds, as
+        the client library gives it. A store that can ask for it in the search itself declares so
+        in `capabilities.returns` and overrides this."""
+        search = self.searcher(k, params, where)
+        if returning is Returning.IDS:
+            return search
+        get = self.get
+
+        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            found = search(vector)
+            get(found[0])
+            return found
+
+        return run
+
+    def wire(
+        self,
+        k: int,
+        params: Params,
+        where: Filter | None = None,
+        returning: Returning = Returning.IDS,
+    ) -> Wire:
+        """The search of `searcher_returning` with the same arguments, for the native lane: the
+        same question to the same server, which must give the same answer.
+
+        Raises:
+            Unsupported: `returning` is not among `capabilities.returns`.
+        """
         raise Unsupported(f"{self.name} has no native lane")
+
+    def wire_rows(self) -> WireRows:
+        """How the native lane writes, reads and deletes rows of this collection, which exists:
+        after an insert through it everything is as after `insert` with the same rows."""
+        raise Unsupported(f"{self.name} has no native lane for rows")
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         """Ids of at most `limit` rows that `where` keeps, in any order; no vector involved."""

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
-from vectrial.errors import PartialFailure, StoreError
+from vectrial.errors import PartialFailure, StoreError, Unsupported
 from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, fitted
 from vectrial.stores.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
@@ -38,6 +38,7 @@ from vectrial.stores.base import (
     IndexKind,
     NoParams,
     Params,
+    Returning,
     Schema,
     Searcher,
     Store,
@@ -322,12 +323,20 @@ class Weaviate(Store):
 
         return run
 
-    def wire(self, k: int, params: Params, where: Filter | None = None) -> Wire:
+    def wire(
+        self,
+        k: int,
+        params: Params,
+        where: Filter | None = None,
+        returning: Returning = Returning.IDS,
+    ) -> Wire:
         # The client's own conversion, so that both lanes ask the same.
         from weaviate.collections.filters import _FilterToGRPC
 
         from vectrial.load.native import target
 
+        if returning not in self.capabilities.returns:
+            raise Unsupported(f"{self.name}: a search over the wire returns no {returning}")
         self._settle(params)
         key = self._address.secrets.get("api_key")
         to = target(
