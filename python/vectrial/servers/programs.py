@@ -73,7 +73,7 @@ def go_program(program: GoProgram, progress: Progress) -> Path:
             if not binary.exists():
                 _build(program, folder, progress)
     recorded = (folder / "sha256").read_text().strip()
-    if _sha256(binary) != recorded:
+    if sha256(binary) != recorded:
         raise NoProgram(
             f"{binary} is not what was built there: its checksum differs from the recorded one; "
             f"remove {folder} to build it again"
@@ -111,8 +111,8 @@ def _build(program: GoProgram, folder: Path, progress: Progress) -> None:
     env = {**os.environ, "GOBIN": str(aside)}
     try:
         aside.mkdir()
-        _run((go, "install", package), env, log, program, progress)
-        (aside / "sha256").write_text(f"{_sha256(aside / program.name)}\n")
+        run_logged((go, "install", package), env, log, f"{program.name}: building", progress)
+        (aside / "sha256").write_text(f"{sha256(aside / program.name)}\n")
         aside.rename(folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -136,9 +136,16 @@ def _check_module(go: str, program: GoProgram) -> None:
         raise NoProgram(f"{wanted} is not what was pinned: {found} instead of {program.sum}")
 
 
-def _run(
-    argv: Sequence[str], env: Mapping[str, str], log: Path, program: GoProgram, progress: Progress
+def run_logged(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, what: str, progress: Progress
 ) -> None:
+    """Execute a registry's own program to its end, with its output in `log`.
+
+    what: is being done, as progress says every few seconds: "weaviate-server: building".
+
+    Raises:
+        NoProgram: it failed; the message ends as `log` does.
+    """
     started = reported = time.monotonic()
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -149,16 +156,17 @@ def _run(
             time.sleep(_POLL_S)
             if (now := time.monotonic()) - reported >= _REPORT_S:
                 reported = now
-                progress(f"{program.name}: building for {now - started:.0f} s")
+                progress(f"{what} for {now - started:.0f} s")
     finally:
         if process.poll() is None:  # Ctrl-C, or a progress callback that raised
             process.terminate()
             process.wait()
     if process.returncode != 0:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
-        raise NoProgram(f"{program.name} could not be built; {log} ends:\n{tail}")
+        raise NoProgram(f"{what} failed; {log} ends:\n{tail}")
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """The checksum of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
