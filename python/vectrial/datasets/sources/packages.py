@@ -40,6 +40,8 @@ class Package:
 
     sha256: of the archive, as the registry serves it.
     megabytes: its size, 10^6 bytes, for progress and estimates.
+    python: of pip's: the Python whose wheel is meant ("3.11"), whichever Python runs here; for
+        wheels that are tied to one and hold what needs none.
     """
 
     client: Client
@@ -47,6 +49,7 @@ class Package:
     version: str
     sha256: str
     megabytes: float
+    python: str = ""
 
     def __str__(self) -> str:
         registry = {Client.PIP: "PyPI", Client.NPM: "npm", Client.APT: "Debian"}[self.client]
@@ -142,6 +145,8 @@ def _command(package: Package, target: Path) -> list[str]:
         case Client.PIP:
             pinned = f"{package.name}=={package.version}"
             arguments = ["download", "--no-deps", "--only-binary", ":all:", "--dest", str(target)]
+            if package.python:
+                arguments += ["--python-version", package.python]
             return [*_pip(package), *arguments, "--disable-pip-version-check", pinned]
         case Client.NPM:
             pinned = f"{package.name}@{package.version}"
