@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -78,6 +79,8 @@ class Context:
     progress: called with (done, of, what) outside timed samples.
     show: called with what a long phase is doing right now, as often.
     truth: exact neighbours for k under a filter.
+    beside: a store of the same kind, not created yet, for what needs another schema or other
+        rows; it is gone when the block is left. Each name is a place of its own.
     """
 
     store: Store
@@ -95,6 +98,7 @@ class Context:
     data_dirs: tuple[Path, ...]
     resident_bytes: Callable[[], int | None]
     baseline_rss_bytes: int | None
+    beside: Callable[[str], AbstractContextManager[Store]]
     address: Address | None = None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,6 +19,7 @@ from vectrial.gate.model import Ids, Report, Rows, Subject, Vectors, difference
 from vectrial.gate.reading import true_share
 from vectrial.stores.arrow import batch_of
 from vectrial.stores.base import Field, FieldType, Schema, Store
+from vectrial.stores.beside import beside
 
 #: Rows of the small store, queries put to it, neighbours asked for.
 ROWS, QUERIES, K = 2000, 50, 10
@@ -30,18 +30,8 @@ CHANGED = 20
 @contextmanager
 def small_store(subject: Subject, folder: Path) -> Iterator[Subject]:
     """A store of the same kind and index, loaded with rows made to tell faults apart."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        store = subject.make(folder)
-        try:
-            yield _load_small(subject, store)
-        finally:
-            if store.kind == "server":  # where it would stay beside the one that is measured
-                store.drop()
-            store.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with beside(subject.make, folder) as store:
+        yield _load_small(subject, store)
 
 
 def _load_small(subject: Subject, store: Store) -> Subject:

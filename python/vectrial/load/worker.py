@@ -34,6 +34,7 @@ from vectrial.load.live import Busy, Live
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.stores import registry
 from vectrial.stores.base import Address, Index, Schema, Store
+from vectrial.stores.beside import beside
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.telemetry.process import ProcessTree, Sampler
 
@@ -248,6 +249,7 @@ class _Measurement:
             truth=self._truth,
             resident_bytes=self._resident_bytes,
             baseline_rss_bytes=self.baseline_rss_bytes,
+            beside=lambda name: beside(self.make, self.spec.data_dir / "beside" / name),
             address=self.address,
         )
 
