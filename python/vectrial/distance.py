@@ -44,6 +44,13 @@ class ScoreKind(StrEnum):
     INNER_PRODUCT = "inner_product"  # q·x, larger is closer
     NEGATIVE_INNER_PRODUCT = "negative_inner_product"
     ONE_MINUS_INNER_PRODUCT = "one_minus_inner_product"
+    INVERSE_L2 = "inverse_l2"  # 1 / (1 + Euclidean distance), larger is closer
+
+
+#: Scores of which a larger one is of a closer row; of the others a smaller one is.
+LARGER_IS_CLOSER = frozenset(
+    {ScoreKind.COSINE_SIMILARITY, ScoreKind.INNER_PRODUCT, ScoreKind.INVERSE_L2}
+)
 
 
 def distances(query: NDArray[Any], vectors: NDArray[Any], metric: Metric) -> NDArray[np.float64]:
@@ -91,3 +98,5 @@ def score_from_distance(kind: ScoreKind, distance: NDArray[np.float64]) -> NDArr
             return -distance
         case ScoreKind.ONE_MINUS_INNER_PRODUCT:
             return 1.0 + distance
+        case ScoreKind.INVERSE_L2:
+            return np.asarray(1.0 / (1.0 + distance))

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Judge
-from vectrial.distance import Metric, ScoreKind, distances, score_from_distance
+from vectrial.distance import (
+    LARGER_IS_CLOSER,
+    Metric,
+    ScoreKind,
+    distances,
+    score_from_distance,
+)
 from vectrial.gate.model import Answer, Ids, Report, Subject, Vectors, difference
 
 #: Queries and rows that a check looks at.
@@ -19,7 +25,6 @@ FLOAT32_SLACK = 2e-5
 #: Searches stop after this time, though not before `LEAST`: a store that scans everything in
 #: Python would take minutes for what others do in a moment.
 BUDGET_S, LEAST = 3.0, 10
-_LARGER_IS_CLOSER = (ScoreKind.INNER_PRODUCT, ScoreKind.COSINE_SIMILARITY)
 
 ANSWER_CHECKS = (
     "answer_length",
@@ -95,7 +100,7 @@ def _best_first(kind: ScoreKind, scores: NDArray[np.float32]) -> bool:
     scores = scores[np.isfinite(scores)]  # what is no number is no score: `scores_agree`
     steps = np.diff(scores.astype(np.float64))
     slack = 1e-6 * np.abs(scores).max(initial=0)
-    return bool((steps <= slack).all() if kind in _LARGER_IS_CLOSER else (steps >= -slack).all())
+    return bool((steps <= slack).all() if kind in LARGER_IS_CLOSER else (steps >= -slack).all())
 
 
 def _scores_agree(
@@ -112,7 +117,10 @@ def _scores_agree(
         got += scores.tolist()
         scale += _scale(query, vectors, metric).tolist()
     g, w, s = np.array(got), np.array(want), np.array(scale)
-    if kind is ScoreKind.L2:
+    if kind is ScoreKind.INVERSE_L2:  # compared as the distances they stand for
+        with np.errstate(divide="ignore"):
+            g, w, s = 1.0 / g - 1.0, 1.0 / w - 1.0, s + 1.0
+    if kind in (ScoreKind.L2, ScoreKind.INVERSE_L2):
         g, w, s = g * np.abs(g), w * w, s * s
     elif kind is ScoreKind.L2_SQUARED:
         s = s * s

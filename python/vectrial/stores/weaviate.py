@@ -11,7 +11,6 @@ of columns; a missing value is a missing property.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator
 from enum import StrEnum
@@ -44,6 +43,7 @@ from vectrial.stores.base import (
     Store,
     Wire,
 )
+from vectrial.stores.naming import collection_name
 
 if TYPE_CHECKING:
     from weaviate.collections.classes.filters import _Filters
@@ -436,11 +436,6 @@ class Weaviate(Store):
             inside.append(by.less_or_equal(where.lte))
             outside.append(by.greater_than(where.lte))
         return Where.all_of(inside) if holds else Where.any_of(outside)
-
-
-def collection_name(location: Path) -> str:
-    """The name of the collection of a store at `location`: the same for the same folder."""
-    return f"Vectrial_{hashlib.sha256(str(location.resolve()).encode()).hexdigest()[:20]}"
 
 
 def _uuid(id_: int) -> UUID:

@@ -10,11 +10,9 @@ import pytest
 from conformance_world import DIM, FILTERS, ROWS, Case, K, World, as_rows, queries
 from numpy.typing import NDArray
 
-from vectrial.distance import Metric, ScoreKind, distances, score_from_distance
+from vectrial.distance import LARGER_IS_CLOSER, Metric, distances, score_from_distance
 from vectrial.filters import Filter
 from vectrial.stores.base import Searcher, Store
-
-LARGER_IS_CLOSER = {ScoreKind.COSINE_SIMILARITY, ScoreKind.INNER_PRODUCT}
 
 Answer = tuple[NDArray[np.int64], NDArray[np.float32]]
 
