@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -25,7 +25,7 @@ from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import PartialFailure, StoreError, Unsupported
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, fitted
+from vectrial.filters import Filter
 from vectrial.stores.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
@@ -44,9 +44,7 @@ from vectrial.stores.base import (
     Wire,
 )
 from vectrial.stores.naming import collection_name
-
-if TYPE_CHECKING:
-    from weaviate.collections.classes.filters import _Filters
+from vectrial.stores.weaviate_filters import translate
 
 #: First half of every row's uuid: "vectri", and version 8 (a layout of one's own, RFC 9562).
 _PREFIX = 0x7665_6374_7269_8000 << 64
@@ -306,7 +304,7 @@ class Weaviate(Store):
 
         self._settle(params)
         search = self._collection.query.near_vector
-        kept = None if where is None else self._translate(where)
+        kept = None if where is None else translate(where, self._names, self._types)
         distance = MetadataQuery(distance=True)
 
         def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -347,7 +345,8 @@ class Weaviate(Store):
         )
         kept = None
         if where is not None:
-            kept = _FilterToGRPC.convert(self._translate(where)).SerializeToString()
+            condition = translate(where, self._names, self._types)
+            kept = _FilterToGRPC.convert(condition).SerializeToString()
         return Wire(to, {"collection": self._collection_name, "vector": _VECTOR}, kept)
 
     def _settle(self, params: Params) -> None:
@@ -367,75 +366,9 @@ class Weaviate(Store):
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         found = self._collection.query.fetch_objects(
-            filters=self._translate(where), limit=limit, return_properties=False
+            filters=translate(where, self._names, self._types), limit=limit, return_properties=False
         ).objects
         return np.array([row.uuid.int & _ID_BITS for row in found], np.uint64).view(np.int64)
-
-    def _translate(self, where: Filter) -> _Filters:
-        return self._condition(fitted(where, self._types), holds=True)
-
-    def _condition(self, where: Filter, *, holds: bool) -> _Filters:
-        """The condition under which `where` is true (`holds`), or false and not unknown.
-
-        Negation is pushed down to the comparisons, since a row without a value is not equal to
-        anything for Weaviate, and not unknown.
-        """
-        from weaviate.classes.query import Filter as Where
-
-        match where:
-            case Not(part):
-                return self._condition(part, holds=not holds)
-            case And(parts) | Or(parts):
-                every = isinstance(where, And) is holds
-                conditions = [self._condition(part, holds=holds) for part in parts]
-                return Where.all_of(conditions) if every else Where.any_of(conditions)
-            case IsNull(column):
-                return self._missing(column) if holds else self._present(column)
-            case Eq(column, value):
-                by = Where.by_property(self._names[column])
-                return by.equal(value) if holds else by.not_equal(value) & self._present(column)
-            case In(column, values):
-                if holds:
-                    wanted: list[Any] = list(values)
-                    return Where.by_property(self._names[column]).contains_any(wanted)
-                return Where.all_of([self._condition(Eq(column, v), holds=False) for v in values])
-            case Range():
-                return self._range(where, holds)
-
-    def _missing(self, column: str) -> _Filters:
-        from weaviate.classes.query import Filter as Where
-
-        by = Where.by_property(self._names[column])
-        if pa.types.is_string(self._types[column]):  # empty text is none, too, for Weaviate
-            return by.is_none(True) & by.not_equal("")
-        return by.is_none(True)
-
-    def _present(self, column: str) -> _Filters:
-        from weaviate.classes.query import Filter as Where
-
-        by = Where.by_property(self._names[column])
-        if pa.types.is_string(self._types[column]):
-            return by.is_none(False) | by.equal("")
-        return by.is_none(False)
-
-    def _range(self, where: Range, holds: bool) -> _Filters:
-        from weaviate.classes.query import Filter as Where
-
-        by = Where.by_property(self._names[where.field])
-        inside, outside = [], []
-        if where.gt is not None:
-            inside.append(by.greater_than(where.gt))
-            outside.append(by.less_or_equal(where.gt))
-        if where.gte is not None:
-            inside.append(by.greater_or_equal(where.gte))
-            outside.append(by.less_than(where.gte))
-        if where.lt is not None:
-            inside.append(by.less_than(where.lt))
-            outside.append(by.greater_or_equal(where.lt))
-        if where.lte is not None:
-            inside.append(by.less_or_equal(where.lte))
-            outside.append(by.greater_than(where.lte))
-        return Where.all_of(inside) if holds else Where.any_of(outside)
 
 
 def _uuid(id_: int) -> UUID:
