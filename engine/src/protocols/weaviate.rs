@@ -4,7 +4,8 @@
 //! as the second: reading an id back is reading eight bytes.
 //!
 //! Options of a class: `collection`; `vector`, the name of a named vector; `tenant`; `consistency`
-//! (`one`, `quorum` or `all`); for get, `properties` (names with commas between) and `with_vector`.
+//! (`one`, `quorum` or `all`); of rows read or found, `properties` (names with commas between) and
+//! `with_vector`.
 //! Filters are serialised `weaviate.v1.Filters`. An insert and an upsert are the same call.
 
 mod answers;
@@ -173,10 +174,7 @@ impl<'a> Collection<'a> {
 
     fn put_search(&self, out: &mut Vec<u8>, task: &Task, query: usize) {
         self.put_read(out, task, task.k);
-        // Present and empty: no properties. Left out, it would mean all.
-        put_bytes(out, search::PROPERTIES, b"");
-        put_message(out, search::METADATA, |metadata| {
-            put_number(metadata, search::METADATA_UUID, 1);
+        self.put_wanted(out, task, |metadata| {
             put_number(metadata, search::METADATA_DISTANCE, 1);
         });
         if let Some(filter) = task.filter(query) {
@@ -195,6 +193,15 @@ impl<'a> Collection<'a> {
 
     fn put_get(&self, out: &mut Vec<u8>, task: &Task, rows: Range<usize>) {
         self.put_read(out, task, rows.len());
+        self.put_wanted(out, task, |_| ());
+        put_message(out, search::FILTERS, |filter| {
+            put_any_of(filter, &task.ids[rows]);
+        });
+    }
+
+    /// What is to come of each row: its uuid, and what the options and `more` ask for.
+    fn put_wanted(&self, out: &mut Vec<u8>, task: &Task, more: impl Fn(&mut Vec<u8>)) {
+        // Present and empty: no properties. Left out, it would mean all.
         put_message(out, search::PROPERTIES, |properties| {
             for name in names(&task.options, "properties") {
                 put_bytes(properties, search::PROPERTIES_NAMES, name.as_bytes());
@@ -202,15 +209,14 @@ impl<'a> Collection<'a> {
         });
         put_message(out, search::METADATA, |metadata| {
             put_number(metadata, search::METADATA_UUID, 1);
+            more(metadata);
             match self.vector {
                 Some(name) if self.with_vector => {
                     put_bytes(metadata, search::METADATA_VECTORS, name.as_bytes());
                 }
-                _ => put_number(metadata, search::METADATA_VECTOR, self.with_vector.into()),
+                _ if self.with_vector => put_number(metadata, search::METADATA_VECTOR, 1),
+                _ => {}
             }
-        });
-        put_message(out, search::FILTERS, |filter| {
-            put_any_of(filter, &task.ids[rows]);
         });
     }
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import numpy as np
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
-from vectrial.errors import PartialFailure, StoreError, Unsupported
+from vectrial.errors import PartialFailure, StoreError
 from vectrial.filters import Filter
 from vectrial.stores.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
@@ -32,6 +32,7 @@ from vectrial.stores.base import (
     ARROW_TYPES,
     Address,
     Capabilities,
+    Durability,
     FieldType,
     Index,
     IndexKind,
@@ -42,9 +43,13 @@ from vectrial.stores.base import (
     Searcher,
     Store,
     Wire,
+    WireRows,
 )
 from vectrial.stores.naming import collection_name
 from vectrial.stores.weaviate_filters import translate
+
+if TYPE_CHECKING:
+    from vectrial.load.plain import LoadTarget
 
 #: First half of every row's uuid: "vectri", and version 8 (a layout of one's own, RFC 9562).
 _PREFIX = 0x7665_6374_7269_8000 << 64
@@ -108,6 +113,11 @@ class Weaviate(Store):
         nulls=True,
         persistent=True,
         concurrent_search=True,
+        returns=frozenset(Returning),
+        durability={
+            Durability.BUFFERED: "a write is in the log, which the system writes to the disk when"
+            " it likes: there is no setting for more"
+        },
         differences=(
             "ef_search is a setting of the collection: of two searches, the one prepared last"
             " decides for both",
@@ -118,8 +128,7 @@ class Weaviate(Store):
             "vectors are normalised when stored under cosine",
             "integers travel as float64, exact up to 2^53; white space around text is ignored in"
             " comparisons",
-            "writes are acknowledged when they are in the log, which is not forced to the disk,"
-            " and there is no way to ask for it: flush does nothing",
+            "there is no way to force the log to the disk: flush does nothing",
             "the official client asks again, with growing pauses, when the server cannot be"
             " reached: such a search is slow instead of failed; the native lane counts it",
         ),
@@ -300,12 +309,19 @@ class Weaviate(Store):
     # -- questions -------------------------------------------------------------------------
 
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        return self.searcher_returning(Returning.IDS, k, params, where)
+
+    def searcher_returning(
+        self, returning: Returning, k: int, params: Params, where: Filter | None = None
+    ) -> Searcher:
         from weaviate.classes.query import MetadataQuery
 
         self._settle(params)
         search = self._collection.query.near_vector
         kept = None if where is None else translate(where, self._names, self._types)
         distance = MetadataQuery(distance=True)
+        properties = list(self._names.values()) if returning is Returning.METADATA else False
+        vector_too = [_VECTOR] if returning is Returning.VECTORS else False
 
         def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
             found = search(
@@ -313,7 +329,8 @@ class Weaviate(Store):
                 limit=k,
                 filters=kept,
                 return_metadata=distance,
-                return_properties=False,
+                return_properties=properties or False,
+                include_vector=vector_too,
             ).objects
             ids = np.array([row.uuid.int & _ID_BITS for row in found], dtype=np.uint64)
             scores = np.array([row.metadata.distance for row in found], dtype=np.float32)
@@ -331,23 +348,33 @@ class Weaviate(Store):
         # The client's own conversion, so that both lanes ask the same.
         from weaviate.collections.filters import _FilterToGRPC
 
-        from vectrial.load.native import target
-
-        if returning not in self.capabilities.returns:
-            raise Unsupported(f"{self.name}: a search over the wire returns no {returning}")
         self._settle(params)
-        key = self._address.secrets.get("api_key")
-        to = target(
-            "weaviate",
-            self._address.host,
-            self._address.ports["grpc"],
-            headers=[("authorization", f"Bearer {key}")] if key else (),
-        )
         kept = None
         if where is not None:
             condition = translate(where, self._names, self._types)
             kept = _FilterToGRPC.convert(condition).SerializeToString()
-        return Wire(to, {"collection": self._collection_name, "vector": _VECTOR}, kept)
+        options = self._wire_options()
+        match returning:
+            case Returning.METADATA:
+                options["properties"] = ",".join(self._names.values())
+            case Returning.VECTORS:
+                options["with_vector"] = "true"
+        return Wire(self._wire_target(), options, kept)
+
+    def wire_rows(self) -> WireRows:
+        # What `get` brings: every property, and the vector.
+        whole = {"properties": ",".join(self._names.values()), "with_vector": "true"}
+        return WireRows(self._wire_target(), self._wire_options() | whole, self._names)
+
+    def _wire_target(self) -> LoadTarget:
+        from vectrial.load.native import target
+
+        key = self._address.secrets.get("api_key")
+        headers = [("authorization", f"Bearer {key}")] if key else ()
+        return target("weaviate", self._address.host, self._address.ports["grpc"], headers=headers)
+
+    def _wire_options(self) -> dict[str, str]:
+        return {"collection": self._collection_name, "vector": _VECTOR}
 
     def _settle(self, params: Params) -> None:
         """Bring the search parameters into force, which the server keeps with the collection."""
