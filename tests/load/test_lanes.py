@@ -173,7 +173,7 @@ def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Pa
     opened = [row for row in rows if row["experiment"] == "open_loop"]
     figures = {row["metric"]: row["value"] for row in opened}
     assert opened[0]["phase_params"] == {
-        "loop": "open", "arrivals": "constant", "rate": 400, "k": 10,
+        "loop": "open", "arrivals": "constant", "rate": 400, "k": 10, "returns": "ids",
     }  # fmt: skip
     assert figures["offered_rate"] == pytest.approx(400, rel=0.02)
     assert figures["count"] == 200
@@ -222,7 +222,7 @@ def test_a_trace_is_played_at_its_own_pace_or_stretched(tmp_path: Path) -> None:
     trace.write_text("0\n0.5\n2.0\n")
     loop = OpenLoop(arrivals="trace", trace=str(trace))  # type: ignore[arg-type]
     (point,) = loop.points(NullStore, Index("flat", NoParams()), 10)
-    assert point == {"rate": 1.5}
+    assert point == {"rate": 1.5, "returns": "ids"}
     assert loop.offsets(1.5).tolist() == [0, 500_000_000, 2_000_000_000]
     assert loop.offsets(3.0).tolist() == [0, 250_000_000, 1_000_000_000]
 

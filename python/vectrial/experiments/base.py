@@ -15,16 +15,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import Field as Bound
 
 from vectrial.datasets.model import Dataset, Truth
 from vectrial.errors import Unsupported
 from vectrial.filters import Filter
 from vectrial.gate.checks import Scope
-from vectrial.load.lane import Lane
-from vectrial.stores.base import Address, Field, Index, Params, Schema, Store
+from vectrial.load.lane import Lane, refuse_returning
+from vectrial.stores.base import Address, Field, Index, Params, Returning, Schema, Store
 
 if TYPE_CHECKING:
     from vectrial.load.ceiling import Certificate
@@ -36,6 +37,14 @@ class State(StrEnum):
 
     EMPTY = "empty"  # no collection yet: the experiment creates and loads it
     LOADED = "loaded"  # every row of the dataset, in the final index
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, int | float | str) else value
+
+
+#: What the searches of an experiment bring back: one, or a list to measure each.
+Returns = Annotated[tuple[Returning, ...], BeforeValidator(_as_list), Bound(min_length=1)]
 
 
 @dataclass
@@ -134,6 +143,11 @@ class Experiment(BaseModel, ABC):
         }
         return frozenset(scope for scope in Scope if used[scope])
 
+    @classmethod
+    def writes(cls) -> bool:
+        """Its figures are those of writes, too."""
+        return cls.mutates or cls.starts_from is State.EMPTY
+
     @abstractmethod
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         """The operating points, each a flat dict of parameters that defines one trial.
@@ -143,6 +157,20 @@ class Experiment(BaseModel, ABC):
         Raises:
             Unsupported: the store cannot do what is asked.
         """
+
+    def refuse_point(
+        self,
+        store: type[Store],
+        index: Index,
+        schema: Schema,
+        lane: Lane,
+        point: Mapping[str, Any],
+    ) -> None:
+        """Raise `Unsupported`, with the reason, when one of the points cannot be measured through
+        this lane or on data of this schema."""
+        refuse_returning(
+            store, index, schema, lane, returning_of(point), self.clients_at(point) or 1
+        )
 
     @abstractmethod
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -162,10 +190,13 @@ class Experiment(BaseModel, ABC):
 
 
 def search_points(
-    store: type[Store], index: Index, search: Mapping[str, Any]
+    store: type[Store],
+    index: Index,
+    search: Mapping[str, Any],
+    returns: Sequence[Returning] = (),
 ) -> list[dict[str, Any]]:
-    """Every combination of those search parameters that `index` has; one empty point when it
-    has none of them.
+    """Every combination of those search parameters that `index` has, with each of `returns`; of
+    the parameters it may have none.
 
     Raises:
         Unsupported: a value that the index does not take.
@@ -185,7 +216,15 @@ def search_points(
             raise Unsupported(
                 f"{store.name}: search parameter {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
             ) from error
-    return points
+    if not returns:
+        return points
+    kinds = dict.fromkeys(returns)
+    return [{**point, "returns": str(returning)} for returning in kinds for point in points]
+
+
+def returning_of(point: Mapping[str, Any]) -> Returning:
+    """What the searches of a point bring back."""
+    return Returning(point.get("returns", Returning.IDS))
 
 
 def search_params(context: Context, point: Mapping[str, Any]) -> Params:

@@ -8,27 +8,29 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from vectrial.errors import Unsupported
-from vectrial.experiments.base import Context, Experiment, Phase, search_points
+from vectrial.experiments.base import Context, Experiment, Phase, Returns, search_points
 from vectrial.load import lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
-from vectrial.stores.base import Index, Store
+from vectrial.stores.base import Index, Returning, Store
 
 
 class Concurrency(Experiment):
     """P clients, each with one request in flight, for each P.
 
     clients: the P to measure. search: one operating point (no lists).
+    returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
     duration_s: of each phase, after the warm-up.
     """
 
     name: ClassVar[str] = "concurrency"
     title: ClassVar[str] = "Many callers at once (closed loop)"
-    axes: ClassVar[frozenset[str]] = frozenset({"clients", "search"})
+    axes: ClassVar[frozenset[str]] = frozenset({"clients", "search", "returns"})
     through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     clients: tuple[int, ...] = (1, 2, 4, 8)
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
+    returns: Returns = (Returning.IDS,)
     duration_s: float = Field(default=3.0, gt=0)
     warmup_queries: int = Field(default=100, ge=0)
 
@@ -45,7 +47,7 @@ class Concurrency(Experiment):
         return [
             {"clients": clients, **point}
             for clients in dict.fromkeys(self.clients)
-            for point in search_points(store, index, self.search)
+            for point in search_points(store, index, self.search, self.returns)
         ]
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:

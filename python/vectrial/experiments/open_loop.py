@@ -11,17 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from vectrial.experiments.base import Context, Experiment, Phase, search_points
+from vectrial.experiments.base import Context, Experiment, Phase, Returns, search_points
 from vectrial.load import lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import IN_FLIGHT, Open
-from vectrial.stores.base import Index, Store
+from vectrial.stores.base import Index, Returning, Store
 
 
 class OpenLoop(Experiment):
     """Requests at each rate, on a schedule that does not wait for answers.
 
     rates: arrivals per second, each a phase. search: one operating point (no lists).
+    returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
     arrivals: "poisson" (seeded), "constant", or "trace".
     trace: arrival times in seconds, ascending: a list, or the path of a file with one in each
         line. It is played at its own pace, or stretched to each of `rates` where these are given.
@@ -31,13 +32,14 @@ class OpenLoop(Experiment):
 
     name: ClassVar[str] = "open_loop"
     title: ClassVar[str] = "A given load (open loop)"
-    axes: ClassVar[frozenset[str]] = frozenset({"rates", "search"})
+    axes: ClassVar[frozenset[str]] = frozenset({"rates", "search", "returns"})
     through: ClassVar[frozenset[Lane] | None] = frozenset({Lane.NATIVE})
 
     rates: tuple[float, ...] = ()
     arrivals: Literal["poisson", "constant", "trace"] = "poisson"
     trace: tuple[float, ...] = ()
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
+    returns: Returns = (Returning.IDS,)
     duration_s: float = Field(default=10.0, gt=0)
     warmup_queries: int = Field(default=100, ge=0)
     in_flight: int = Field(default=IN_FLIGHT, ge=1)
@@ -76,7 +78,7 @@ class OpenLoop(Experiment):
         return [
             {"rate": rate, **point}
             for rate in dict.fromkeys(self.rates or (self._own_rate(),))
-            for point in search_points(store, index, self.search)
+            for point in search_points(store, index, self.search, self.returns)
         ]
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:

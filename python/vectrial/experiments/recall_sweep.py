@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from vectrial.experiments.base import Context, Experiment, Phase, search_points
+from vectrial.experiments.base import Context, Experiment, Phase, Returns, search_points
 from vectrial.load import lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
-from vectrial.stores.base import Index, Store
+from vectrial.stores.base import Index, Returning, Store
 
 Values = list[int | float | str | bool] | int | float | str | bool
 
@@ -20,22 +20,24 @@ class RecallSweep(Experiment):
     """Every combination of `search`, each with recall, qps and latency of the same requests.
 
     search: search parameters; those that an index does not have are left out for it.
+    returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
     min_s: whole passes over the queries are made until so much time has gone.
     max_s: no request is sent later than this.
     """
 
     name: ClassVar[str] = "recall_sweep"
     title: ClassVar[str] = "Recall against speed"
-    axes: ClassVar[frozenset[str]] = frozenset({"search"})
+    axes: ClassVar[frozenset[str]] = frozenset({"search", "returns"})
     through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     search: dict[str, Values] = Field(default_factory=dict)
+    returns: Returns = (Returning.IDS,)
     min_s: float = Field(default=1.0, ge=0)
     max_s: float = Field(default=20.0, gt=0)
     warmup_queries: int = Field(default=100, ge=0)
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        return search_points(store, index, self.search)
+        return search_points(store, index, self.search, self.returns)
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         load = Closed(1, min_s=self.min_s, max_s=self.max_s)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from vectrial.errors import Unsupported
-from vectrial.stores.base import Store
+from vectrial.stores.base import Index, Returning, Schema, Store
 
 
 class Lane(StrEnum):
@@ -29,6 +29,11 @@ def python_lane(store: type[Store]) -> Lane:
     return Lane.EMBEDDED if store.kind == "embedded" else Lane.SDK
 
 
+def writes_natively(store: type[Store]) -> bool:
+    """The native lane writes, reads and deletes the store's rows."""
+    return store.wire_rows is not Store.wire_rows
+
+
 def refuse_lane(store: type[Store], lane: Lane) -> None:
     """Raise `Unsupported`, with the reason, when the store has no such lane."""
     have = lanes_of(store)
@@ -43,6 +48,34 @@ def refuse_lane(store: type[Store], lane: Lane) -> None:
     raise Unsupported(
         f"{store.name} has no lane '{lane}': {why}", remedy=f"lane = {_written(have)}"
     )
+
+
+def refuse_returning(
+    store: type[Store],
+    index: Index,
+    schema: Schema,
+    lane: Lane,
+    returning: Returning,
+    clients: int,
+) -> None:
+    """Raise `Unsupported`, with the reason, when searches through a lane cannot bring it back."""
+    if returning is Returning.METADATA and not schema.fields:
+        raise Unsupported("the dataset has no metadata that a search could return")
+    can = store.capabilities.under(index.kind)
+    if returning is Returning.IDS or returning in can.returns:
+        return
+    if lane is Lane.NATIVE:
+        raise Unsupported(
+            f"{store.name}: a search over the wire returns no {returning}",
+            remedy="through another lane they are fetched by a second request",
+        )
+    if not can.get:
+        raise Unsupported(f"{store.name} has neither searches that return {returning} nor a get")
+    if lane is Lane.EMBEDDED and clients > 1:
+        raise Unsupported(
+            f"{store.name}: its searches return no {returning}, and rows are not read by several"
+            " threads at once"
+        )
 
 
 def _written(lanes: Sequence[Lane]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vectrial.experiments.base import Context, Phase, search_params
+from vectrial.experiments.base import Context, Phase, returning_of, search_params
 from vectrial.filters import Filter
 from vectrial.load import embedded, native_search, sdk_search
 from vectrial.load.lane import Lane
@@ -35,10 +35,11 @@ def search(
         or the server did wrong is in it as errors.
     """
     params, truth = search_params(context, point), context.truth(context.k, where)
+    returning = returning_of(point)
     match context.lane:
         case Lane.NATIVE:
             phase = native_search.search(
-                context.store.wire(context.k, params, where),
+                context.store.wire(context.k, params, where, returning),
                 context.dataset.queries,
                 truth,
                 context.k,
@@ -54,7 +55,7 @@ def search(
             assert isinstance(load, Closed), "the plan refuses open loops of this lane"
             # What the server keeps of the search parameters is settled here, where the store
             # remembers it; the clients then find it as it should be.
-            context.store.searcher(context.k, params, where)
+            context.store.searcher_returning(returning, context.k, params, where)
             phase = sdk_search.search(
                 sdk_search.Question(
                     store=reference(type(context.store)),
@@ -65,6 +66,8 @@ def search(
                     k=context.k,
                     params=params,
                     where=where,
+                    returning=returning,
+                    durability=context.store.durability,
                 ),
                 context.dataset.queries,
                 truth,
@@ -78,7 +81,7 @@ def search(
         case Lane.EMBEDDED:
             assert isinstance(load, Closed), "the plan refuses open loops of this lane"
             phase = embedded.closed_loop(
-                context.store.searcher(context.k, params, where),
+                context.store.searcher_returning(returning, context.k, params, where),
                 context.dataset.queries,
                 truth,
                 clients=load.clients,

@@ -11,7 +11,7 @@ from typing import Any
 from vectrial.experiments.base import Phase
 from vectrial.gate import GateRow
 from vectrial.load.ceiling import Certificate
-from vectrial.stores.base import Address
+from vectrial.stores.base import Address, Durability
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class JobSpec:
     """Everything the measuring process needs to know.
 
     certificate: with the placement resolved: its `server_cores` are those of the job's server.
+    durability: what is asked of writes; None where the store promises nothing.
     store: "module:Class", since a store's own environment has no entry points.
     server: of a store of kind "server".
     """
@@ -61,6 +62,7 @@ class JobSpec:
     certificate: Certificate
     trials: tuple[TrialSpec, ...]
     server: Serving | None = None
+    durability: Durability | None = None
 
 
 @dataclass(frozen=True)

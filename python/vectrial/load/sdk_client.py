@@ -25,6 +25,7 @@ def _open(share: Share) -> Store:
     asked = share.question
     kind = registry.resolve(asked.store)
     store = kind(asked.location, asked.address) if asked.address else kind(asked.location)
+    store.durability = asked.durability
     store.open(asked.schema, asked.index)
     return store
 
@@ -40,7 +41,7 @@ def _crew(share: Share, store: Store, pipe: Connection) -> Crew:
         return Outset(started_ns, time.process_time_ns(), 0.0)
 
     crew = Crew(
-        store.searcher(asked.k, asked.params, asked.where),
+        store.searcher_returning(asked.returning, asked.k, asked.params, asked.where),
         share.queries,
         Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
         share.clients,

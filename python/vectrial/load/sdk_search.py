@@ -29,7 +29,7 @@ from vectrial.experiments.base import Phase
 from vectrial.filters import Filter
 from vectrial.load.offered import Closed
 from vectrial.load.record import Outset, phase_of
-from vectrial.stores.base import Address, Index, Params, Schema
+from vectrial.stores.base import Address, Durability, Index, Params, Returning, Schema
 
 Progress = Callable[[float, float, str], None]
 T = TypeVar("T")
@@ -52,6 +52,8 @@ class Question:
     k: int
     params: Params
     where: Filter | None = None
+    returning: Returning = Returning.IDS
+    durability: Durability | None = None
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,9 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter_ns
@@ -56,14 +55,12 @@ class _Measurement:
         self.dataset = library.subset(library.load(spec.dataset), spec.rows, spec.queries)
         self.schema = Schema(self.dataset.dim, self.dataset.metric, fields_of(self.dataset))
         self.data_dir = spec.data_dir / "data"
-        self.make: Callable[[Path], Store] = self.kind
         self.data_dirs: tuple[Path, ...] = (self.data_dir,)
         self.processes: Mapping[str, int] = {"client": os.getpid()}
         self.resident_in: Sequence[int] = (os.getpid(),)
         self.address: Address | None = None
         if spec.server is not None:
             self.address = spec.server.address
-            self.make = partial(self.kind, address=self.address)
             self.data_dirs = spec.server.data_dirs
             self.processes = {**self.processes, **spec.server.processes}
             self.resident_in = tuple(spec.server.processes.values())
@@ -78,6 +75,12 @@ class _Measurement:
             tree.usage()  # finds what the server has started
         self._server_busy = Busy(self._server_cpu_s)
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
+
+    def make(self, location: Path) -> Store:
+        """A store at a place, of which what the suite asks of writes is asked."""
+        store = self.kind(location, self.address) if self.address else self.kind(location)
+        store.durability = self.spec.durability
+        return store
 
     def progress(self, done: float, of: float, what: str) -> None:
         """Tell the parent, seldom enough to cost nothing."""

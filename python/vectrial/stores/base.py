@@ -395,7 +395,8 @@ class Store(ABC):
 
         def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
             found = search(vector)
-            get(found[0])
+            if len(found[0]):
+                get(found[0])
             return found
 
         return run

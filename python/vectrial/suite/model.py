@@ -24,7 +24,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -33,6 +33,7 @@ from vectrial.load.ceiling import ClientLimits
 from vectrial.load.lane import Lane
 from vectrial.load.placement import Placement
 from vectrial.nearest import suggestion
+from vectrial.stores.base import Durability
 
 Scalar = bool | int | float | str
 M = TypeVar("M", bound=BaseModel)
@@ -57,7 +58,8 @@ class StoreRef(_Part):
     """A store with the index to build.
 
     params: build parameters; a list is a grid. datasets, experiments: restrict to these names.
-    lane: how searches are issued; a list measures each lane on the same loaded index.
+    lane: how requests are issued; a list measures each lane, searches on the same loaded index.
+    durability: as the suite's, for this store; "default" leaves it to the store.
     """
 
     store: str
@@ -66,6 +68,7 @@ class StoreRef(_Part):
     datasets: list[str] | None = None
     experiments: list[str] | None = None
     lane: Lane | list[Lane] | None = None
+    durability: Durability | Literal["default"] | None = None
 
 
 class ExperimentRef(BaseModel):
@@ -85,6 +88,8 @@ class Suite(_Part):
 
     k: neighbours asked for. repeats: how often everything is done; at least 3 for a spread.
     batch_rows: rows per insert when loading. seed: of every random choice.
+    durability: what has become of a write when it is acknowledged: "synced", "buffered" or
+        "memory"; unless given, each store's own default.
     trial_timeout_s: a trial that takes longer is ended and fails.
     placement: processors of clients and servers.
     client_limits: beyond which a trial of the native lane is client-bound.
@@ -96,6 +101,7 @@ class Suite(_Part):
     repeats: int = Field(default=3, ge=1, le=1000)
     k: int = Field(default=10, ge=1, le=10_000)
     batch_rows: int = Field(default=1000, ge=1)
+    durability: Durability | None = None
     trial_timeout_s: float = Field(default=3600, gt=0)
     placement: Placement = Placement()
     client_limits: ClientLimits = ClientLimits()

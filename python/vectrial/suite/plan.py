@@ -24,7 +24,7 @@ from vectrial.load.lane import Lane, lanes_of, python_lane, refuse_lane
 from vectrial.nearest import suggestion
 from vectrial.results.schema import SCHEMA_VERSION
 from vectrial.results.writer import TrialRow
-from vectrial.stores.base import Field, Index, Params, Schema, Store, refuse
+from vectrial.stores.base import Durability, Field, Index, Params, Schema, Store, refuse
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
 
 
@@ -51,7 +51,8 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Job:
-    """What one measuring process does, in the order of `trials`."""
+    """What one measuring process does, in the order of `trials`. durability: what is asked of
+    writes; None where the store promises nothing."""
 
     store: type[Store]
     index: Index
@@ -60,6 +61,7 @@ class Job:
     queries: int | None
     repeat: int
     trials: tuple[PlannedTrial, ...]
+    durability: Durability | None = None
 
     @property
     def index_label(self) -> str:
@@ -157,7 +159,8 @@ def make_plan(
                         continue
                     rows = []
                     for lane in _lanes(store, store_ref, experiment):
-                        planned, refused = _points(suite, shape, store, index, experiment, lane)
+                        asked = _Asked(suite, shape, store_ref, store, index, experiment, lane)
+                        planned, refused = _points(asked)
                         rows += planned
                         refusals += refused
                     for trial in rows:
@@ -173,6 +176,7 @@ def make_plan(
                                 dataset_ref.queries,
                                 trial.row.repeat,
                                 (),
+                                _durability(suite, store_ref, store),
                             ),
                         )
     jobs = tuple(
@@ -280,37 +284,74 @@ def _lanes(store: type[Store], ref: StoreRef, experiment: Experiment) -> list[La
     return list(dict.fromkeys(asked))
 
 
-def _points(
-    suite: Suite,
-    shape: DatasetShape,
-    store: type[Store],
-    index: Index,
-    experiment: Experiment,
-    lane: Lane,
-) -> tuple[list[PlannedTrial], list[Refusal]]:
-    schema = Schema(shape.dim, shape.metric, shape.fields)
+@dataclass(frozen=True)
+class _Asked:
+    """One experiment on one store with one index on one dataset, through one lane."""
 
-    def row(point: Mapping[str, Any], repeat: int) -> TrialRow:
-        return _trial_row(suite, shape, store, index, experiment, lane, point, repeat)
+    suite: Suite
+    shape: DatasetShape
+    ref: StoreRef
+    store: type[Store]
+    index: Index
+    experiment: Experiment
+    lane: Lane
 
+    @property
+    def schema(self) -> Schema:
+        return Schema(self.shape.dim, self.shape.metric, self.shape.fields)
+
+    @property
+    def durability(self) -> Durability | None:
+        return _durability(self.suite, self.ref, self.store)
+
+
+def _points(asked: _Asked) -> tuple[list[PlannedTrial], list[Refusal]]:
+    shape, experiment = asked.shape, asked.experiment
     try:
-        refuse(store, schema, index)
-        refuse_lane(store, lane)
-        _refuse_through(experiment, lane)
-        points = experiment.points(store, index, shape.rows)
+        refuse(asked.store, asked.schema, asked.index)
+        durability = asked.durability
+        refuse_lane(asked.store, asked.lane)
+        _refuse_through(experiment, asked.lane)
+        points = experiment.points(asked.store, asked.index, shape.rows)
     except Unsupported as error:
-        return [], [Refusal(row({}, 1), str(error))]
+        return [], [Refusal(_trial_row(asked, None, {}, 1), str(error))]
+    able, refused = [], []
+    for point in points:
+        try:
+            experiment.refuse_point(asked.store, asked.index, asked.schema, asked.lane, point)
+        except Unsupported as error:
+            refused.append(Refusal(_trial_row(asked, durability, point, 1), str(error)))
+        else:
+            able.append(point)
     planned = [
         PlannedTrial(
-            row(point, repeat),
+            _trial_row(asked, durability, point, repeat),
             experiment,
             point,
             experiment.estimate_s(int(point.get("rows", shape.rows)), shape.dim, point),
         )
-        for repeat in range(1, suite.repeats + 1)
-        for point in points
+        for repeat in range(1, asked.suite.repeats + 1)
+        for point in able
     ]
-    return planned, []
+    return planned, refused
+
+
+def _durability(suite: Suite, ref: StoreRef, store: type[Store]) -> Durability | None:
+    """What is asked of a store's writes; None where it promises nothing and nothing is asked.
+
+    Raises:
+        Unsupported: the store cannot promise it.
+    """
+    can = store.capabilities.durability
+    asked = ref.durability or suite.durability
+    if asked is None or asked == "default":
+        return next(iter(can), None)
+    if asked not in can:
+        have = " or ".join(f'"{one}"' for one in (*can, "default"))
+        raise Unsupported(
+            f"{store.name} has no writes of durability '{asked}'", remedy=f"durability = {have}"
+        )
+    return asked
 
 
 def _refuse_through(experiment: Experiment, lane: Lane) -> None:
@@ -322,15 +363,10 @@ def _refuse_through(experiment: Experiment, lane: Lane) -> None:
 
 
 def _trial_row(
-    suite: Suite,
-    shape: DatasetShape,
-    store: type[Store],
-    index: Index,
-    experiment: Experiment,
-    lane: Lane,
-    point: Mapping[str, Any],
-    repeat: int,
+    asked: _Asked, durability: Durability | None, point: Mapping[str, Any], repeat: int
 ) -> TrialRow:
+    suite, shape, store, index = asked.suite, asked.shape, asked.store, asked.index
+    experiment = asked.experiment
     params = {name: value for name, value in point.items() if name != "rows"}
     defining = {
         "schema": SCHEMA_VERSION,
@@ -344,17 +380,24 @@ def _trial_row(
         "point": params,
         "k": suite.k,
         "batch_rows": suite.batch_rows,
-        "lane": str(lane),
+        "durability": durability,
+        "lane": str(asked.lane),
         "seed": suite.seed,
         "repeat": repeat,
     }
-    if lane is not Lane.EMBEDDED:
+    if asked.lane is not Lane.EMBEDDED:
         defining["placement"] = suite.placement.model_dump(mode="json")
     canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
+    differences = store.capabilities.differences
+    if durability is not None:
+        said = store.capabilities.durability[durability]
+        differences = (*differences, f"durability of writes: {durability}: {said}")
+        if experiment.writes():
+            params["durability"] = str(durability)
     return TrialRow(
         key=hashlib.sha256(canonical.encode()).hexdigest()[:24],
         store=store.name,
-        lane=str(lane),
+        lane=str(asked.lane),
         dataset=shape.name,
         rows=int(defining["rows"]),  # type: ignore[call-overload]
         dim=shape.dim,
@@ -365,7 +408,7 @@ def _trial_row(
         params={"k": suite.k, **params},
         repeat=repeat,
         seed=suite.seed,
-        differences=store.capabilities.differences,
+        differences=differences,
         environment_name=None if store.environment is None else store.environment.name,
     )
 

@@ -333,4 +333,5 @@ def _spec(
             for trial in job.trials
         ),
         server=serving,
+        durability=job.durability,
     )
