@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: Raised when the layout changes; a reader refuses a run that is newer than itself.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 DDL = """
 create table run (
@@ -32,7 +32,8 @@ create table trial (
     params json not null, repeat integer not null, seed bigint not null,
     status varchar not null check (status in ('ok', 'invalid', 'failed', 'skipped')),
     reason varchar, differences json not null,
-    started_at timestamptz, duration_s double, environment_name varchar);
+    started_at timestamptz, duration_s double, environment_name varchar,
+    server json, notes json not null);
 create table phase (
     phase_id integer primary key, trial_id integer not null, ordinal integer not null,
     name varchar not null, params json not null, started_s double not null,
@@ -51,20 +52,26 @@ create table "window" (
     recall double);
 create table telemetry (
     trial_id integer not null, phase_id integer, at_s double not null, process varchar not null,
-    cpu_s double not null, rss_bytes bigint not null, threads integer,
+    cpu_s double not null, rss_bytes bigint not null, peak_rss_bytes bigint, threads integer,
     read_bytes bigint, write_bytes bigint, voluntary_switches bigint,
-    involuntary_switches bigint, disk_bytes bigint, load_1m double);
+    involuntary_switches bigint, disk_bytes bigint, load_1m double,
+    group_cpu_s double, group_peak_bytes bigint);
 create table gate (
     trial_id integer not null, check_name varchar not null, passed boolean,
     detail varchar not null, demands varchar not null, invalidates varchar not null,
     relevant boolean not null);
 """
 # dataset: one row per number of rows that was loaded; every figure is that of the cut.
+# trial.server: of a store with one, how it was run: 'provider' and why it was chosen, 'program',
+# 'limits' asked for and whether they hold, 'cores'. trial.notes: what a reader should know.
 # gate.passed is null for a check that does not apply to the store; detail then says why.
 # gate.invalidates: 'everything', 'filtered searches', 'finds by condition' or 'changes of rows';
 # relevant: the trial is among them, so that it is invalid where the check failed.
 # phase.started_s and telemetry.at_s count from the trial's start; cpu_s and the io and switch
-# counters are cumulative for the process. telemetry.process: 'client' or the server's name.
+# counters are cumulative for the process and its descendants, ended ones included.
+# telemetry.process: 'client' or the server's name. peak_rss_bytes: the sum of the greatest resident
+# memory that each process has had. group_*: of the server's own control group, where it has one;
+# its memory counts the page cache too. disk_bytes: allocated blocks of the data folders.
 # window.second counts from the phase's start.
 
 
@@ -163,6 +170,20 @@ _ALL = (
         "processor time of the measured process in the phase; of a server's client alone",
     ),
     MetricName("cpu_us_per_op", "us", "lower", "that, per finished operation"),
+    MetricName("server_cpu_s", "s", "lower", "processor time of the server in the phase"),
+    MetricName("server_cores", "1", None, "that, per second of the phase: processors kept busy"),
+    MetricName("server_cpu_us_per_op", "us", "lower", "that, per finished operation"),
+    MetricName(
+        "server_rss_bytes", "B", "lower", "resident memory of the server at the phase's end"
+    ),
+    MetricName("server_peak_rss_bytes", "B", "lower", "greatest resident memory during the phase"),
+    MetricName("server_read_bytes", "B", "lower", "bytes the server read from disks in the phase"),
+    MetricName("server_write_bytes", "B", "lower", "bytes the server wrote to disks in the phase"),
+    MetricName("server_switches", "1", "lower", "context switches of the server in the phase"),
+    MetricName("server_threads", "1", None, "threads of the server at the phase's end"),
+    MetricName(
+        "server_disk_bytes", "B", "lower", "allocated blocks of its data at the phase's end"
+    ),
     MetricName("load_1m", "1", None, "the machine's load average when the phase began"),
 )
 

@@ -50,6 +50,8 @@ class TrialRecord:
     started_ns: `perf_counter_ns` at the trial's start; phases and telemetry count from it.
     telemetry: rows with the columns of the table `telemetry` but trial_id and phase_id,
         `phase` (ordinal or None) instead.
+    server: how the store's server was run, as `Server.facts` and the choice of it tell.
+    notes: what a reader should know of the trial, one sentence each.
     """
 
     row: TrialRow
@@ -62,6 +64,8 @@ class TrialRecord:
     phases: list[Phase] = field(default_factory=list)
     telemetry: Sequence[Mapping[str, Any]] = ()
     gate: list[GateRow] = field(default_factory=list)
+    server: Mapping[str, Any] | None = None
+    notes: Sequence[str] = ()
 
 
 class RunWriter:
@@ -242,6 +246,8 @@ def _trial_tuple(trial_id: int, record: TrialRecord) -> tuple[Any, ...]:
         record.started_at,
         record.duration_s,
         row.environment_name,
+        None if record.server is None else json.dumps(dict(record.server), sort_keys=True),
+        json.dumps(list(record.notes)),
     )
 
 
@@ -287,6 +293,7 @@ _TELEMETRY = (
     "process",
     "cpu_s",
     "rss_bytes",
+    "peak_rss_bytes",
     "threads",
     "read_bytes",
     "write_bytes",
@@ -294,6 +301,8 @@ _TELEMETRY = (
     "involuntary_switches",
     "disk_bytes",
     "load_1m",
+    "group_cpu_s",
+    "group_peak_bytes",
 )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from vectrial.errors import Unsupported, VectrialError
 from vectrial.stores.base import Address
@@ -22,6 +22,9 @@ from vectrial.stores.registry import Availability
 Progress = Callable[[str], None]
 #: How long a server may take until it answers, in seconds.
 READY_S = 120.0
+
+
+_UNKNOWN = "not known: it runs elsewhere"
 
 
 class ServerError(VectrialError):
@@ -53,6 +56,32 @@ class Command:
 
 
 @dataclass(frozen=True)
+class Image:
+    """The official container image of a kind of server.
+
+    name, tag: as an engine pulls it; digest: "sha256:…" where it is known, which then decides.
+    ports: of the recipe's public ports, those that listen inside.
+    data: the folder inside that holds its data, and is one of ours outside.
+    env, argv: variables, and what comes after the image on the command line.
+    options: further ones of `docker run` ("--shm-size=1g").
+    """
+
+    name: str
+    tag: str
+    digest: str | None
+    ports: Mapping[str, int]
+    data: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    argv: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+    @property
+    def reference(self) -> str:
+        """As on a command line: name, tag and digest."""
+        return f"{self.name}:{self.tag}" + (f"@{self.digest}" if self.digest else "")
+
+
+@dataclass(frozen=True)
 class Recipe:
     """How a kind of server is had, started and asked whether it is ready.
 
@@ -67,6 +96,9 @@ class Recipe:
         not yet; each call takes a few seconds at most.
     secrets: names of what the server may ask for, read from the environment when it is external.
     stop_s: how long it may take to end by itself when asked to.
+    image: how the provider `docker` runs it; None: it does not.
+    snippet: a few lines of Python that connect to it with its official client, with {host} and
+        the names of public ports in braces where they go; other braces are doubled.
     """
 
     name: str
@@ -78,6 +110,8 @@ class Recipe:
     ready: Callable[[Address], None]
     secrets: tuple[str, ...] = ()
     stop_s: float = 20.0
+    image: Image | None = None
+    snippet: str = ""
 
 
 class Server(ABC):
@@ -138,6 +172,11 @@ class Server(ABC):
         """Folders on this machine that hold its data; none when it is elsewhere."""
 
     @abstractmethod
+    def facts(self) -> Mapping[str, Any]:
+        """How it is run, for the results: `provider`, `program`, and of one that was started here
+        `limits`: what was asked for, and whether it holds. Nothing here is a secret."""
+
+    @abstractmethod
     def kill(self) -> None:
         """End it at once, as a crash would; its data stays."""
 
@@ -174,6 +213,9 @@ class External(Server):
 
     def data_dirs(self) -> tuple[Path, ...]:
         return ()
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"provider": "external", "program": f"at {self._address.host}", "limits": _UNKNOWN}
 
     def kill(self) -> None:
         raise Unsupported(f"the {self._recipe.name} server is not ours to kill")

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from vectrial.servers.base import Command, NotReady, Progress, Recipe
+from vectrial.servers.base import Command, Image, NotReady, Progress, Recipe
 from vectrial.servers.local import HOST
 from vectrial.servers.programs import GoProgram, given, go_program, go_program_at_hand
 from vectrial.stores.base import Address
@@ -27,6 +27,31 @@ PROGRAM = GoProgram(
 #: Rows that one answer may hold: Weaviate's own limit is 10,000, too few to list what a filter
 #: keeps.
 MAXIMUM_RESULTS = 1_000_000
+_SETTINGS = {
+    "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "true",
+    "DEFAULT_VECTORIZER_MODULE": "none",
+    "DISABLE_TELEMETRY": "true",
+    "LOG_LEVEL": "warning",
+    "QUERY_MAXIMUM_RESULTS": str(MAXIMUM_RESULTS),
+    # A vector is in the graph before its insert is acknowledged.
+    "ASYNC_INDEXING": "false",
+    "CLUSTER_HOSTNAME": "vectrial",
+    "CLUSTER_ADVERTISE_ADDR": HOST,
+    "RAFT_BOOTSTRAP_EXPECT": "1",
+}
+IMAGE = Image(
+    name="cr.weaviate.io/semitechnologies/weaviate",
+    tag="1.35.2",
+    digest=None,
+    ports={"http": 8080, "grpc": 50051},
+    data="/var/lib/weaviate",
+    env={**_SETTINGS, "PERSISTENCE_DATA_PATH": "/var/lib/weaviate"},
+    argv=("--host", "0.0.0.0", "--port", "8080", "--scheme", "http"),
+)
+SNIPPET = """\
+import weaviate
+client = weaviate.connect_to_local("{host}", port={http}, grpc_port={grpc})
+print(client.get_meta()["version"])"""
 _ASK_S = 5.0
 #: Names a program to use instead of the one that is built.
 _BIN = "VECTRIAL_WEAVIATE_BIN"
@@ -43,17 +68,8 @@ def _at_hand() -> Availability:
 def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
     argv = (str(program), "--host", HOST, "--port", str(ports["http"]), "--scheme", "http")
     env = {
+        **_SETTINGS,
         "PERSISTENCE_DATA_PATH": str(folder),
-        "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "true",
-        "DEFAULT_VECTORIZER_MODULE": "none",
-        "DISABLE_TELEMETRY": "true",
-        "LOG_LEVEL": "warning",
-        "QUERY_MAXIMUM_RESULTS": str(MAXIMUM_RESULTS),
-        # A vector is in the graph before its insert is acknowledged.
-        "ASYNC_INDEXING": "false",
-        "CLUSTER_HOSTNAME": "vectrial",
-        "CLUSTER_ADVERTISE_ADDR": HOST,
-        "RAFT_BOOTSTRAP_EXPECT": "1",
         "GRPC_PORT": str(ports["grpc"]),
         "GO_PROFILING_PORT": str(ports["profiling"]),
         "CLUSTER_GOSSIP_BIND_PORT": str(ports["gossip"]),
@@ -92,4 +108,6 @@ WEAVIATE = Recipe(
     command=_command,
     ready=_ready,
     secrets=("api_key",),
+    image=IMAGE,
+    snippet=SNIPPET,
 )

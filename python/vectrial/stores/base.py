@@ -290,6 +290,8 @@ class Store(ABC):
     environment: set when the store cannot live in the main environment.
     server: of a store of kind "server": the `vectrial.servers.base.Recipe` by which it is run,
         as `module:NAME`, resolved where servers are started and nowhere else.
+    tested: the versions, as `version` gives them, that this driver was tested with: beginnings
+        such as "1.35."; another one is noted in its trials. Empty: any will do.
     protocol: the wire protocol that the native lane speaks to it, a name of
         `engine/src/protocols/mod.rs`; None when it has no native lane. Set together with `wire`.
     """
@@ -301,6 +303,7 @@ class Store(ABC):
     extra: ClassVar[str | None] = None
     environment: ClassVar[Environment | None] = None
     server: ClassVar[str | None] = None
+    tested: ClassVar[tuple[str, ...]] = ()
     protocol: ClassVar[str | None] = None
     capabilities: ClassVar[Capabilities]
 
@@ -428,6 +431,16 @@ class Store(ABC):
     def footprint(self) -> Footprint:
         """Bytes by kind, where the store itself can tell. Files are measured elsewhere."""
         return Footprint()
+
+
+def untested(store: type[Store], version: str) -> str | None:
+    """What to know of a version that the store's driver was not tested with; None when it was."""
+    if not store.tested or version.startswith(store.tested):
+        return None
+    return (
+        f"{store.name} {version} is not a version that its driver was tested with: "
+        f"{', '.join(f'{known}*' for known in store.tested)}"
+    )
 
 
 def refuse(

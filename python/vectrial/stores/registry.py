@@ -80,8 +80,11 @@ def resolve(where: str) -> type[Store]:
     return found
 
 
-def availability(store: type[Store]) -> Availability:
-    """Whether a store can run on this machine, found out without importing its library."""
+def availability(store: type[Store], *, served: bool = False) -> Availability:
+    """Whether a store can run on this machine, found out without importing its library.
+
+    served: its server is seen to already, so that it is not asked about.
+    """
     if store.environment is not None:
         if (environments.path(store.environment) / "bin" / "python").exists():
             return Availability(True)
@@ -89,17 +92,18 @@ def availability(store: type[Store]) -> Availability:
         how = f"or beforehand by: python -m vectrial.environments {name}"
         return Availability(None, f"its own environment is made on first use, {how}")
     if store.module is None or _importable(store.module):
-        return Availability(True) if store.server is None else _server_at_hand(store)
+        alone = store.server is None or served
+        return Availability(True) if alone else _server_at_hand(store)
     remedy = f": pip install 'vectrial[{store.extra}]'" if store.extra else f": no {store.module}"
     return Availability(False, f"not installed{remedy}")
 
 
 def _server_at_hand(store: type[Store]) -> Availability:
-    from vectrial.servers.provide import external_address, recipe_of
+    from vectrial.servers.provide import choose, recipe_of
 
     recipe = recipe_of(store)
     assert recipe is not None
-    return Availability(True) if external_address(recipe) is not None else recipe.at_hand()
+    return choose(recipe).available
 
 
 def _importable(module: str) -> bool:

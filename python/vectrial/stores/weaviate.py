@@ -96,6 +96,7 @@ class Weaviate(Store):
     module = "weaviate"
     extra = "weaviate"
     server = "vectrial.servers.weaviate:WEAVIATE"
+    tested = ("1.35.",)
     protocol = "weaviate"
     capabilities = Capabilities(
         scores={
