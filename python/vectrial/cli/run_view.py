@@ -24,6 +24,7 @@ from rich.text import Text
 from vectrial.load import messages
 from vectrial.load.live import Live
 from vectrial.results.writer import TrialRecord
+from vectrial.servers.provide import choose, recipe_of
 from vectrial.suite.plan import Job, Plan, PlannedTrial
 from vectrial.suite.runner import Watcher
 
@@ -269,4 +270,23 @@ def dry_run_table(plan: Plan) -> RenderableType:
         Text(f"  skipped: {r.row.store} {r.row.index_kind} {r.row.experiment}: {r.reason}")
         for r in plan.refusals
     ]
-    return Group(table, *skipped)
+    return Group(table, *_servers(plan), *skipped)
+
+
+def _servers(plan: Plan) -> list[Text]:
+    """Where the server of each store will come from, and why."""
+    lines = []
+    for store in dict.fromkeys(job.store for job in plan.jobs):
+        recipe = recipe_of(store)
+        if recipe is None:
+            continue
+        choice = choose(recipe, plan.suite.provider(store.name))
+        said = choice.why
+        if choice.available.reason:
+            lacks = "cannot be had here: " if choice.available.works is False else ""
+            said = "; ".join(filter(None, (said, f"{lacks}{choice.available.reason}")))
+        lines.append(Text(f"  server of {store.name}: {choice.provider}: {said}"))
+    limits = plan.suite.placement.limits
+    if lines and limits:
+        lines.append(Text(f"  each server may use: {limits}"))
+    return lines

@@ -95,3 +95,4 @@ class Finished:
     phases: list[Phase] = field(default_factory=list)
     telemetry: Sequence[Mapping[str, Any]] = ()
     gate: list[GateRow] = field(default_factory=list)
+    notes: Sequence[str] = ()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from vectrial.errors import UserError
+from vectrial.servers.limits import Limits
+
+_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]+)")
 
 Core = Annotated[int, Field(ge=0)]
 
@@ -21,6 +26,8 @@ class Placement(BaseModel):
         that `server_cores` leaves.
     server_cores: those that servers may use. Unless given, all that the client's leave.
         Where nothing would be left for one of the two, both go where the system puts them.
+    server_cpus: processor time that a server started here gets, in processors; all unless given.
+    server_memory: memory that it gets, with its unit ("2GiB", "500MB"); all unless given.
     dedicated: the native lane waits for arrivals in a loop that keeps its cores busy: the least
         schedule lag, for cores that nobody else needs.
     """
@@ -30,7 +37,22 @@ class Placement(BaseModel):
     threads: int = Field(default=1, ge=1)
     client_cores: tuple[Core, ...] | None = None
     server_cores: tuple[Core, ...] | None = None
+    server_cpus: float | None = Field(default=None, gt=0)
+    server_memory: str | None = None
     dedicated: bool = False
+
+    @field_validator("server_memory")
+    @classmethod
+    def _a_size(cls, given: str | None) -> str | None:
+        if given is not None:
+            _bytes(given)
+        return given
+
+    @property
+    def limits(self) -> Limits:
+        """What servers that are started here may use."""
+        memory = None if self.server_memory is None else _bytes(self.server_memory)
+        return Limits(self.server_cpus, memory)
 
     def resolved(self, available: frozenset[int] | None = None) -> Placement:
         """The same with every core named; empty tuples where the system decides.
@@ -71,3 +93,10 @@ class Placement(BaseModel):
     def pins(self) -> tuple[int, ...]:
         """The cores that client threads are pinned to; none where the system decides."""
         return self.client_cores or ()
+
+
+def _bytes(size: str) -> int:
+    found = _SIZE.fullmatch(size.strip())
+    if found is None or found[2] not in _UNITS or not float(found[1]):
+        raise ValueError(f"not a size with its unit ({', '.join(_UNITS)}), as in 2GiB")
+    return int(float(found[1]) * _UNITS[found[2]])

@@ -32,9 +32,10 @@ from vectrial.load.lane import Lane
 from vectrial.load.live import Busy, Live
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.stores import registry
-from vectrial.stores.base import Address, Index, Schema, Store
+from vectrial.stores.base import Address, Index, Schema, Store, untested
 from vectrial.stores.beside import beside
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
+from vectrial.telemetry.phases import add_server_metrics
 from vectrial.telemetry.process import ProcessTree, Sampler
 
 PR_SET_PDEATHSIG = 1
@@ -62,10 +63,12 @@ class _Measurement:
         if spec.server is not None:
             self.address = spec.server.address
             self.data_dirs = spec.server.data_dirs
-            self.processes = {**self.processes, **spec.server.processes}
+            # The server first: the disk is counted with it.
+            self.processes = {**spec.server.processes, **self.processes}
             self.resident_in = tuple(spec.server.processes.values())
         self.store: Store | None = None
         self.version: str | None = None
+        self.notes: tuple[str, ...] = ()
         self.loaded = False
         self.gate: list[GateResult] | None = None
         self.baseline_rss_bytes: int | None = None
@@ -137,10 +140,11 @@ class _Measurement:
             with Sampler(self.processes, self.data_dirs, out.started_ns) as sampler:
                 self._measure(experiment, trial, out, sampler)
             out.telemetry = sampler.rows()
+            add_server_metrics(out.phases, out.telemetry, out.started_ns)
         except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
             out.status, out.reason = "failed", f"{type(error).__name__}: {error}"
             self.loaded = False
-        out.store_version = self.version
+        out.store_version, out.notes = self.version, self.notes
         out.duration_s = (perf_counter_ns() - out.started_ns) / 1e9
         return out
 
@@ -174,6 +178,8 @@ class _Measurement:
         self.loaded, self.gate = False, None
         self.store = self.make(self.data_dir)
         self.version = self.store.version()
+        note = untested(self.kind, self.version)
+        self.notes = () if note is None else (note,)
         self.baseline_rss_bytes = self._resident_without_rows()
 
     def _resident_without_rows(self) -> int | None:

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import secrets
 import shutil
 import signal
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from vectrial.errors import UserError
-from vectrial.servers.base import (
-    READY_S,
-    Command,
-    Progress,
-    Recipe,
-    Server,
-    ServerError,
-    wait_until,
-)
+from vectrial.servers.base import READY_S, Command, Progress, Recipe, Server, ServerError
+from vectrial.servers.guarded import HOST, Guarded, free_ports, taken, until_ready
+from vectrial.servers.limits import Limits, NotPossible, make_groups
 from vectrial.stores.base import Address
 
-HOST = "127.0.0.1"
-_GUARD = Path(__file__).with_name("guard.py")
-_LOG_TAIL_LINES = 20
+__all__ = ["HOST", "Local", "free_ports", "variable"]
+
 #: Debian's user and group `nobody`.
 _NOBODY = 65534
-#: Seconds that the guard takes at most to end what is left when its program has ended.
-_GUARD_ENDS_S = 10.0
 
 
 class Local(Server):
@@ -44,6 +35,7 @@ class Local(Server):
         folder: made when it does not exist; data goes to `data` in it and stays when it stops.
         log: where its output goes, appended; `server.log` in the folder unless given.
         cores: processors that it may use; all when empty.
+        limits: of processor time and memory, where this machine can set them.
         progress: told what takes long.
     """
 
@@ -54,16 +46,19 @@ class Local(Server):
         *,
         log: Path | None = None,
         cores: Sequence[int] = (),
+        limits: Limits = Limits(),  # noqa: B008 - frozen
         progress: Progress = lambda line: None,
     ) -> None:
-        self._recipe, self._cores, self._progress = recipe, tuple(cores), progress
+        self._recipe, self._cores, self._limits = recipe, tuple(cores), limits
+        self._progress = progress
         self._folder = folder.resolve()
         self._data = self._folder / "data"
-        self._log = log or self._folder / "server.log"
+        self._process = Guarded(recipe, self._folder, log or self._folder / "server.log", progress)
         self._address: Address | None = None
         self._ports: Mapping[str, int] = {}
-        self._guard: subprocess.Popen[str] | None = None
-        self._pid = 0
+        self._settled = False
+        self._program = Path(recipe.name)
+        self._limited = "none"
 
     @property
     def address(self) -> Address:
@@ -77,25 +72,23 @@ class Local(Server):
                 f"{self._recipe.name} is started on Linux only, not on {sys.platform}",
                 remedy=f"run it yourself and give {variable(self._recipe, 'address')}",
             )
-        if self._guard is not None:
+        if self._process.started:
             raise ServerError(f"{self._recipe.name} was started already")
-        program = self._recipe.program(self._progress)
+        self._program = self._recipe.program(self._progress)
         self._data.mkdir(parents=True, exist_ok=True)
-        self._log.parent.mkdir(parents=True, exist_ok=True)
         if not self._ports:
             free = free_ports(len(self._recipe.ports))
             self._ports = dict(zip(self._recipe.ports, free, strict=True))
             self._address = Address(HOST, {name: self._ports[name] for name in self._recipe.public})
-        self._execute(self._recipe.command(program, self._data, self._ports))
+        self._execute(self._recipe.command(self._program, self._data, self._ports))
 
     def _execute(self, command: Command) -> None:
         prefix = self._as_nobody() if command.unprivileged and os.geteuid() == 0 else ()
         if command.first and not any(self._data.iterdir()):
-            self._guarded((*prefix, *command.first), command.env)
-            assert self._guard is not None
-            if self._guard.wait():
-                raise self._ended()
-        self._guarded((*prefix, *command.argv), command.env)
+            self._process.run((*prefix, *command.first), command.env)
+        self._process.start(
+            (*prefix, *command.argv), command.env, cores=self._cores, cgroups=self._groups()
+        )
 
     def _as_nobody(self) -> tuple[str, ...]:
         """Give nobody the folder; the words that make a command nobody's, who may read what we
@@ -113,71 +106,75 @@ class Local(Server):
         may = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
         return (setpriv, *who, *may)
 
-    def _guarded(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start a program and its guard, and learn the program's process id."""
-        cores = ",".join(map(str, self._cores)) or "-"
-        with self._log.open("ab") as log:
-            self._guard = subprocess.Popen(
-                [sys.executable, "-I", str(_GUARD), str(os.getpid()), cores, *argv],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, **env},
-                cwd=self._folder,
-                start_new_session=True,  # Ctrl-C is for us, who then stop it
-            )
-        assert self._guard.stdout is not None
-        told = self._guard.stdout.readline().strip()
-        if not told:
-            raise self._ended()
-        self._pid = int(told)
+    def _groups(self) -> tuple[Path, ...]:
+        """Control groups with the limits that were asked for; the guard removes them."""
+        if not self._limits:
+            return ()
+        try:
+            groups = make_groups(self._limits, f"vectrial-{os.getpid()}-{secrets.token_hex(4)}")
+        except NotPossible as error:
+            self._limited = f"{self._limits}: not applied: {error}"
+            self._progress(f"{self._recipe.name}: limits {self._limited}")
+            return ()
+        self._limited = f"{self._limits}: applied by control groups"
+        return groups
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:
-        started = reported = time.monotonic()
+        def wait() -> None:
+            self._process.wait_ready(self.address, deadline_s)
+            self._check_listens()
 
-        def still_there() -> None:
-            nonlocal reported
-            if self._guard is None or self._guard.poll() is not None:
-                raise self._ended()
-            if (now := time.monotonic()) - reported > 10.0:
-                reported = now
-                self._progress(f"{self._recipe.name}: not ready after {now - started:.0f} s")
+        if self._settled:
+            wait()
+        else:
+            until_ready(wait, self._on_other_ports)
+            self._settled = True
 
+    def _check_listens(self) -> None:
+        """Raise when what answers on its ports is another program, and it runs without them."""
         try:
-            wait_until(self._recipe, self.address, deadline_s, still_there)
-        except ServerError as error:
-            if self._guard is None or self._guard.poll() is not None:
-                raise
-            raise ServerError(f"{error}\n{self._tail()}") from error
+            root = psutil.Process(self._process.pid)
+            tree = [root, *root.children(recursive=True)]
+            own = {
+                one.laddr.port
+                for process in tree
+                for one in process.net_connections("tcp")
+                if one.status == psutil.CONN_LISTEN
+            }
+        except (psutil.Error, PermissionError):
+            return  # it has ended, which is seen elsewhere, or may not be looked at
+        foreign = sorted(set(self.address.ports.values()) - own)
+        if foreign:
+            self.stop()
+            raise ServerError(
+                f"{self._recipe.name}: another program answers on its port {foreign[0]}\n"
+                f"{self._process.tail()}"
+            )
 
-    def _ended(self) -> ServerError:
-        """Why a server that should run does not."""
-        guard = self._guard
-        if guard is None:
-            return ServerError(f"{self._recipe.name} does not run")
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            guard.wait(_GUARD_ENDS_S)
-        return ServerError(
-            f"{self._recipe.name} ended with {guard.returncode} before it was ready\n{self._tail()}"
-        )
-
-    def _tail(self) -> str:
-        lines = self._log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
-        return "\n".join([f"its log is {self._log}, and ends:", *lines])
+    def _on_other_ports(self) -> bool:
+        if self._process.lives() or not (lost := taken(self._ports)):
+            return False
+        self._progress(f"{self._recipe.name}: port {lost[0]} is taken; starting it on others")
+        self._process.wait()
+        self._ports = {}
+        self.start()
+        return True
 
     def lives(self) -> bool:
-        return self._guard is not None and self._guard.poll() is None and self._pid > 0
+        return self._process.lives()
 
     def processes(self) -> Mapping[str, int]:
-        return {"server": self._pid} if self.lives() else {}
+        return {"server": self._process.pid} if self.lives() else {}
 
     def data_dirs(self) -> tuple[Path, ...]:
         return (self._data,)
 
+    def facts(self) -> Mapping[str, Any]:
+        return {"provider": "local", "program": self._program.name, "limits": self._limited}
+
     def kill(self) -> None:
-        self._signal(signal.SIGKILL)
-        self._wait()
+        self._process.signal(signal.SIGKILL)
+        self._process.wait()
 
     def restart(self) -> None:
         self.stop()
@@ -185,40 +182,8 @@ class Local(Server):
         self.wait_ready()
 
     def stop(self) -> None:
-        self._signal(signal.SIGTERM)
-        self._wait()
-
-    def _signal(self, number: signal.Signals) -> None:
-        """To the program itself; the guard sees it end, and ends what it started."""
-        if self.lives():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, number)
-
-    def _wait(self) -> None:
-        guard = self._guard
-        if guard is None:
-            return
-        try:
-            guard.wait(self._recipe.stop_s)
-        except subprocess.TimeoutExpired:
-            self._progress(
-                f"{self._recipe.name}: did not end within {self._recipe.stop_s:g} s; killed"
-            )
-            guard.terminate()  # which kills everything
-            guard.wait()
-        finally:
-            assert guard.stdout is not None
-            guard.stdout.close()
-        self._guard, self._pid = None, 0
-
-
-def free_ports(count: int) -> list[int]:
-    """Distinct ports of loopback on which nothing listens now, chosen by the system."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((HOST, 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+        self._process.signal(signal.SIGTERM)
+        self._process.wait()
 
 
 def variable(recipe: Recipe, what: str) -> str:

@@ -4,6 +4,7 @@ Where a server is, and the secrets it asks for, belong to a machine and not to a
 published: they are read from the environment.
 
     VECTRIAL_WEAVIATE_ADDRESS=db.example:http=8080,grpc=50051
+    VECTRIAL_WEAVIATE_PROVIDER=docker      external, local or docker; else what can be had
     VECTRIAL_WEAVIATE_API_KEY=…            or VECTRIAL_WEAVIATE_API_KEY_FILE=/run/secrets/key
 """
 
@@ -13,12 +14,36 @@ import importlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from vectrial.errors import StoreError, UserError
-from vectrial.servers.base import External, Progress, Recipe, Server
+from vectrial.nearest import suggestion
+from vectrial.servers import docker
+from vectrial.servers.base import External, NoProgram, Progress, Recipe, Server
+from vectrial.servers.docker import Docker
+from vectrial.servers.limits import Limits
 from vectrial.servers.local import Local, variable
 from vectrial.stores.base import Address, Store
+from vectrial.stores.registry import Availability
+
+
+class Provider(StrEnum):
+    """Where a server comes from."""
+
+    EXTERNAL = "external"  # it runs already, at the address that the environment gives
+    LOCAL = "local"  # a program of this machine
+    DOCKER = "docker"  # the official image
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A provider, why it was chosen, and whether it has what it needs."""
+
+    provider: Provider
+    why: str
+    available: Availability
 
 
 def recipe_of(store: type[Store]) -> Recipe | None:
@@ -39,33 +64,88 @@ def recipe_of(store: type[Store]) -> Recipe | None:
     return found
 
 
+def choose(recipe: Recipe, wanted: Provider | None = None) -> Choice:
+    """Where a server of this kind comes from: what the environment names, else `wanted`; else an
+    address that is given, a program of this machine, or a container, whichever can be had first.
+
+    Raises:
+        UserError: the environment names no provider, or an address that makes no sense; or the
+            provider is `external` and no address is given.
+    """
+    name = variable(recipe, "provider")
+    if named := os.environ.get(name):
+        if named not in list(Provider):
+            raise UserError(
+                f"'{named}' is no provider", where=name, remedy=suggestion(named, list(Provider))
+            )
+        return _choice(recipe, Provider(named), f"{name} says so")
+    if wanted is not None:
+        return _choice(recipe, wanted, "asked for")
+    if external_address(recipe) is not None:
+        return _choice(recipe, Provider.EXTERNAL, f"{variable(recipe, 'address')} is given")
+    local = _choice(recipe, Provider.LOCAL, "its program can be had here")
+    if local.available.works is not False or recipe.image is None:
+        return local
+    container = _choice(recipe, Provider.DOCKER, f"not local: {local.available.reason}")
+    if container.available.works is not False:
+        return container
+    reasons = f"{local.available.reason}; nor in a container: {container.available.reason}"
+    return Choice(Provider.LOCAL, "", Availability(False, reasons))
+
+
+def _choice(recipe: Recipe, provider: Provider, why: str) -> Choice:
+    match provider:
+        case Provider.EXTERNAL:
+            _given(recipe)
+            return Choice(provider, why, Availability(True))
+        case Provider.LOCAL:
+            return Choice(provider, why, recipe.at_hand())
+        case Provider.DOCKER:
+            return Choice(provider, why, docker.at_hand(recipe))
+
+
 def provide(
     recipe: Recipe,
     folder: Path,
     *,
+    provider: Provider | None = None,
     log: Path | None = None,
     cores: Sequence[int] = (),
+    limits: Limits = Limits(),  # noqa: B008 - frozen
     progress: Progress = lambda line: None,
 ) -> Server:
-    """A server of this kind, not started yet; the arguments are those of `Local`.
+    """A server of this kind, not started yet.
+
+    Args:
+        provider: as `choose` chose it; unless given, it is asked.
+        folder, log, cores, limits, progress: as of `Local`.
 
     Raises:
-        UserError: the environment names an address that makes no sense.
+        UserError: as `choose`. NoProgram: there is no image of it.
     """
-    given = external_address(recipe)
-    if given is not None:
-        return External(recipe, given)
-    return Local(recipe, folder, log=log, cores=cores, progress=progress)
+    match provider or choose(recipe).provider:
+        case Provider.EXTERNAL:
+            return External(recipe, _given(recipe))
+        case Provider.LOCAL:
+            return Local(recipe, folder, log=log, cores=cores, limits=limits, progress=progress)
+        case Provider.DOCKER:
+            return Docker(recipe, folder, log=log, cores=cores, limits=limits, progress=progress)
 
 
-def prepare(recipe: Recipe, progress: Progress) -> None:
+def prepare(recipe: Recipe, progress: Progress, wanted: Provider | None = None) -> Choice:
     """See to it that `provide` gives a server that can be started without further ado.
 
     Raises:
-        NoProgram: its program cannot be had here. UserError: as `provide`.
+        NoProgram: its program or image cannot be had here. UserError: as `choose`.
     """
-    if external_address(recipe) is None:
+    choice = choose(recipe, wanted)
+    if choice.provider is Provider.LOCAL:
+        if choice.available.works is False:
+            raise NoProgram(choice.available.reason)
         recipe.program(progress)
+    elif choice.provider is Provider.DOCKER:
+        docker.pull(recipe, progress)
+    return choice
 
 
 @contextmanager
@@ -91,14 +171,29 @@ def external_address(recipe: Recipe) -> Address | None:
     if not text:
         return None
     host, _, listed = text.rpartition(":")
-    wanted = ",".join(f"{port}=PORT" for port in recipe.public)
     try:
         ports = {key: int(port) for key, port in (one.split("=") for one in listed.split(","))}
     except ValueError:
         ports = {}
     if not host or set(ports) != set(recipe.public):
-        raise UserError(f"'{text}' is no address", where=name, remedy=f"as in HOST:{wanted}")
+        raise UserError(
+            f"'{text}' is no address", where=name, remedy=f"as in HOST:{_listed(recipe)}"
+        )
     return Address(host, ports, _secrets(recipe))
+
+
+def _given(recipe: Recipe) -> Address:
+    address = external_address(recipe)
+    if address is None:
+        raise UserError(
+            f"{recipe.name} is to be external, and its address is not given",
+            remedy=f"set {variable(recipe, 'address')} to HOST:{_listed(recipe)}",
+        )
+    return address
+
+
+def _listed(recipe: Recipe) -> str:
+    return ",".join(f"{port}=PORT" for port in recipe.public)
 
 
 def _secrets(recipe: Recipe) -> dict[str, str]:

@@ -26,13 +26,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from vectrial.errors import UserError
 from vectrial.load.ceiling import ClientLimits
 from vectrial.load.lane import Lane
 from vectrial.load.placement import Placement
 from vectrial.nearest import suggestion
+from vectrial.servers.provide import Provider
 from vectrial.stores.base import Durability
 
 Scalar = bool | int | float | str
@@ -60,6 +61,7 @@ class StoreRef(_Part):
     params: build parameters; a list is a grid. datasets, experiments: restrict to these names.
     lane: how requests are issued; a list measures each lane, searches on the same loaded index.
     durability: as the suite's, for this store; "default" leaves it to the store.
+    provider: where the store's server comes from; unless given, what can be had on the machine.
     """
 
     store: str
@@ -69,6 +71,7 @@ class StoreRef(_Part):
     experiments: list[str] | None = None
     lane: Lane | list[Lane] | None = None
     durability: Durability | Literal["default"] | None = None
+    provider: Provider | None = None
 
 
 class ExperimentRef(BaseModel):
@@ -108,6 +111,19 @@ class Suite(_Part):
     datasets: list[DatasetRef] = Field(min_length=1)
     stores: list[StoreRef] = Field(min_length=1)
     experiments: list[ExperimentRef] = Field(min_length=1)
+
+    @field_validator("stores")
+    @classmethod
+    def _one_provider_each(cls, stores: list[StoreRef]) -> list[StoreRef]:
+        known: dict[str, Provider | None] = {}
+        for ref in stores:
+            if known.setdefault(ref.store, ref.provider) != ref.provider:
+                raise ValueError(f"all entries of '{ref.store}' need the same provider")
+        return stores
+
+    def provider(self, store: str) -> Provider | None:
+        """Where the server of a store is to come from; None: what can be had."""
+        return next((ref.provider for ref in self.stores if ref.store == store), None)
 
 
 def read_suite(path: Path) -> Suite:

@@ -152,6 +152,12 @@ def make_plan(
             if store_ref.datasets is not None and shape.name not in store_ref.datasets:
                 continue
             store = load_store(store_ref.store)
+            if store_ref.provider is not None and store.server is None:
+                raise UserError(
+                    f"'{store.name}' is a library: it has no server that a provider could run",
+                    where=f"{where}: stores[{i}].provider",
+                    remedy="leave it out",
+                )
             for index in _indexes(store, store_ref, f"{where}: stores[{i}]"):
                 for ref, experiment in experiments:
                     wanted = store_ref.experiments
@@ -387,6 +393,7 @@ def _trial_row(
     }
     if asked.lane is not Lane.EMBEDDED:
         defining["placement"] = suite.placement.model_dump(mode="json")
+        defining["provider"] = suite.provider(store.name)
     canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
     differences = store.capabilities.differences
     if durability is not None:

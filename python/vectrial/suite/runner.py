@@ -22,7 +22,7 @@ from vectrial.load.live import Live
 from vectrial.load.messages import Finished, JobSpec, Progress, Serving, Started, TrialSpec
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.servers.base import Server, ServerError
-from vectrial.servers.provide import prepare, provide, recipe_of
+from vectrial.servers.provide import Choice, Provider, prepare, provide, recipe_of
 from vectrial.stores.base import Store
 from vectrial.stores.registry import availability, reference
 from vectrial.suite.clients import Clients
@@ -75,9 +75,14 @@ def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
     process is ended, what was finished stays written, and the interrupt goes on to the caller.
     """
     counts: dict[str, int] = {}
+    noted: set[str] = set()
 
     def write(record: TrialRecord) -> None:
         writer.trial(record)
+        for text in record.notes:
+            if text not in noted:
+                noted.add(text)
+                watcher.note(text)
         counts[record.status] = counts.get(record.status, 0) + 1
         watcher.finished(record)
 
@@ -90,41 +95,50 @@ def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
         if (left := tuple(t for t in job.trials if t.row.key not in finished))
     ]
     clients = Clients(plan.suite, watcher.note)
-    reasons: dict[str, str | None] = {}
+    ready: dict[str, _Ready] = {}
     for number, job in enumerate(jobs, 1):
-        if job.store.name not in reasons:
-            reasons[job.store.name] = _prepare(job.store, watcher)
-        reason = reasons[job.store.name]
-        if reason is not None:
+        if job.store.name not in ready:
+            wanted = plan.suite.provider(job.store.name)
+            ready[job.store.name] = _prepare(job.store, wanted, watcher)
+        found = ready[job.store.name]
+        if found.lacks:
             for trial in job.trials:
-                write(TrialRecord(trial.row, "skipped", reason))
+                write(TrialRecord(trial.row, "skipped", found.lacks))
             continue
         watcher.job(job, number, len(jobs))
-        _run_job(job, plan, clients.certificate(job), writer.folder, watcher, write)
+        certificate = clients.certificate(job)
+        _run_job(job, plan, found.choice, certificate, writer.folder, watcher, write)
     return Outcome(counts)
 
 
-def _prepare(store: type[Store], watcher: Watcher) -> str | None:
-    """Make the store's environment if it has one of its own, and fetch its server's program; why
-    it cannot run here, or None."""
-    if store.environment is not None:
-        try:
-            environments.ensure(store.environment, watcher.note)
-        except VectrialError as error:
-            return str(error)
+@dataclass(frozen=True)
+class _Ready:
+    """lacks: why a store cannot run here; empty when it can. choice: of its server's provider."""
+
+    lacks: str = ""
+    choice: Choice | None = None
+
+
+def _prepare(store: type[Store], wanted: Provider | None, watcher: Watcher) -> _Ready:
+    """Make the store's environment if it has one of its own, and fetch its server's program."""
+    choice = None
     try:
+        if store.environment is not None:
+            environments.ensure(store.environment, watcher.note)
         recipe = recipe_of(store)
         if recipe is not None:
-            prepare(recipe, watcher.note)
+            choice = prepare(recipe, watcher.note, wanted)
+            watcher.note(f"{store.name}: server by provider '{choice.provider}': {choice.why}")
     except VectrialError as error:
-        return str(error)
-    available = availability(store)
-    return None if available.works else available.reason
+        return _Ready(str(error))
+    available = availability(store, served=choice is not None)
+    return _Ready("" if available.works else available.reason, choice)
 
 
 def _run_job(
     job: Job,
     plan: Plan,
+    choice: Choice | None,
     certificate: Certificate,
     folder: Path,
     watcher: Watcher,
@@ -138,7 +152,8 @@ def _run_job(
         current, alone = left[0], False
         try:
             rest = replace(job, trials=tuple(left))
-            with _Process(rest, plan, certificate, folder, watcher.note) as process:
+            process = _Process(rest, plan, choice, certificate, folder, watcher.note)
+            with process:
                 for message in process.messages(plan.suite.trial_timeout_s):
                     match message:
                         case Started(key):
@@ -152,17 +167,20 @@ def _run_job(
                             trial = by_key[message.key]
                             left.remove(trial)
                             alone = not process.server_lives()
-                            write(_record(trial, message, server_ended=alone))
+                            record = _record(trial, message, server_ended=alone)
+                            write(replace(record, server=process.server_facts()))
                     if alone:
                         break
         except ServerError as error:  # it could not be started: it will not be for the next trial
             for trial in left:
-                write(TrialRecord(trial.row, "failed", str(error)))
+                facts = process.server_facts()
+                write(TrialRecord(trial.row, "failed", str(error), server=facts))
             return
         if left and not alone:
             failed = current if current in left else left[0]
             left.remove(failed)
-            write(TrialRecord(failed.row, "failed", process.why()))
+            facts = process.server_facts()
+            write(TrialRecord(failed.row, "failed", process.why(), server=facts))
 
 
 def _record(trial: PlannedTrial, message: Finished, *, server_ended: bool) -> TrialRecord:
@@ -183,6 +201,7 @@ def _record(trial: PlannedTrial, message: Finished, *, server_ended: bool) -> Tr
         phases=message.phases,
         telemetry=message.telemetry,
         gate=message.gate,
+        notes=message.notes,
     )
 
 
@@ -198,6 +217,7 @@ class _Process:
         self,
         job: Job,
         plan: Plan,
+        choice: Choice | None,
         certificate: Certificate,
         folder: Path,
         note: Callable[[str], None],
@@ -209,13 +229,17 @@ class _Process:
         self._data = folder / "work" / self._log.stem
         self._overdue: float | None = None
         self._server: Server | None = None
+        self._choice = choice
         recipe = recipe_of(job.store)
         if recipe is not None:
+            assert choice is not None, "`_prepare` chose"
             self._server = provide(
                 recipe,
                 self._data / "server",
+                provider=choice.provider,
                 log=self._log.with_name(f"{self._log.stem}-server.log"),
                 cores=certificate.placement.server_cores or (),
+                limits=certificate.placement.limits,
                 progress=note,
             )
 
@@ -266,6 +290,13 @@ class _Process:
             if self._server is not None:
                 self._server.stop()
         shutil.rmtree(self._data, ignore_errors=True)
+
+    def server_facts(self) -> Mapping[str, Any] | None:
+        """How the server is run, for the results; None where there is none."""
+        if self._server is None or self._choice is None:
+            return None
+        cores = list(self._certificate.placement.server_cores or ())
+        return {**self._server.facts(), "why": self._choice.why, "cores": cores}
 
     def server_lives(self) -> bool:
         """The store's server is there, or it needs none."""

@@ -18,6 +18,8 @@ from typing import Any
 
 import psutil
 
+from vectrial.telemetry.groups import Group
+
 #: st_blocks counts units of this size, whatever the file system's own block size is (stat(2)).
 _BLOCK = 512
 
@@ -28,10 +30,12 @@ class Usage:
 
     cpu_s: user and system time, also of descendants that have ended.
     rss_bytes: resident memory; pages shared between the processes count once for each.
+    peak_rss_bytes: the greatest that each has had, added up; at least the greatest of their sum.
     """
 
     cpu_s: float
     rss_bytes: int
+    peak_rss_bytes: int | None
     threads: int
     read_bytes: int | None
     write_bytes: int | None
@@ -67,6 +71,7 @@ class ProcessTree:
         return Usage(
             cpu_s=sum(one.cpu_s for one in everyone),
             rss_bytes=sum(one.rss_bytes for one in now.values()),
+            peak_rss_bytes=_total(one.peak_rss_bytes for one in now.values()),
             threads=sum(one.threads for one in now.values()),
             read_bytes=_total(one.read_bytes for one in everyone),
             write_bytes=_total(one.write_bytes for one in everyone),
@@ -90,7 +95,20 @@ def _usage_of(process: psutil.Process) -> Usage | None:
     except psutil.Error:
         return None
     cpu_s = times.user + times.system
-    return Usage(cpu_s, rss, threads, read, write, switches.voluntary, switches.involuntary)
+    peak = _peak_rss_bytes(process.pid)
+    return Usage(cpu_s, rss, peak, threads, read, write, switches.voluntary, switches.involuntary)
+
+
+def _peak_rss_bytes(pid: int) -> int | None:
+    """VmHWM of proc(5), in kilobytes there."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as status:  # noqa: PTH123 - read every second
+            for line in status:
+                if line.startswith(b"VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        return None
+    return None
 
 
 def _total(values: Iterable[int | None]) -> int | None:
@@ -152,6 +170,7 @@ class Sampler:
         walk_every_s: float = 5.0,
     ) -> None:
         self._trees = {name: ProcessTree(pid) for name, pid in processes.items()}
+        self._groups = {name: Group(pid) for name, pid in processes.items()}
         self._folders, self._started_ns = tuple(folders), started_ns
         self._every_s, self._walk_every_s = every_s, walk_every_s
         self._rows: list[dict[str, Any]] = []
@@ -220,6 +239,8 @@ class Sampler:
                 if usage is None:
                     continue
                 row = {"phase": None, "at_s": at_s, "process": name, **vars(usage)}
+                group = self._groups[name].usage()
                 row |= {"disk_bytes": disk_bytes, "load_1m": load_1m}
+                row |= {"group_cpu_s": group.cpu_s, "group_peak_bytes": group.peak_bytes}
                 self._rows.append(row)
                 disk_bytes = None  # the folders belong to all: counted with the first

@@ -1,0 +1,284 @@
+"""A server in a container: the official image, on loopback and free ports, for as long as it is
+needed. The engine is Docker's, or what `VECTRIAL_DOCKER` names (`podman`)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vectrial.servers.base import (
+    READY_S,
+    Image,
+    NoProgram,
+    Progress,
+    Recipe,
+    Server,
+    ServerError,
+)
+from vectrial.servers.guarded import HOST, Guarded, free_ports, taken, until_ready
+from vectrial.servers.limits import Limits
+from vectrial.stores.base import Address
+from vectrial.stores.registry import Availability
+
+ENGINE = "VECTRIAL_DOCKER"
+#: A label on every container that is started here; its value is the process that did.
+LABEL = "org.vectrial.owner"
+_ASK_S = 20.0
+_REPORT_S = 5.0
+_POLL_S = 0.2
+
+
+class Docker(Server):
+    """The recipe's image in a container of its own, which is removed when it ends; its data is in
+    the folder. It does not outlive this process: the guard removes it (`vectrial.servers.guard`).
+
+    Args:
+        recipe: of the kind of server; it has an image.
+        folder, log, cores, limits, progress: as of `vectrial.servers.local.Local`.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        folder: Path,
+        *,
+        log: Path | None = None,
+        cores: Sequence[int] = (),
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        progress: Progress = lambda line: None,
+    ) -> None:
+        self._image = image_of(recipe)
+        self._recipe, self._cores, self._limits = recipe, tuple(cores), limits
+        self._progress = progress
+        self._folder = folder.resolve()
+        self._data = self._folder / "data"
+        self._process = Guarded(recipe, self._folder, log or self._folder / "server.log", progress)
+        self._container = f"vectrial-{recipe.name}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._address: Address | None = None
+        self._settled = False
+
+    @property
+    def address(self) -> Address:
+        if self._address is None:
+            raise ServerError(f"{self._recipe.name} was not started")
+        return self._address
+
+    def start(self) -> None:
+        if self._process.started:
+            raise ServerError(f"{self._recipe.name} was started already")
+        pull(self._recipe, self._progress)
+        self._data.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            # The image's own user, whoever that is, writes there; the folder above is ours.
+            self._data.chmod(0o777)
+        if self._address is None:
+            free = free_ports(len(self._recipe.public))
+            self._address = Address(HOST, dict(zip(self._recipe.public, free, strict=True)))
+        argv = run_command(
+            self._image,
+            name=self._container,
+            ports=self._address.ports,
+            data=self._data,
+            cores=self._cores,
+            limits=self._limits,
+        )
+        self._process.start(argv, {}, after=(engine(), "rm", "--force", self._container))
+
+    def wait_ready(self, deadline_s: float = READY_S) -> None:
+        def wait() -> None:
+            self._process.wait_ready(self.address, deadline_s)
+
+        if self._settled:
+            wait()
+        else:
+            until_ready(wait, self._on_other_ports)
+            self._settled = True
+
+    def _on_other_ports(self) -> bool:
+        if self._process.lives() or not (lost := taken(self.address.ports)):
+            return False
+        self._progress(f"{self._recipe.name}: port {lost[0]} is taken; starting it on others")
+        self._process.wait()
+        self._address = None
+        self.start()
+        return True
+
+    def lives(self) -> bool:
+        return self._process.lives()
+
+    def processes(self) -> Mapping[str, int]:
+        """The container's first process, which stands for all of them; none when the engine runs
+        on another machine than this, virtual or real."""
+        if not self.lives():
+            return {}
+        told = _ask("inspect", "--format", "{{.State.Pid}} {{.Id}}", self._container).split()
+        if len(told) != 2 or not told[0].isdigit():
+            return {}
+        pid, container = int(told[0]), told[1]
+        try:
+            groups = Path(f"/proc/{pid}/cgroup").read_text()
+        except OSError:
+            return {}
+        # A process of that number here may be another's where the engine is elsewhere.
+        return {"server": pid} if container in groups else {}
+
+    def data_dirs(self) -> tuple[Path, ...]:
+        return (self._data,)
+
+    def facts(self) -> Mapping[str, Any]:
+        limited = f"{self._limits}: applied by the engine" if self._limits else "none"
+        return {"provider": "docker", "program": self._image.reference, "limits": limited}
+
+    def kill(self) -> None:
+        if self.lives():
+            _ask("kill", self._container)
+        self._process.wait()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+        self.wait_ready()
+
+    def stop(self) -> None:
+        if self.lives():
+            patience = str(max(1, int(self._recipe.stop_s)))
+            _ask("stop", "--time", patience, self._container, within_s=self._recipe.stop_s + _ASK_S)
+        self._process.wait()
+
+
+def run_command(
+    image: Image,
+    *,
+    name: str,
+    ports: Mapping[str, int],
+    data: Path,
+    cores: Sequence[int] = (),
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> tuple[str, ...]:
+    """The command that runs a container in the foreground and removes it when it ends.
+
+    ports: on loopback, by the names that the image knows. data: what the container writes to.
+    """
+    argv = [engine(), "run", "--rm", "--pull", "never", "--name", name]
+    argv += ["--label", f"{LABEL}={os.getpid()}"]
+    for port, number in ports.items():
+        argv += ["--publish", f"{HOST}:{number}:{image.ports[port]}"]
+    argv += ["--volume", f"{data}:{image.data}"]
+    if os.geteuid() != 0:
+        # What it writes is then ours to remove.
+        argv += ["--user", f"{os.geteuid()}:{os.getegid()}", "--group-add", "0"]
+    if cores:
+        argv += ["--cpuset-cpus", ",".join(map(str, cores))]
+    if limits.cpus is not None:
+        argv += ["--cpus", f"{limits.cpus:g}"]
+    if limits.memory_bytes is not None:
+        memory = str(limits.memory_bytes)
+        argv += ["--memory", memory, "--memory-swap", memory]
+    for key, value in image.env.items():
+        argv += ["--env", f"{key}={value}"]
+    return (*argv, *image.options, image.reference, *image.argv)
+
+
+def image_of(recipe: Recipe) -> Image:
+    """The recipe's image.
+
+    Raises:
+        NoProgram: it has none, or one without a port that clients use.
+    """
+    if recipe.image is None:
+        raise NoProgram(f"no container image of {recipe.name} is known here")
+    lacking = set(recipe.public) - set(recipe.image.ports)
+    if lacking:
+        raise NoProgram(f"{recipe.name}: its image does not say where '{min(lacking)}' listens")
+    return recipe.image
+
+
+def engine() -> str:
+    """The command of the container engine."""
+    return os.environ.get(ENGINE) or "docker"
+
+
+def at_hand(recipe: Recipe) -> Availability:
+    """Whether `Docker` has what it needs; the image is pulled on first use."""
+    try:
+        image = image_of(recipe)
+        _check_engine()
+        there = _has(image)
+    except NoProgram as error:
+        return Availability(False, str(error))
+    return Availability(True) if there else Availability(None, f"{image.reference} is pulled first")
+
+
+def pull(recipe: Recipe, progress: Progress) -> None:
+    """See to it that the recipe's image is here.
+
+    Raises:
+        NoProgram: there is no image or no engine, or it cannot be pulled.
+    """
+    image = image_of(recipe)
+    _check_engine()
+    if _has(image):
+        return
+    started = reported = time.monotonic()
+    progress(f"{image.reference}: pulling it (once)")
+    process = subprocess.Popen(
+        (engine(), "pull", "--quiet", image.reference),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        while process.poll() is None:
+            time.sleep(_POLL_S)
+            if (now := time.monotonic()) - reported >= _REPORT_S:
+                reported = now
+                progress(f"{image.reference}: pulling for {now - started:.0f} s")
+    finally:
+        if process.poll() is None:  # Ctrl-C
+            process.terminate()
+        _, said = process.communicate()
+    if process.returncode:
+        raise NoProgram(f"{image.reference} cannot be pulled: {said.strip()}")
+
+
+def _check_engine() -> None:
+    command = engine()
+    if shutil.which(command) is None:
+        raise NoProgram(
+            f"there is no '{command}' here; install a container engine, or name one in {ENGINE}"
+        )
+    try:
+        done = _run("version", "--format", "{{.Server.Version}}")
+    except subprocess.TimeoutExpired as error:
+        raise NoProgram(f"'{command}' does not answer within {_ASK_S:g} s") from error
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise NoProgram(f"'{command}' has no engine to talk to: {said}")
+
+
+def _has(image: Image) -> bool:
+    return _run("image", "inspect", "--format", "{{.Id}}", image.reference).returncode == 0
+
+
+def _ask(*arguments: str, within_s: float = _ASK_S) -> str:
+    """What the engine says; nothing when it refuses, as when a container is gone already."""
+    done = _run(*arguments, within_s=within_s)
+    return "" if done.returncode else done.stdout
+
+
+def _run(*arguments: str, within_s: float = _ASK_S) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        (engine(), *arguments),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=within_s,
+        check=False,
+    )

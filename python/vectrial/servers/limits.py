@@ -1,0 +1,132 @@
+"""What a server that runs here may use: processors and memory, by a control group of its own.
+
+Both layouts are known: version 2 (one tree, `cpu.max`, `memory.max`) and version 1 (a tree for each
+controller, `cpu.cfs_quota_us`, `memory.limit_in_bytes`). Where none can be made the server runs
+without limits, and the results say so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path("/sys/fs/cgroup")
+_PERIOD_US = 100_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """cpus: processors' worth of time, 1.5 for one and a half. None: as much as there is."""
+
+    cpus: float | None = None
+    memory_bytes: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.cpus is not None or self.memory_bytes is not None
+
+    def __str__(self) -> str:
+        parts = [] if self.cpus is None else [f"{self.cpus:g} processors"]
+        if self.memory_bytes is not None:
+            parts.append(f"{self.memory_bytes / 2**20:,.0f} MiB")
+        return ", ".join(parts) or "none"
+
+
+class NotPossible(Exception):
+    """No group can be made here; the message says why."""
+
+
+def make_groups(limits: Limits, name: str, root: Path = _ROOT) -> tuple[Path, ...]:
+    """Empty control groups with these limits, into which a process is to be put.
+
+    Args:
+        name: of the groups, of which there is none yet. root: where control groups are mounted.
+
+    Raises:
+        NotPossible: this machine, or this user, has none to give.
+    """
+    membership = _membership()
+    if (root / "cgroup.controllers").exists():
+        return (_unified(limits, name, root, membership.get("", "/")),)
+    made: list[Path] = []
+    try:
+        for controller, settings in _settings_v1(limits).items():
+            parent = next(_upwards(root / controller, membership.get(controller, "/")), None)
+            if parent is None:
+                raise NotPossible(f"there is no control group '{controller}' here")
+            made.append(_made(parent, name, settings))
+    except NotPossible:
+        for group in made:
+            group.rmdir()
+        raise
+    return tuple(made)
+
+
+def _unified(limits: Limits, name: str, root: Path, own: str) -> Path:
+    """Version 2: processes are in leaves only, so that a parent is looked for upwards from ours,
+    one that shares its controllers out or can be made to."""
+    settings = {}
+    if limits.cpus is not None:
+        settings["cpu.max"] = f"{round(limits.cpus * _PERIOD_US)} {_PERIOD_US}"
+    if limits.memory_bytes is not None:
+        settings |= {"memory.max": str(limits.memory_bytes), "memory.swap.max": "0"}
+    wanted = {key.split(".")[0] for key in settings}
+    why = "no control group above this process may be changed"
+    for parent in _upwards(root, own):
+        if not os.access(parent, os.W_OK):
+            continue
+        shared = parent / "cgroup.subtree_control"
+        try:
+            lacking = wanted - set(shared.read_text().split())
+            if lacking:
+                shared.write_text(" ".join(f"+{one}" for one in sorted(lacking)))
+            return _made(parent, name, settings)
+        except (OSError, NotPossible) as error:
+            why = f"{parent}: {error}"
+    raise NotPossible(why)
+
+
+def _settings_v1(limits: Limits) -> dict[str, Mapping[str, str]]:
+    found: dict[str, Mapping[str, str]] = {}
+    if limits.cpus is not None:
+        quota = round(limits.cpus * _PERIOD_US)
+        found["cpu"] = {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(quota)}
+    if limits.memory_bytes is not None:
+        found["memory"] = {"memory.limit_in_bytes": str(limits.memory_bytes)}
+    return found
+
+
+def _made(parent: Path, name: str, settings: Mapping[str, str]) -> Path:
+    group = parent / name
+    try:
+        group.mkdir()
+        for key, value in settings.items():
+            if key == "memory.swap.max" and not (group / key).exists():
+                continue  # a kernel without swap accounting
+            (group / key).write_text(value)
+    except OSError as error:
+        if group.is_dir():
+            group.rmdir()
+        raise NotPossible(f"{error.filename or group}: {error.strerror}") from error
+    return group
+
+
+def _upwards(root: Path, own: str) -> Iterator[Path]:
+    here = root / own.strip("/")
+    for folder in (here, *here.parents):
+        if folder.is_relative_to(root) and folder.is_dir():
+            yield folder
+
+
+def _membership() -> dict[str, str]:
+    """Our own group by controller; the one of version 2 under the empty name."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return {}
+    found: dict[str, str] = {}
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        found |= dict.fromkeys(controllers.split(","), path)
+    return found

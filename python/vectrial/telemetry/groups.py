@@ -1,0 +1,71 @@
+"""What a control group has used: of a server in a container, or one whose means are limited.
+
+A group counts what every process in it has used, those included that came and went between two
+looks. Only a group that a process does not share with us is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class GroupUsage:
+    """cpu_s: user and system time. peak_bytes: greatest memory, with the page cache. None: the
+    process has no group of its own that counts it."""
+
+    cpu_s: float | None = None
+    peak_bytes: int | None = None
+
+
+class Group:
+    """The control groups of a process, so far as they are not those of this one."""
+
+    def __init__(self, pid: int, root: Path = _ROOT) -> None:
+        theirs, ours = _groups(Path(f"/proc/{pid}/cgroup")), _groups(Path("/proc/self/cgroup"))
+        own = {name: path for name, path in theirs.items() if ours.get(name) != path}
+        self._unified = self._cpu = self._memory = None
+        if (root / "cgroup.controllers").exists():
+            self._unified = _there(root, own.get(""))
+        else:
+            self._cpu = _there(root / "cpuacct", own.get("cpuacct"))
+            self._memory = _there(root / "memory", own.get("memory"))
+
+    def usage(self) -> GroupUsage:
+        """Until now; what has vanished, as at the end of a container, is None."""
+        if self._unified is not None:
+            fields = dict(
+                line.split(" ", 1)
+                for line in (_read(self._unified / "cpu.stat") or "").splitlines()
+            )
+            cpu_us = fields.get("usage_usec")
+            peak = _read(self._unified / "memory.peak")
+            return GroupUsage(int(cpu_us) / 1e6 if cpu_us else None, int(peak) if peak else None)
+        cpu_ns = self._cpu and _read(self._cpu / "cpuacct.usage")
+        used = self._memory and _read(self._memory / "memory.max_usage_in_bytes")
+        return GroupUsage(int(cpu_ns) / 1e9 if cpu_ns else None, int(used) if used else None)
+
+
+def _groups(path: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in (_read(path) or "").splitlines():
+        _, controllers, group = line.split(":", 2)
+        found |= dict.fromkeys(controllers.split(","), group)
+    return found
+
+
+def _there(root: Path, group: str | None) -> Path | None:
+    if group is None or ".." in group.split("/"):  # outside of what this container shows
+        return None
+    folder = root / group.strip("/")
+    return folder if folder.is_dir() else None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None

@@ -1,0 +1,118 @@
+"""What a server used in each phase, from the samples of its trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vectrial.experiments.base import Phase
+
+#: The name under which the client's own samples stand.
+CLIENT = "client"
+#: Metric → the counter in the samples that it is the growth of.
+_COUNTERS = {
+    "server_read_bytes": ("read_bytes",),
+    "server_write_bytes": ("write_bytes",),
+    "server_switches": ("voluntary_switches", "involuntary_switches"),
+}
+
+
+def add_server_metrics(
+    phases: Sequence[Phase], samples: Sequence[Mapping[str, Any]], started_ns: int
+) -> None:
+    """Put the server's share into the metrics of every phase; nothing where it was not sampled.
+
+    Counters are read at the phase's end, when a sample is taken, and at its start by the straight
+    line between the samples around it, which are a second apart.
+
+    Args:
+        samples: of one trial, as `Sampler.rows` gives them. started_ns: the trial's start.
+    """
+    servers = [row for row in samples if row["process"] != CLIENT]
+    for name in dict.fromkeys(row["process"] for row in servers):
+        own = [row for row in servers if row["process"] == name]
+        for ordinal, phase in enumerate(phases):
+            at_s = (phase.started_ns - started_ns) / 1e9
+            inside = [row for row in own if row["phase"] == ordinal]
+            if inside:
+                _add(phase, own, inside, at_s)
+
+
+def _add(
+    phase: Phase,
+    rows: Sequence[Mapping[str, Any]],
+    inside: Sequence[Mapping[str, Any]],
+    at_s: float,
+) -> None:
+    """Add what one server process tree used to what others of the phase did."""
+    last = inside[-1]
+    duration_s = (phase.ended_ns - phase.started_ns) / 1e9
+    used = cpu_between(rows, at_s, last)
+    _plus(phase, "server_cpu_s", used)
+    total = phase.metrics["server_cpu_s"]
+    count = phase.metrics.get("count")
+    if total is not None:
+        phase.metrics["server_cores"] = total / duration_s if duration_s > 0 else None
+        if count:
+            phase.metrics["server_cpu_us_per_op"] = total / count * 1e6
+    for metric, counters in _COUNTERS.items():
+        parts = [_growth(rows, counter, at_s, last) for counter in counters]
+        known = [part for part in parts if part is not None]
+        if known:
+            _plus(phase, metric, sum(known))
+    _plus(phase, "server_rss_bytes", last["rss_bytes"])
+    _plus(phase, "server_peak_rss_bytes", _peak(rows, inside))
+    _plus(phase, "server_threads", last["threads"])
+    disk = [row["disk_bytes"] for row in rows if row["at_s"] <= last["at_s"]]
+    known = [one for one in disk if one is not None]
+    if known:
+        _plus(phase, "server_disk_bytes", known[-1])
+
+
+def cpu_between(
+    rows: Sequence[Mapping[str, Any]], at_s: float, last: Mapping[str, Any]
+) -> float | None:
+    """Processor seconds from `at_s` to the sample `last`: as its control group counts them, where
+    it has one of its own, else as its processes do."""
+    if last.get("group_cpu_s") is not None:
+        grown = _growth(rows, "group_cpu_s", at_s, last)
+        if grown is not None:
+            return grown
+    return _growth(rows, "cpu_s", at_s, last)
+
+
+def _growth(
+    rows: Sequence[Mapping[str, Any]], counter: str, at_s: float, last: Mapping[str, Any]
+) -> float | None:
+    known = [row for row in rows if row.get(counter) is not None]
+    if last.get(counter) is None or not known:
+        return None
+    before = [row for row in known if row["at_s"] <= at_s]
+    after = [row for row in known if row["at_s"] > at_s]
+    if not before:  # the phase began with the trial
+        return float(last[counter] - known[0][counter])
+    base, low = before[-1][counter], before[-1]["at_s"]
+    if after and after[0]["at_s"] > low:
+        share = (at_s - low) / (after[0]["at_s"] - low)
+        base += (after[0][counter] - base) * share
+    return max(0.0, float(last[counter] - base))
+
+
+def _peak(rows: Sequence[Mapping[str, Any]], inside: Sequence[Mapping[str, Any]]) -> float | None:
+    """The greatest memory within a phase: where the kernel's own record grew meanwhile, that; else
+    the most that was seen."""
+    seen = max(row["rss_bytes"] for row in inside)
+    earlier = [row for row in rows if row["at_s"] < inside[0]["at_s"]]
+    ends, began = inside[-1].get("peak_rss_bytes"), None
+    if earlier:
+        began = earlier[-1].get("peak_rss_bytes")
+    if ends is not None and (began is None or ends > began):
+        return float(max(ends, seen))
+    return float(seen)
+
+
+def _plus(phase: Phase, metric: str, value: float | int | None) -> None:
+    if value is None:
+        phase.metrics.setdefault(metric, None)
+        return
+    phase.metrics[metric] = (phase.metrics.get(metric) or 0.0) + float(value)
