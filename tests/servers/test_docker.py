@@ -1,0 +1,208 @@
+"""Containers, as far as they can be tried without an engine: what is asked of it, in which order,
+and that nothing is left over."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import little
+import psutil
+import pytest
+from test_local import all_ended
+
+from vectrial.servers import docker
+from vectrial.servers.base import Image, NoProgram, Recipe, ServerError
+from vectrial.servers.docker import Docker, at_hand, run_command
+from vectrial.servers.limits import Limits
+from vectrial.servers.weaviate import WEAVIATE
+
+HERE = Path(__file__).parent
+IMAGE = Image(
+    "registry.example/little", "1.2", "sha256:abc", {"http": 80}, "/data", {"A": "b"}, ("serve",)
+)
+
+
+def recipe(image: Image = IMAGE) -> Recipe:
+    return replace(little.recipe(), image=image)
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An engine of our own, named by the environment; returns its folder of state."""
+    state = tmp_path / "engine"
+    state.mkdir()
+    text = (HERE / "fake_docker.py").read_text()
+    for name, value in (
+        ("python", sys.executable),
+        ("state", state),
+        ("little", HERE / "little.py"),
+    ):
+        text = text.replace("{" + name + "}", str(value))
+    command = tmp_path / "engine-command"
+    command.write_text(text)
+    command.chmod(0o755)
+    monkeypatch.setenv(docker.ENGINE, str(command))
+    return state
+
+
+def calls(state: Path) -> list[list[str]]:
+    return [json.loads(line) for line in (state / "calls").read_text().splitlines()]
+
+
+def containers(state: Path) -> list[psutil.Process]:
+    return [
+        psutil.Process(pid)
+        for file in state.glob("vectrial-little-*")
+        for pid in json.loads(file.read_text())
+    ]
+
+
+def test_the_command_says_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(docker.ENGINE, raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "getegid", lambda: 100)
+    argv = run_command(
+        replace(IMAGE, options=("--shm-size=1g",)),
+        name="vectrial-little-1",
+        ports={"http": 4711},
+        data=Path("/tmp/here"),
+        cores=[0, 2],
+        limits=Limits(1.5, 2**30),
+    )
+    assert argv == (
+        "docker", "run", "--rm", "--pull", "never", "--name", "vectrial-little-1",
+        "--label", f"org.vectrial.owner={os.getpid()}",
+        "--publish", "127.0.0.1:4711:80",
+        "--volume", "/tmp/here:/data",
+        "--user", "1000:100", "--group-add", "0",
+        "--cpuset-cpus", "0,2", "--cpus", "1.5",
+        "--memory", "1073741824", "--memory-swap", "1073741824",
+        "--env", "A=b", "--shm-size=1g", "registry.example/little:1.2@sha256:abc", "serve",
+    )  # fmt: skip
+
+
+def test_of_weaviate_every_public_port_is_published() -> None:
+    assert WEAVIATE.image is not None
+    argv = run_command(
+        WEAVIATE.image, name="w", ports={"http": 1, "grpc": 2}, data=Path("/tmp/data")
+    )
+    published = [argv[i + 1] for i, one in enumerate(argv) if one == "--publish"]
+    assert published == ["127.0.0.1:1:8080", "127.0.0.1:2:50051"]
+    assert "cr.weaviate.io/semitechnologies/weaviate:1.35.2" in argv
+
+
+def test_without_an_engine_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(docker.ENGINE, str(tmp_path / "no-such-engine"))
+    with pytest.raises(NoProgram, match=r"no '.*no-such-engine' here.*VECTRIAL_DOCKER"):
+        Docker(recipe(), tmp_path).start()
+    assert at_hand(recipe()).works is False
+
+
+def test_an_engine_that_is_not_reached(engine: Path, tmp_path: Path) -> None:
+    (engine / "down").write_text("")
+    with pytest.raises(NoProgram, match="has no engine to talk to: Cannot connect"):
+        Docker(recipe(), tmp_path / "s").start()
+    assert "Cannot connect" in at_hand(recipe()).reason
+
+
+def test_a_server_without_an_image(tmp_path: Path) -> None:
+    with pytest.raises(NoProgram, match="no container image of little"):
+        Docker(little.recipe(), tmp_path)
+    lacking = recipe(replace(IMAGE, ports={"grpc": 1}))
+    with pytest.raises(NoProgram, match="where 'http' listens"):
+        Docker(lacking, tmp_path)
+
+
+def test_an_image_that_cannot_be_pulled(engine: Path, tmp_path: Path) -> None:
+    (engine / "unknown").write_text("")
+    with pytest.raises(
+        NoProgram, match=r"registry.example/little:1.2@sha256:abc cannot be pulled: man"
+    ):
+        Docker(recipe(), tmp_path / "s").start()
+
+
+def test_a_container_runs_while_its_block_lasts(engine: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+    assert at_hand(recipe()).works is None, "it would be pulled"
+    with Docker(recipe(), tmp_path / "s", limits=Limits(2.0), progress=told.append) as server:
+        assert server.lives()
+        assert little.starts(server.address) == 1
+        running = containers(engine)
+        assert server.processes() == {}, "a process that is not the container's, by its group"
+        assert server.facts() == {
+            "provider": "docker",
+            "program": "registry.example/little:1.2@sha256:abc",
+            "limits": "2 processors: applied by the engine",
+        }
+        before = server.address
+        server.kill()
+        assert all_ended(running)
+        server.restart()
+        assert server.address == before
+        assert little.starts(before) == 2, "its data stayed"
+        running = containers(engine)
+    assert running
+    assert all_ended(running)
+    assert "little: hello" in (tmp_path / "s" / "server.log").read_text()
+    assert any("pulling" in line for line in told)
+    assert sum(call[0] == "pull" for call in calls(engine)) == 1
+    assert at_hand(recipe()).works is True
+
+
+def test_its_processes_are_known_by_their_control_group(
+    engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Docker(recipe(), tmp_path / "s") as server:
+        (process,) = containers(engine)
+        groups = Path(f"/proc/{process.pid}/cgroup").read_text()
+        (engine / "id").write_text(groups.splitlines()[0].split(":")[1] or "0")
+        assert server.processes() == {"server": process.pid}
+
+
+def test_a_container_that_ends_by_itself_shows_its_log(engine: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    (folder / "data" / "starts").mkdir(parents=True)  # where the server expects a file
+    with pytest.raises(ServerError, match=r"(?s)ended with 1 before it was ready.*IsADirectory"):
+        Docker(recipe(), folder).__enter__()
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {here!r})
+from test_docker import recipe
+from vectrial.servers.docker import Docker
+
+with Docker(recipe(), Path({folder!r})) as server:
+    print("running", flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_container_outlives_whoever_started_it(
+    how: signal.Signals, engine: Path, tmp_path: Path
+) -> None:
+    code = PARENT.format(here=str(HERE), folder=str(tmp_path / "s"))
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert parent.stdout is not None
+    assert re.match("running", parent.stdout.readline())
+    running = containers(engine)
+    assert running
+    parent.send_signal(how)
+    parent.wait(20)
+    assert all_ended(running)
+    ends = time.monotonic() + 20
+    while not any(call[:2] == ["rm", "--force"] for call in calls(engine)):
+        assert time.monotonic() < ends, "the engine was not told to remove it"
+        time.sleep(0.05)

@@ -1,0 +1,112 @@
+"""What servers may use, by control groups."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import little
+import psutil
+import pytest
+
+from vectrial.load.placement import Placement
+from vectrial.servers import limits
+from vectrial.servers.limits import Limits, NotPossible, make_groups
+from vectrial.servers.local import Local
+from vectrial.telemetry.groups import Group
+
+ROOT = Path("/sys/fs/cgroup")
+
+
+@pytest.fixture
+def possible() -> None:
+    try:
+        groups = make_groups(Limits(0.5, 2**28), "vectrial-test-possible")
+    except NotPossible as error:
+        pytest.skip(f"this machine sets no limits: {error}")
+    for group in groups:
+        group.rmdir()
+
+
+def left_over() -> list[Path]:
+    return list(ROOT.rglob("vectrial-*"))
+
+
+@pytest.mark.usefixtures("possible")
+def test_a_server_is_held_to_its_limits(tmp_path: Path) -> None:
+    with Local(little.recipe(), tmp_path, limits=Limits(0.5, 2**28)) as server:
+        pid = server.processes()["server"]
+        child = int((tmp_path / "data" / "child").read_text())
+        assert server.facts()["limits"] == "0.5 processors, 256 MiB: applied by control groups"
+        for one in (pid, child):
+            assert "vectrial-" in Path(f"/proc/{one}/cgroup").read_text()
+        used = Group(pid).usage()
+        assert used.peak_bytes is None or 0 < used.peak_bytes <= 2**28
+        server.restart()
+    assert not left_over()
+
+
+@pytest.mark.usefixtures("possible")
+def test_no_more_than_its_memory(tmp_path: Path) -> None:
+    """The limit is the kernel's to enforce: what asks for more is ended."""
+    groups = make_groups(Limits(memory_bytes=2**26), "vectrial-test-memory")
+    code = (
+        f"import os\nfor g in {[str(g) for g in groups]!r}:\n"
+        " open(g + '/cgroup.procs', 'w').write(str(os.getpid()))\n"
+        "b = bytearray(2**28)\nfor i in range(0, len(b), 4096): b[i] = 1\nprint('had it all')"
+    )
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+        assert done.stdout == b""
+        assert done.returncode != 0
+    finally:
+        for group in groups:
+            group.rmdir()
+
+
+def test_where_no_limits_can_be_set_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impossible(*_: object) -> tuple[Path, ...]:
+        raise NotPossible("nobody may")
+
+    monkeypatch.setattr("vectrial.servers.local.make_groups", impossible)
+    told: list[str] = []
+    with Local(little.recipe(), tmp_path, limits=Limits(1.0), progress=told.append) as server:
+        assert server.facts()["limits"] == "1 processors: not applied: nobody may"
+    assert any("not applied" in line for line in told)
+
+
+def test_version_2_shares_its_controllers_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tree as the kernel shows it, but for what only the kernel does."""
+    own = tmp_path / "user" / "session"
+    own.mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "user", own):
+        (folder / "cgroup.controllers").write_text("cpu memory")
+        (folder / "cgroup.subtree_control").write_text("")
+    monkeypatch.setattr(limits, "_membership", lambda: {"": "/user/session"})
+    (group,) = make_groups(Limits(1.5, 2**30), "ours", tmp_path)
+    assert group == own / "ours"
+    assert (own / "cgroup.subtree_control").read_text() == "+cpu +memory"
+    assert (group / "cpu.max").read_text() == "150000 100000"
+    assert (group / "memory.max").read_text() == str(2**30)
+
+
+def test_sizes_have_units() -> None:
+    assert Placement(server_memory="2GiB").limits.memory_bytes == 2 * 2**30
+    assert Placement(server_memory="1.5 GB", server_cpus=2).limits == Limits(2.0, 1_500_000_000)
+    assert not Placement().limits
+    for wrong in ("2", "2 apples", "0GiB", "-1GiB"):
+        with pytest.raises(ValueError, match="as in 2GiB"):
+            Placement(server_memory=wrong)
+    with pytest.raises(ValueError, match="greater than 0"):
+        Placement(server_cpus=0)
+
+
+def test_our_own_group_is_not_the_servers() -> None:
+    used = Group(psutil.Process().pid).usage()
+    assert used.cpu_s is None
+    assert used.peak_bytes is None
