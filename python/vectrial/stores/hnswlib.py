@@ -152,7 +152,7 @@ class HnswlibStore(Store):
     def delete(self, ids: NDArray[np.int64]) -> None:
         known = self._open.present(ids)
         self._open.delete(known)
-        for label in known.tolist():
+        for label in known.view(np.uint64).tolist():  # negative ids are unsigned labels there
             self._index.mark_deleted(label)
             self._saved = False
 
