@@ -31,6 +31,7 @@ def made(store: type[Store], location: Path, address: Address | None) -> Store:
         ("milvus-lite", {"m": 8, "ef_construction": 32}),
         ("lancedb", {"m": 8, "ef_construction": 32}),
         pytest.param("weaviate", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
+        pytest.param("flight", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
     ],
 )
 def test_ef_search_decides_recall(name: str, build: dict[str, int], tmp_path: Path) -> None:

@@ -1,0 +1,75 @@
+"""Arrow Flight stores that speak Longbow's protocol: our own reference server, in a process of its
+own, or one that runs somewhere already, such as Longbow.
+
+Longbow itself cannot be had from a package registry: its module is not served, and its published
+source does not build on x86-64.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from vectrial.servers.base import Command, NoProgram, NotReady, Progress, Recipe
+from vectrial.servers.local import HOST
+from vectrial.stores.base import Address
+from vectrial.stores.registry import Availability
+
+_ASK_S = 5.0
+#: Libraries behind the reference server.
+_NEEDS = ("hnswlib", "faiss")
+
+
+def _missing() -> str:
+    lacking = [name for name in _NEEDS if importlib.util.find_spec(name) is None]
+    if not lacking:
+        return ""
+    return f"the reference server needs {', '.join(lacking)}: pip install 'vectrial[flight]'"
+
+
+def _program(progress: Progress) -> Path:
+    if missing := _missing():
+        raise NoProgram(missing)
+    return Path(sys.executable)
+
+
+def _at_hand() -> Availability:
+    missing = _missing()
+    return Availability(not missing, missing)
+
+
+def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+    module = ("-m", "vectrial.servers.flight_reference")
+    where = ("--host", HOST, "--port", str(ports["grpc"]), "--folder", str(folder))
+    return Command((str(program), *module, *where))
+
+
+def _ready(address: Address) -> None:
+    """It answers whether a dataset is ready, be it that there is no such dataset."""
+    import pyarrow as pa
+    from pyarrow import flight
+
+    from vectrial.stores.flight import call_options, connected
+
+    with connected(address) as client:
+        try:
+            asked = flight.Action("check_readiness", b'{"dataset": "vectrial"}')
+            next(client.do_action(asked, call_options(address, _ASK_S)))
+        except StopIteration:
+            raise NotReady("check_readiness has no answer") from None
+        except (pa.ArrowException, OSError) as error:
+            raise NotReady(f"{type(error).__name__}: {error}") from error
+
+
+FLIGHT = Recipe(
+    name="flight",
+    program=_program,
+    at_hand=_at_hand,
+    ports=("grpc",),
+    public=("grpc",),
+    command=_command,
+    ready=_ready,
+    secrets=("token",),
+)
