@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
-from vectrial.errors import StoreError, Unsupported
+from vectrial.errors import StoreError
 from vectrial.filters import Filter, In, fitted
 from vectrial.stores.arrow import check, table_of
 from vectrial.stores.base import (
@@ -270,8 +270,6 @@ class FlightStore(Store):
         where: Filter | None = None,
         returning: Returning = Returning.IDS,
     ) -> Wire:
-        if returning not in self.capabilities.returns:
-            raise Unsupported(f"{self.name}: a search over the wire returns no {returning}")
         options = {"dataset": self._dataset, "params": json.dumps(self._members(params, returning))}
         kept = None if where is None else json.dumps(self._translate(where)).encode()
         return Wire(self._target(), options, kept)
