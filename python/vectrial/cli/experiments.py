@@ -31,7 +31,8 @@ def experiments(
             print(json.dumps(_described(kind), ensure_ascii=False))
         return
     table = Table(box=SIMPLE_HEAD)
-    for column in ("experiment", "what it measures", "parameter", "default"):
+    table.add_column("experiment", no_wrap=True)  # a name is copied into a suite
+    for column in ("what it measures", "parameter", "default"):
         table.add_column(column, overflow="fold")
     for kind in EXPERIMENTS.values():
         described = _described(kind)

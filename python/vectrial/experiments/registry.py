@@ -6,13 +6,34 @@ from collections.abc import Mapping
 
 from vectrial.experiments.base import Experiment
 from vectrial.experiments.concurrency import Concurrency
+from vectrial.experiments.condition import Condition
 from vectrial.experiments.crud import Crud
+from vectrial.experiments.export import Export
 from vectrial.experiments.footprint import FootprintExperiment
 from vectrial.experiments.ingest import Ingest
+from vectrial.experiments.mixed import Mixed
 from vectrial.experiments.open_loop import OpenLoop
 from vectrial.experiments.recall_sweep import RecallSweep
+from vectrial.experiments.scalar_index_overhead import ScalarIndexOverhead
+from vectrial.experiments.size_sweep import SizeSweep
+from vectrial.experiments.storage import Storage
+from vectrial.experiments.time_to_searchable import TimeToSearchable
 
 EXPERIMENTS: Mapping[str, type[Experiment]] = {
     kind.name: kind
-    for kind in (Ingest, FootprintExperiment, RecallSweep, Concurrency, OpenLoop, Crud)
+    for kind in (
+        Ingest,
+        Storage,
+        TimeToSearchable,
+        FootprintExperiment,
+        RecallSweep,
+        SizeSweep,
+        Concurrency,
+        OpenLoop,
+        Condition,
+        Export,
+        ScalarIndexOverhead,
+        Crud,
+        Mixed,
+    )
 }

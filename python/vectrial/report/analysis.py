@@ -90,7 +90,9 @@ def sweeps(run: RunData) -> list[Sweep]:
     """The recall sweeps; of a run without one, whatever else searched with one client."""
     points = [p for p in run.points if p.experiment == "recall_sweep" and _searched(p)]
     if not points:
-        alone = [p for p in run.points if p.params.get("clients", 1) == 1]
+        # Beside changes of rows a search is not alone, whoever asks.
+        quiet = [p for p in run.points if p.experiment != "mixed"]
+        alone = [p for p in quiet if p.params.get("clients", 1) == 1]
         points = [p for p in alone if _searched(p) and p.params.get("loop") != "open"]
     grouped: dict[Facet, list[Point]] = defaultdict(list)
     for point in points:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vectrial.report import (
     overview,
     provenance,
+    sections_experiments,
     sections_gate,
     sections_load,
     sections_search,
@@ -28,6 +29,7 @@ def build(run: RunData) -> Report:
         sections_store.crud(run, looks),
         sections_store.ingest(run, looks),
         sections_store.footprint(run, looks),
+        *sections_experiments.sections(run, looks),
         sections_search.concurrency(run, looks),
         sections_load.open_loop(run, looks),
         sections_load.client_tax(run),

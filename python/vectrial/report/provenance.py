@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vectrial.report import text
+from vectrial.report import sections_experiments, text
 from vectrial.report.analysis import operating_point
 from vectrial.report.data import Point, RunData, Series
 from vectrial.report.document import Block, Cell, Column, Row, Section, Table, Text, plain
@@ -143,7 +143,10 @@ def not_measured(run: RunData) -> Section | None:
     )
 
 
-KNOWN = ("ingest", "recall_sweep", "concurrency", "open_loop", "crud", "footprint")
+KNOWN = (
+    "ingest", "recall_sweep", "concurrency", "open_loop", "crud", "footprint",
+    *sections_experiments.EXPERIMENTS,
+)  # fmt: skip
 
 
 def others(run: RunData) -> Section | None:

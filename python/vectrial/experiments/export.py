@@ -1,0 +1,96 @@
+"""Reading everything out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from time import perf_counter_ns, process_time_ns
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from vectrial._engine import Recorder
+from vectrial.errors import Unsupported
+from vectrial.experiments.base import Context, Experiment, Phase
+from vectrial.load.record import Outset, phase_of
+from vectrial.stores.base import Index, Store
+
+
+class Export(Experiment):
+    """Read every row with its vector and metadata, page after page, to the end.
+
+    page_rows: rows asked for at a time, where the store lets one choose.
+    min_s: whole passes are made until so much time has gone.
+    """
+
+    name: ClassVar[str] = "export"
+    title: ClassVar[str] = "Reading everything out"
+
+    page_rows: int = Field(default=10_000, ge=1)
+    min_s: float = Field(default=1.0, ge=0)
+
+    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+        if not store.capabilities.under(index.kind).scan:
+            raise Unsupported(f"{store.name} does not read out its rows")
+        return [{}]
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        clock, recorder = perf_counter_ns, Recorder()
+        seen: list[list[np.ndarray[Any, Any]]] = []
+        pages, rows, moved = 0, 0, 0
+        outset = Outset.now()
+        recorder.start(outset.started_ns)
+        done = outset.started_ns
+        while not seen or done - outset.started_ns < self.min_s * 1e9:
+            ids: list[np.ndarray[Any, Any]] = []
+            seen.append(ids)
+            sent = clock()
+            for batch in context.store.scan(self.page_rows):
+                done = clock()
+                recorder.operation(sent, sent, done)
+                pages, rows, moved = pages + 1, rows + batch.num_rows, moved + batch.nbytes
+                ids.append(batch.column("id").to_numpy())
+                context.progress(
+                    rows % max(1, context.dataset.rows), context.dataset.rows, "export"
+                )
+                sent = clock()
+            done = max(done, sent)
+            if not rows:
+                break  # a scan of nothing would go on for ever
+        phase = phase_of(
+            "export",
+            recorder,
+            outset,
+            ended_ns=done,
+            cpu_ns=process_time_ns(),
+            issued=pages,
+            clients=1,
+            params={"page_rows": self.page_rows, "loop": "closed", "clients": 1},
+            no_recall="a page has no answer to judge",
+        )
+        seconds = (done - outset.started_ns) / 1e9
+        phase.metrics |= {
+            "passes": float(len(seen)),
+            "export_s": seconds / len(seen),
+            "export_rows_per_s": rows / seconds,
+            "export_mb_per_s": moved / 1e6 / seconds,
+        }
+        _check(phase, seen, context.dataset.ids)
+        yield phase
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """At 100 MB/s."""
+        return max(self.min_s, rows * dim * 4 / 1e8)
+
+
+def _check(phase: Phase, seen: list[list[np.ndarray[Any, Any]]], ids: np.ndarray[Any, Any]) -> None:
+    """Every pass must have read every row once."""
+    expected = np.sort(ids)
+    wrong = sum(
+        not np.array_equal(np.sort(np.concatenate(own)) if own else expected[:0], expected)
+        for own in seen
+    )
+    phase.metrics |= {"verified": float(len(seen)), "ineffective": float(wrong)}
+    if wrong:
+        phase.valid = False
+        phase.reason = f"{wrong} of {len(seen)} passes did not read every row exactly once"

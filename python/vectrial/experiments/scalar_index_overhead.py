@@ -1,0 +1,97 @@
+"""What indexes on metadata cost when loading."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from statistics import median
+from time import perf_counter_ns
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pydantic import Field
+
+from vectrial.errors import Unsupported
+from vectrial.experiments import generated
+from vectrial.experiments.base import Context, Experiment, Phase
+from vectrial.stores.base import FieldType, Index, Store
+
+#: What is compared: what of → (the arm with it, the arm without it).
+_PAIRS = {"indexes": ("on", "off"), "columns": ("off", "none"), "both": ("fixed", "none")}
+
+
+class ScalarIndexOverhead(Experiment):
+    """The same rows in the same batches into empty stores: without metadata, with generated
+    columns that are not indexed, and with the same columns indexed. Arms take turns, in the
+    opposite order every other time. A store that lets nobody choose has two arms.
+
+    fields: columns. rounds: times that every arm is loaded.
+    rows: at most so many; all when not given.
+    """
+
+    name: ClassVar[str] = "scalar_index_overhead"
+    title: ClassVar[str] = "What indexes on metadata cost"
+
+    fields: int = Field(default=24, ge=1, le=100)
+    rounds: int = Field(default=1, ge=1, le=20)
+    rows: int | None = Field(default=None, gt=0)
+
+    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+        if not store.capabilities.under(index.kind).field_types:
+            raise Unsupported(f"{store.name} keeps no metadata")
+        return [{} if self.rows is None else {"rows": min(rows, self.rows)}]
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        can = context.store.capabilities.under(context.index.kind)
+        arms = ("none", "off", "on") if can.payload_index else ("none", "fixed")
+        seen: dict[str, list[Mapping[str, float | None]]] = defaultdict(list)
+        started = perf_counter_ns()
+        for turn in range(self.rounds):
+            for arm in arms if (context.seed + turn) % 2 else reversed(arms):
+                phase = self._load(context, arm, can.field_types)
+                seen[arm].append(phase.metrics)
+                yield phase
+        for what, (with_it, without) in _PAIRS.items():
+            if with_it in seen and without in seen:
+                yield self._overhead(what, seen[with_it], seen[without], started)
+
+    def _load(self, context: Context, arm: str, types: frozenset[FieldType]) -> Phase:
+        rows = context.dataset.rows
+        table = pa.table({}) if arm == "none" else generated.columns(rows, self.fields, types)
+        dataset = generated.with_columns(context.dataset, table)
+        schema = generated.schema_of(context, table, indexed=arm != "off")
+        started = perf_counter_ns()
+        with context.beside(f"overhead-{arm}") as store:
+            steps = generated.fill(context, store, dataset, schema)
+            count = store.count()
+        phase = Phase("arm", started, perf_counter_ns())
+        phase.params = {"payload_index": arm, "fields": len(schema.fields)}
+        ready = sum(step.seconds for step in steps)
+        phase.metrics |= {f"{step.name}_s": step.seconds for step in steps}
+        phase.metrics |= {
+            "ready_s": ready,
+            "rows_per_s": rows / steps[0].seconds,
+            "ready_rows_per_s": rows / ready,
+            "count": float(count),
+        }
+        if count != rows:
+            phase.valid, phase.reason = False, f"the store counts {count} rows, {rows} were loaded"
+        return phase
+
+    def _overhead(
+        self,
+        what: str,
+        with_it: list[Mapping[str, float | None]],
+        without: list[Mapping[str, float | None]],
+        started_ns: int,
+    ) -> Phase:
+        phase = Phase("overhead", started_ns, perf_counter_ns())
+        phase.params = {"of": what, "fields": self.fields}
+        for metric, name in (("load_s", "load_overhead"), ("ready_s", "ready_overhead")):
+            more, less = (median(m[metric] or 0.0 for m in arm) for arm in (with_it, without))
+            phase.metrics[name] = more / less - 1
+        return phase
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """Three loads a round, with columns."""
+        return self.rounds * 3 * rows * (20e-6 + self.fields * 4e-6 + dim * 0.6e-6)

@@ -1,0 +1,220 @@
+"""How much of what was acknowledged a search finds, while loading and afterwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from vectrial.experiments.base import (
+    Context,
+    Experiment,
+    Phase,
+    State,
+    search_params,
+    search_points,
+)
+from vectrial.load import bulk
+from vectrial.load.embedded import FATAL, describe
+from vectrial.stores.base import Index, Store
+
+#: Seconds after the last acknowledgement at which is looked, until the store says it is ready.
+_AFTER_S = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+#: The share of what is found in the end at which everything counts as searchable.
+_ALL = 0.99
+_POLL_S = 0.005
+
+
+class TimeToSearchable(Experiment):
+    """Load an empty store, and look again and again how many of some acknowledged rows are found
+    by their own vectors.
+
+    A server is asked over a connection of its own while it loads, flushes, builds and waits. A
+    library is asked between two batches, while the loading clock stands still.
+
+    looks: while loading, evenly over the rows. probes: rows looked for in each.
+    search: search parameters (no lists).
+    """
+
+    name: ClassVar[str] = "time_to_searchable"
+    title: ClassVar[str] = "Searchable while loading"
+    starts_from: ClassVar[State] = State.EMPTY
+    axes: ClassVar[frozenset[str]] = frozenset({"search"})
+
+    looks: int = Field(default=10, ge=1, le=1000)
+    probes: int = Field(default=50, ge=1, le=10_000)
+    search: dict[str, int | float | str | bool] = Field(default_factory=dict)
+
+    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+        return search_points(store, index, self.search)
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        context.store.create(context.schema, context.index)
+        watch = _Watch(context, point, self.looks, self.probes)
+        if context.store.kind == "server":
+            _beside(context, watch)
+        else:
+            _between(context, watch)
+        yield from watch.phases
+        yield watch.summary()
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """A load, and looks at a millisecond a probe."""
+        return 0.5 + rows * (20e-6 + dim * 0.6e-6) + (self.looks + 5) * self.probes * 1e-3
+
+
+@dataclass
+class _Watch:
+    """What is known of a load under way, and what was seen of it.
+
+    acknowledged: rows so far. loaded_s, ready_s: when the last was, and when the store was ready.
+    paused_s: time spent looking that the load stood still for.
+    """
+
+    context: Context
+    point: Mapping[str, Any]
+    looks: int
+    probes: int
+    acknowledged: int = 0
+    loaded_s: float | None = None
+    ready_s: float | None = None
+    paused_s: float = 0.0
+    started_ns: int = field(default_factory=perf_counter_ns)
+    phases: list[Phase] = field(default_factory=list)
+    done: int = 0
+    after: int = 0
+
+    def elapsed_s(self) -> float:
+        """Since the load began, without the pauses made for looking."""
+        return (perf_counter_ns() - self.started_ns) / 1e9 - self.paused_s
+
+    def due(self) -> Mapping[str, Any] | None:
+        """What the look that is due now is called, once; None when none is."""
+        if self.loaded_s is None:
+            reached = self.acknowledged * self.looks // self.context.dataset.rows
+            if self.done < reached < self.looks:
+                self.done = reached
+                return {"stage": "loading", "loaded": round(reached / self.looks, 4)}
+        elif self.after < len(_AFTER_S):
+            at = _AFTER_S[self.after]
+            if self.elapsed_s() - self.loaded_s >= at:
+                self.after += 1
+                return {"stage": "after", "after_s": at}
+        return None
+
+    def look(self, store: Store, called: Mapping[str, Any]) -> None:
+        """Search for rows chosen among the acknowledged ones, and note how many are found."""
+        context, elapsed, count = self.context, self.elapsed_s(), self.acknowledged
+        phase = Phase("look", perf_counter_ns(), 0, params={**called, **self.point})
+        rng = np.random.default_rng([context.seed, len(self.phases)])
+        rows = rng.integers(0, max(1, count), self.probes)
+        found, failures = 0, dict[tuple[str, str], int]()
+        for row in rows.tolist():
+            try:
+                search = store.searcher(context.k, search_params(context, self.point))
+                ids, _ = search(context.dataset.vectors[row])
+            except FATAL:
+                raise
+            except BaseException as failure:  # noqa: BLE001 - not found, and counted
+                said = describe(failure)
+                failures[said] = failures.get(said, 0) + 1
+            else:
+                found += int(context.dataset.ids[row]) in ids
+        phase.ended_ns = perf_counter_ns()
+        phase.errors = [(kind, n, [message]) for (kind, message), n in failures.items()]
+        phase.metrics |= {
+            "elapsed_s": elapsed,
+            "acknowledged_rows": float(count),
+            "share_found": found / self.probes,
+            "count": float(self.probes),
+            "errors": float(sum(failures.values())),
+        }
+        self.phases.append(phase)
+
+    def summary(self) -> Phase:
+        """When everything was found that ever is, to the look."""
+        assert self.loaded_s is not None
+        assert self.ready_s is not None
+        phase = Phase("searchable", self.started_ns, perf_counter_ns(), params=dict(self.point))
+        final = self.phases[-1].metrics["share_found"] or 0.0
+        phase.metrics |= {
+            "load_s": self.loaded_s,
+            "ready_s": self.ready_s,
+            "share_found": final,
+            "count": float(len(self.phases)),
+        }
+        for seen in reversed(self.phases):
+            if (seen.metrics["share_found"] or 0.0) < _ALL * final:
+                break
+            if seen.params["stage"] == "loading":
+                phase.metrics["searchable_after_s"] = 0.0
+                break
+            at = seen.metrics["elapsed_s"] or 0.0
+            phase.metrics["searchable_after_s"] = max(0.0, at - self.loaded_s)
+        if not final:
+            phase.valid, phase.reason = False, "no row was found in the end"
+        return phase
+
+
+def _load(context: Context, watch: _Watch, between: Callable[[], None]) -> None:
+    """Insert every row; `between` is called after each acknowledgement."""
+    for batch in bulk.batches(context.dataset, context.schema, context.batch_rows):
+        context.store.insert(batch)
+        watch.acknowledged += batch.num_rows
+        context.progress(watch.acknowledged, context.dataset.rows, "loading")
+        between()
+    watch.loaded_s = watch.elapsed_s()
+
+
+def _between(context: Context, watch: _Watch) -> None:
+    """Look in the loading thread, the clock standing still: a library is not called twice."""
+
+    def look() -> None:
+        called = watch.due()
+        if called is not None:
+            began = perf_counter_ns()
+            watch.look(context.store, called)
+            watch.paused_s += (perf_counter_ns() - began) / 1e9
+
+    _load(context, watch, look)
+    look()
+    bulk.finish(context.store, context.progress)
+    watch.ready_s = watch.elapsed_s()
+    watch.look(context.store, {"stage": "ready"})
+
+
+def _beside(context: Context, watch: _Watch) -> None:
+    """Look over another connection, from another thread, while the first one loads."""
+    other = type(context.store)(context.store.location, context.address)
+    ended, failures = threading.Event(), list[BaseException]()
+
+    def work() -> None:
+        try:
+            other.open(context.schema, context.index)
+            while not ended.is_set():
+                called = watch.due()
+                if called is None:
+                    ended.wait(_POLL_S)
+                else:
+                    watch.look(other, called)
+        except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
+            failures.append(failure)
+
+    thread = threading.Thread(target=work, name="looker", daemon=True)
+    try:
+        thread.start()
+        _load(context, watch, lambda: None)
+        bulk.finish(context.store, context.progress)
+        watch.ready_s = watch.elapsed_s()
+    finally:
+        ended.set()
+        thread.join()
+        other.close()
+    if failures:
+        raise failures[0]
+    watch.look(context.store, {"stage": "ready"})

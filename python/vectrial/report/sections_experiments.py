@@ -1,0 +1,318 @@
+"""Sections of experiments whose figures stand in one table each: which columns, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vectrial.report import charts_experiments, charts_store, text
+from vectrial.report.analysis import Facet, by_facet
+from vectrial.report.data import Point, RunData
+from vectrial.report.document import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    count_cell,
+    plain,
+    spread_cell,
+)
+from vectrial.report.sections_store import names_of
+from vectrial.report.theme import Looks
+
+_COUNTS = ("count", "errors", "verified", "ineffective", "dead_answers")
+_SHARES = ("load_overhead", "ready_overhead", "share_found")
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """One experiment's section.
+
+    phases: those that have rows. keys: parameters that tell rows apart, with their headings.
+    columns: metrics. order: of the rows of a store. figures: drawn above the table.
+    """
+
+    experiment: str
+    title: str
+    lead: str
+    phases: tuple[str, ...]
+    keys: tuple[tuple[str, str], ...]
+    columns: tuple[Column, ...]
+    figures: Callable[[RunData, Facet, Sequence[Point], Looks], list[Figure]] | None = None
+    growing: bool = False
+
+
+def _size_figure(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
+    return [
+        Figure(
+            f"size-sweep-{facet.slug}",
+            f"Latency as the collection grows: {facet.dataset}",
+            "Median latency of find by vector, one caller. Every marker is a collection of its "
+            "own, loaded and indexed alone. A line that rises with the rows compares with all.",
+            f"Latency of find by vector against rows on {facet.dataset}.",
+            charts_experiments.against_size(points, "latency_p50", looks),
+            run.ordered(points),
+        )
+    ]
+
+
+def _found_figure(
+    run: RunData, facet: Facet, points: Sequence[Point], looks: Looks
+) -> list[Figure]:
+    return [
+        Figure(
+            f"searchable-{facet.slug}",
+            f"Found while loading: {facet.title}",
+            "Of rows drawn among the acknowledged ones, the share that a search for their own "
+            "vectors finds. A store that indexes while inserting stays near the top; one that "
+            "indexes afterwards finds them late, or by comparing with all.",
+            f"Share of acknowledged rows found against time on {facet.title}.",
+            charts_experiments.found_over_time(points, looks),
+            run.ordered(points),
+        )
+    ]
+
+
+def _storage_figure(
+    run: RunData, facet: Facet, points: Sequence[Point], looks: Looks
+) -> list[Figure]:
+    whole = [p for p in points if p.rows == facet.rows and p.phase == "settled"]
+    held = sorted(
+        (p for p in whole if p.value("disk_bytes") is not None),
+        key=lambda p: p.value("disk_bytes") or 0,
+    )
+    if not held:
+        return []
+    raw = sum(held[0].value(name) or 0.0 for name in ("raw_bytes", "metadata_bytes"))
+    return [
+        Figure(
+            f"storage-{facet.slug}",
+            f"On disk, flushed, indexed and settled: {facet.title}",
+            f"Beside the raw bytes: {text.size(raw)}.",
+            f"Bytes on disk per store on {facet.title}.",
+            charts_store.footprint(held, names_of(run, held), "disk_bytes", raw, looks),
+        )
+    ]
+
+
+def _metric(key: str, title: str, unit: str, group: str = "") -> Column:
+    return Column(key, title, unit, group, spread=key not in _COUNTS)
+
+
+_LATENCY = (
+    _metric("latency_p50", "p50", "us", "Latency"),
+    _metric("latency_p99", "p99", "us", "Latency"),
+)
+_VERIFIED = (
+    _metric("count", "Done", "1"),
+    _metric("errors", "Errors", "1"),
+    _metric("ineffective", "Wrong", "1"),
+)
+_STEPS = tuple(_metric(f"{s}_s", s, "s", "Seconds") for s in ("load", "flush", "build", "wait"))
+
+_SHEETS = (
+    _Sheet(
+        "size_sweep",
+        "Latency as the collection grows",
+        "The same searches by one caller; each size is loaded into a store of its own.",
+        ("search",),
+        (("rows", "Rows"),),
+        (
+            *_LATENCY,
+            _metric("qps", "Answers/s", "1/s"),
+            _metric("recall_mean", "Recall", "1"),
+            _metric("errors", "Errors", "1"),
+        ),
+        _size_figure,
+        growing=True,
+    ),
+    _Sheet(
+        "time_to_searchable",
+        "When a row can be found",
+        "Rows are acknowledged long before some stores find them. A server is asked over a "
+        "connection of its own while it loads; a library between two batches.",
+        ("look",),
+        (("stage", "Stage"), ("loaded", "Loaded"), ("after_s", "Seconds after the last")),
+        (
+            _metric("elapsed_s", "Since the start", "s"),
+            _metric("acknowledged_rows", "Acknowledged", "1"),
+            _metric("share_found", "Found", "1"),
+            _metric("errors", "Errors", "1"),
+        ),
+        _found_figure,
+    ),
+    _Sheet(
+        "storage",
+        "Bytes on disk as it grows",
+        "Allocated blocks when the last row was acknowledged, and when the store had flushed, "
+        "indexed and come to rest; beside it what the store itself tells.",
+        ("acknowledged", "settled"),
+        (("rows", "Rows"), ("phase", "When")),
+        (
+            _metric("disk_bytes", "Disk", "B"),
+            _metric("disk_ratio", "× raw", "1"),
+            _metric("disk_empty_bytes", "Empty", "B"),
+            _metric("stored_vector_bytes", "Vectors", "B", "As the store tells"),
+            _metric("index_bytes", "Index", "B", "As the store tells"),
+            _metric("log_bytes", "Log", "B", "As the store tells"),
+        ),
+        _storage_figure,
+        growing=True,
+    ),
+    _Sheet(
+        "condition",
+        "Finding rows by a condition",
+        "On metadata alone, by the store and with or without indexes on the columns; by reading "
+        "everything and choosing in the client where it says so. Every answer was checked.",
+        ("find", "client_scan"),
+        (("condition", "Keeps"), ("payload_index", "Index"), ("by", "By")),
+        (*_LATENCY, *_VERIFIED),
+    ),
+    _Sheet(
+        "export",
+        "Reading everything out",
+        "Every row with its vector and metadata, page after page; MB are of the Arrow batches.",
+        ("export",),
+        (("page_rows", "Rows a page"),),
+        (
+            _metric("export_mb_per_s", "MB/s", "MB/s"),
+            _metric("export_rows_per_s", "Rows/s", "1/s"),
+            _metric("export_s", "Once", "s"),
+            _metric("latency_p99", "p99 of a page", "us"),
+            _metric("ineffective", "Incomplete passes", "1"),
+        ),
+    ),
+    _Sheet(
+        "scalar_index_overhead",
+        "What indexes on metadata cost when loading",
+        "The same rows in the same batches: without columns (none), with columns and no index on "
+        "them (off), with all of them indexed (on), or as the store alone decides (fixed).",
+        ("arm",),
+        (("payload_index", "Index"), ("fields", "Columns")),
+        (
+            *_STEPS,
+            _metric("ready_s", "together", "s", "Seconds"),
+            _metric("rows_per_s", "Rows/s", "1/s"),
+        ),
+    ),
+    _Sheet(
+        "mixed",
+        "Searching while rows change",
+        "One caller who searches, inserts, updates and deletes in random order. Recall is that "
+        "against the rows alive at each search.",
+        ("search", "insert", "update", "delete"),
+        (("phase", "Operation"),),
+        (
+            *_LATENCY,
+            _metric("recall_mean", "Recall", "1"),
+            _metric("count", "Done", "1"),
+            _metric("errors", "Errors", "1"),
+            _metric("dead_answers", "Answers with dead rows", "1"),
+        ),
+    ),
+)
+
+#: The experiments that have a section here.
+EXPERIMENTS = tuple(sheet.experiment for sheet in _SHEETS)
+
+
+def sections(run: RunData, looks: Looks) -> list[Section]:
+    """The sections of those experiments that were measured."""
+    made = [_section(run, sheet, looks) for sheet in _SHEETS]
+    return [section for section in made if section is not None]
+
+
+def _section(run: RunData, sheet: _Sheet, looks: Looks) -> Section | None:
+    points = [p for p in run.select(sheet.experiment) if p.phase in sheet.phases]
+    if not points:
+        return None
+    blocks: list[Block] = []
+    for facet, members in _facets(points, sheet.growing):
+        if sheet.figures is not None:
+            blocks += sheet.figures(run, facet, members, looks)
+        blocks.append(_table(run, sheet, facet, members))
+    return Section(sheet.experiment.replace("_", "-"), sheet.title, sheet.lead, tuple(blocks))
+
+
+def _facets(points: Sequence[Point], growing: bool) -> list[tuple[Facet, list[Point]]]:
+    """By dataset and rows; sizes of one dataset together where it grows."""
+    if not growing:
+        return by_facet(points)
+    names = sorted({p.dataset for p in points})
+    found = []
+    for name in names:
+        own = [p for p in points if p.dataset == name]
+        found.append((Facet(name, max(p.rows for p in own)), own))
+    return found
+
+
+def _table(run: RunData, sheet: _Sheet, facet: Facet, points: Sequence[Point]) -> Table:
+    columns = (
+        Column("store", "Store", numeric=False),
+        *(Column(key, title, numeric=False) for key, title in sheet.keys),
+        *sheet.columns,
+        Column("index", "Index", numeric=False),
+    )
+    rows = [
+        Row(
+            (
+                plain(run.labels[p.series]),
+                *(_key_cell(p, key) for key, _ in sheet.keys),
+                *(_value_cell(p, column) for column in sheet.columns),
+                plain(text.params(p.index_params)),
+            ),
+            p.state,
+            p.series,
+        )
+        for p in points
+    ]
+    notes = tuple(_overheads(run, facet)) if sheet.experiment == "scalar_index_overhead" else ()
+    title = f"{sheet.title}: {facet.dataset if sheet.growing else facet.title}"
+    slug = f"{sheet.experiment.replace('_', '-')}-{facet.slug}"
+    return Table(slug, title, columns, tuple(rows), notes, grouped_by=0)
+
+
+def _key_cell(point: Point, key: str) -> Cell:
+    value: Any = {"rows": point.rows, "phase": point.phase}.get(key, point.params.get(key))
+    if value is None:
+        return plain("", "")
+    if key == "loaded":
+        return plain(value, f"{value:.0%}")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return plain(value, f"{value:,}", _remark(point, key))
+    return plain(value, str(value), _remark(point, key))
+
+
+def _remark(point: Point, key: str) -> str:
+    """Why a row does not count, or what to know of it: once, beside what names it."""
+    return (point.reason or "") if key in ("phase", "condition", "page_rows", "rows") else ""
+
+
+def _value_cell(point: Point, column: Column) -> Cell:
+    if column.key in _COUNTS:
+        return count_cell(point, column.key)
+    show = (lambda v: f"{v:.1%}") if column.key in _SHARES else None
+    cell = spread_cell(point, column.key, column.unit, show=show)
+    return replace(cell, note=cell.note or "")
+
+
+def _overheads(run: RunData, facet: Facet) -> list[str]:
+    """What columns and indexes cost each store, in words."""
+    said = []
+    for point in run.select("scalar_index_overhead", "overhead"):
+        if (point.dataset, point.rows) != (facet.dataset, facet.rows):
+            continue
+        load, ready = point.spread("load_overhead"), point.spread("ready_overhead")
+        if load is not None and ready is not None:
+            what = {"indexes": "indexes", "columns": "columns without indexes"}.get(
+                str(point.params["of"]), "columns, as it indexes them"
+            )
+            said.append(
+                f"{run.labels[point.series]}: {what} change the load by {load.median:+.1%}"
+                f" and the time until ready by {ready.median:+.1%}."
+            )
+    return said

@@ -1,0 +1,271 @@
+"""Each experiment measures what it says, and calls wrong what a store gets wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from worlds import ROWS, run, without
+
+from vectrial.errors import Unsupported
+from vectrial.experiments import generated
+from vectrial.experiments.base import Phase
+from vectrial.experiments.condition import Condition
+from vectrial.experiments.export import Export
+from vectrial.experiments.mixed import Mixed
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.experiments.scalar_index_overhead import ScalarIndexOverhead
+from vectrial.experiments.size_sweep import SizeSweep
+from vectrial.experiments.storage import Storage
+from vectrial.experiments.time_to_searchable import TimeToSearchable
+from vectrial.filters import OPERATORS, Filter, evaluate
+from vectrial.results.schema import METRICS
+from vectrial.stores.base import Index, NoParams, Params, Searcher, Store
+from vectrial.stores.memory import MemoryStore
+from vectrial.stores.sqlite import SqliteStore
+
+FLAT = Index("flat", NoParams())
+
+
+def by(phases: list[Phase], **params: object) -> Phase:
+    (found,) = [p for p in phases if all(p.params.get(k) == v for k, v in params.items())]
+    return found
+
+
+def every(phases: list[Phase]) -> None:
+    """All valid, and every metric one that the schema names."""
+    assert [p.reason for p in phases if not p.valid] == []
+    assert {name for p in phases for name in (*p.metrics, *p.missing)} <= METRICS.keys()
+
+
+def test_all_of_them_can_be_asked_for_in_a_suite() -> None:
+    mine = (
+        Condition, Export, SizeSweep, Storage, ScalarIndexOverhead, TimeToSearchable, Mixed,
+    )  # fmt: skip
+    assert {kind.name for kind in mine} <= EXPERIMENTS.keys()
+
+
+# -- generated columns -------------------------------------------------------------------------
+
+
+def test_generated_columns_are_the_same_every_time_and_keep_what_they_say() -> None:
+    table = generated.columns(5000, 24)
+    assert table.equals(generated.columns(5000, 24))
+    assert table.num_columns == 24
+    assert sorted(table.column("number").to_pylist()) == list(range(5000))
+    asked = generated.conditions(5000, 40, OPERATORS, table.column_names, 1)
+    shares = {
+        name: np.mean([evaluate(where, table).mean() for where in wheres])
+        for name, wheres in asked.items()
+    }
+    assert shares["one row"] == pytest.approx(1 / 5000)
+    assert shares["1 in 100"] == pytest.approx(0.01, rel=0.3)
+    assert shares["1 in 10"] == pytest.approx(0.1)
+    assert shares["1 in 100, by two"] == pytest.approx(0.01, rel=0.3)
+
+
+def test_conditions_ask_only_what_the_store_has() -> None:
+    asked = generated.conditions(100, 3, {"eq"}, ("number", "flag"), 1)
+    assert asked.keys() == {"one row"}
+
+
+# -- condition ---------------------------------------------------------------------------------
+
+
+class Forgetful(MemoryStore):
+    """Finds one row fewer than there are."""
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        return super().find(where, limit)[1:]
+
+
+def test_conditions_are_answered_by_the_store_and_by_the_client(tmp_path: Path) -> None:
+    phases = run(Condition(samples=10, client_scan=True), SqliteStore, tmp_path)
+    every(phases)
+    arms = {p.params["payload_index"] for p in phases}
+    assert arms == ({"on", "off"} if SqliteStore.capabilities.payload_index else {"fixed"})
+    assert {p.params["by"] for p in phases} == {"store", "client"}
+    assert by(phases, by="client", condition="one row", payload_index=min(arms)).metrics["count"]
+
+
+def test_a_store_without_find_is_scanned_by_the_client(tmp_path: Path) -> None:
+    phases = run(Condition(samples=4), without(MemoryStore, find=frozenset()), tmp_path)
+    every(phases)
+    assert {(p.name, p.params["by"]) for p in phases} == {("client_scan", "client")}
+
+
+def test_an_incomplete_find_is_wrong(tmp_path: Path) -> None:
+    phases = run(Condition(samples=5), Forgetful, tmp_path)
+    assert not any(p.valid for p in phases)
+    assert "answers are wrong" in str(phases[0].reason)
+
+
+def test_a_store_without_metadata_is_refused() -> None:
+    with pytest.raises(Unsupported, match="no metadata"):
+        Condition().points(without(MemoryStore, field_types=frozenset()), FLAT, ROWS)
+
+
+# -- export ------------------------------------------------------------------------------------
+
+
+class Leaky(MemoryStore):
+    """Leaves out the last page."""
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        yield from list(super().scan(batch_size))[:-1]
+
+
+def test_export_reads_everything_and_counts_its_bytes(tmp_path: Path) -> None:
+    (phase,) = run(Export(page_rows=100, min_s=0), MemoryStore, tmp_path)
+    every([phase])
+    assert phase.metrics["passes"] == 1
+    assert phase.metrics["count"] == 6
+    rate, mb = phase.metrics["export_rows_per_s"], phase.metrics["export_mb_per_s"]
+    assert rate
+    assert mb
+    assert mb * 1e6 / rate == pytest.approx(8 + 8 * 4, rel=0.2), "bytes of an id and a vector"
+
+
+def test_an_export_that_misses_rows_is_wrong(tmp_path: Path) -> None:
+    (phase,) = run(Export(page_rows=100, min_s=0), Leaky, tmp_path)
+    assert not phase.valid
+    assert "did not read every row" in str(phase.reason)
+
+
+# -- size and storage --------------------------------------------------------------------------
+
+
+def test_sizes_are_shares_or_numbers_and_the_whole() -> None:
+    points = SizeSweep(sizes=(0.5, 100), least=50).points(MemoryStore, FLAT, 1000)
+    assert [point["rows"] for point in points] == [100, 500, 1000]
+    with pytest.raises(ValueError, match="at most 1"):
+        SizeSweep(sizes=(1.5,))
+
+
+def test_size_sweep_has_recall_and_latency_of_the_same_requests(tmp_path: Path) -> None:
+    (phase,) = run(SizeSweep(sizes=(1.0,), min_s=0), MemoryStore, tmp_path)
+    every([phase])
+    assert phase.metrics["recall_mean"] == 1
+    assert phase.metrics["latency_p50"]
+
+
+def test_storage_before_and_after_the_store_settles(tmp_path: Path) -> None:
+    early, late = run(Storage(checkpoints=(1.0,), settle_s=3), SqliteStore, tmp_path)
+    every([early, late])
+    assert (early.name, late.name) == ("acknowledged", "settled")
+    assert late.metrics["disk_bytes"] >= late.metrics["raw_bytes"] == ROWS * 8 * 4
+    with pytest.raises(Unsupported, match="nothing on disk"):
+        Storage().points(MemoryStore, FLAT, ROWS)
+
+
+# -- what indexes cost -------------------------------------------------------------------------
+
+
+def test_every_arm_loads_the_same_rows(tmp_path: Path) -> None:
+    phases = run(ScalarIndexOverhead(fields=6, rounds=2), SqliteStore, tmp_path)
+    every(phases)
+    arms = [p.params["payload_index"] for p in phases if p.name == "arm"]
+    assert arms == [*arms[: len(arms) // 2], *reversed(arms[: len(arms) // 2])], "they take turns"
+    assert {p.metrics["count"] for p in phases if p.name == "arm"} == {ROWS}
+    assert {p.params["fields"] for p in phases if p.name == "arm"} == {0, 6}
+    assert any(p.name == "overhead" and "load_overhead" in p.metrics for p in phases)
+
+
+# -- searchable --------------------------------------------------------------------------------
+
+
+class Late(MemoryStore):
+    """Finds nothing before it has been flushed."""
+
+    served = False
+
+    def flush(self) -> None:
+        self.served = True
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        if not self.served:
+            raise RuntimeError("not loaded yet")
+        return super().searcher(k, params, where)
+
+
+def test_a_store_that_indexes_while_inserting_is_searchable_at_once(tmp_path: Path) -> None:
+    phases = run(TimeToSearchable(looks=4), MemoryStore, tmp_path)
+    every(phases)
+    assert [p.params["stage"] for p in phases[:-1]] == ["loading"] * 3 + ["after", "ready"]
+    assert {p.metrics["share_found"] for p in phases} == {1.0}
+    assert phases[-1].metrics["searchable_after_s"] == 0
+
+
+def test_one_that_does_not_is_seen_not_to(tmp_path: Path) -> None:
+    phases = run(TimeToSearchable(looks=4), Late, tmp_path)
+    assert [p.metrics["share_found"] for p in phases[:-1]] == [0, 0, 0, 0, 1]
+    assert phases[0].errors == [("RuntimeError", 50, ["not loaded yet"])]
+    assert phases[-1].metrics["searchable_after_s"] is not None
+
+
+# -- mixed -------------------------------------------------------------------------------------
+
+
+class Immortal(MemoryStore):
+    """Acknowledges deletes and keeps the rows."""
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        pass
+
+
+class Frozen(MemoryStore):
+    """Acknowledges updates and keeps the old vectors."""
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        pass
+
+
+def test_an_exact_store_finds_all_that_is_alive_at_each_search(tmp_path: Path) -> None:
+    phases = run(Mixed(operations=400), MemoryStore, tmp_path)
+    every(phases)
+    search = phases[0]
+    assert [p.name for p in phases] == ["search", "insert", "update", "delete"]
+    assert search.metrics["recall_mean"] == 1
+    assert search.metrics["dead_answers"] == 0
+    assert sum(p.metrics["count"] or 0 for p in phases) == 400
+
+
+def test_deleted_rows_that_are_still_returned_are_wrong(tmp_path: Path) -> None:
+    search = run(Mixed(operations=400, deletes=1.0), Immortal, tmp_path)[0]
+    assert not search.valid
+    assert "no longer" in str(search.reason)
+
+
+def test_updates_without_effect_cost_recall(tmp_path: Path) -> None:
+    search = run(Mixed(operations=600, updates=1.0), Frozen, tmp_path)[0]
+    assert search.metrics["recall_mean"] is not None
+    assert search.metrics["recall_mean"] < 1
+
+
+class Refusing(MemoryStore):
+    """Takes no new rows."""
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 1:
+            raise RuntimeError("full")
+        super().insert(batch)
+
+
+def test_recall_is_not_judged_where_writes_failed(tmp_path: Path) -> None:
+    search, insert, *_ = run(Mixed(operations=200), Refusing, tmp_path)
+    assert not insert.valid
+    assert "recall_mean" not in {k for k, v in search.metrics.items() if v is not None}
+    assert "writes failed" in search.missing["recall_mean"]
+
+
+def test_what_a_store_cannot_do_is_refused() -> None:
+    fixed: type[Store] = without(MemoryStore, delete=False)
+    with pytest.raises(Unsupported, match="cannot delete"):
+        Mixed().points(fixed, FLAT, ROWS)
+    assert Mixed(deletes=0).points(fixed, FLAT, ROWS) == [{}]
+    with pytest.raises(ValueError, match="nothing changes"):
+        Mixed(inserts=0, updates=0, deletes=0)

@@ -1,0 +1,89 @@
+"""A loaded embedded store and the context that an experiment gets, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vectrial.datasets.model import Dataset, Provenance
+from vectrial.datasets.truth import exact_topk
+from vectrial.distance import Metric
+from vectrial.experiments.base import Context, Experiment, Phase, State
+from vectrial.load import bulk
+from vectrial.load.ceiling import Certificate, ClientLimits
+from vectrial.load.lane import Lane
+from vectrial.load.placement import Placement
+from vectrial.stores.base import Index, Schema, Store
+from vectrial.stores.beside import beside
+
+ROWS, DIM, K = 600, 8, 10
+
+
+def dataset(rows: int = ROWS) -> Dataset:
+    rng = np.random.default_rng(3)
+    centres = rng.standard_normal((12, DIM))
+    vectors = centres[rng.integers(0, 12, rows + 30)] + 0.3 * rng.standard_normal((rows + 30, DIM))
+    every = np.ascontiguousarray(vectors, dtype=np.float32)
+    return Dataset(
+        "made",
+        Metric.L2,
+        every[:rows],
+        5 + 3 * rng.permutation(rows).astype(np.int64),
+        every[rows:],
+        "made",
+        Provenance("made", "none", "none"),
+    )
+
+
+@contextmanager
+def world(kind: type[Store], index: str, folder: Path, state: State) -> Iterator[Context]:
+    """The context of an experiment that starts from `state`, on a store of this kind."""
+    rows = dataset()
+    schema = Schema(DIM, Metric.L2)
+    asked = Index(index, kind.capabilities.indexes[index].build())
+    with beside(kind, folder / "data") as store:
+        if state is State.LOADED:
+            store.create(schema, asked)
+            bulk.load(store, rows, schema, 100, lambda *_: None)
+            bulk.finish(store, lambda *_: None)
+        yield Context(
+            store=store,
+            lane=Lane.EMBEDDED,
+            certificate=Certificate(ClientLimits(), Placement(), {}),
+            dataset=rows,
+            schema=schema,
+            index=asked,
+            k=K,
+            seed=1,
+            batch_rows=100,
+            progress=lambda *_: None,
+            show=lambda _: None,
+            truth=lambda k, where: exact_topk(rows.vectors, rows.ids, rows.queries, rows.metric, k),
+            data_dirs=(folder / "data",),
+            resident_bytes=lambda: None,
+            baseline_rss_bytes=None,
+            beside=lambda name: beside(kind, folder / "beside" / name),
+        )
+
+
+def run(
+    experiment: Experiment, kind: type[Store], folder: Path, index: str = "flat"
+) -> list[Phase]:
+    """Every phase of the experiment's first point."""
+    point: Mapping[str, Any] = experiment.points(kind, _index(kind, index), ROWS)[-1]
+    with world(kind, index, folder, type(experiment).starts_from) as context:
+        return list(experiment.run(context, point))
+
+
+def _index(kind: type[Store], index: str) -> Index:
+    return Index(index, kind.capabilities.indexes[index].build())
+
+
+def without(kind: type[Store], **lacking: Any) -> type[Store]:
+    """The same store, declaring that it cannot do some things."""
+    return type(kind.__name__, (kind,), {"capabilities": replace(kind.capabilities, **lacking)})
