@@ -10,6 +10,7 @@ import typer
 from vectrial import __version__
 from vectrial.cli import data, data_fetch, experiments, report, run
 from vectrial.cli import stores as stores_command
+from vectrial.cli import up as up_command
 from vectrial.errors import VectrialError
 
 app = typer.Typer(
@@ -27,6 +28,8 @@ app.command()(run.run)
 app.command()(report.report)
 app.command()(experiments.experiments)
 app.command()(stores_command.stores)
+app.command()(up_command.up)
+app.command()(up_command.down)
 
 
 def _version(wanted: bool) -> None:

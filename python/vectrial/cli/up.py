@@ -1,0 +1,224 @@
+"""`vectrial up` and `vectrial down`: a server to play with."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from vectrial.cli.form import Form, FormOption
+from vectrial.errors import UserError
+from vectrial.load.placement import Placement
+from vectrial.nearest import suggestion
+from vectrial.servers.base import Recipe, ServerError
+from vectrial.servers.local import variable
+from vectrial.servers.provide import Provider, recipe_of
+from vectrial.servers.standing import Standing, end, folder, hold, standing
+from vectrial.stores import registry
+from vectrial.suite.model import validated
+
+_POLL_S = 0.1
+
+
+def up(
+    store: Annotated[
+        str | None,
+        typer.Argument(metavar="[STORE]", help="Whose server; without it, what is up is listed."),
+    ] = None,
+    provider: Annotated[
+        Provider | None,
+        typer.Option(help="Where it comes from; else whichever can be had on this machine."),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when it is ready, and leave it running.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="A folder for its data, which then stays; else it is thrown away."),
+    ] = None,
+    cpus: Annotated[
+        float | None, typer.Option(help="Processors it may use, as in 1.5, where limits work.")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory it may use, with its unit, as in 2GiB.")
+    ] = None,
+    form: FormOption = Form.TABLE,
+) -> None:
+    """Start the server of a STORE, say how to connect, and run it until Ctrl-C.
+
+    \b
+    vectrial up                          what is up
+    vectrial up weaviate                 until Ctrl-C
+    vectrial up weaviate --detach        until: vectrial down weaviate
+    vectrial up weaviate --memory 2GiB   with limits
+
+    The server listens on loopback, on free ports. The line with `export` makes a run in another
+    terminal use it instead of one of its own. Progress goes to stderr.
+    """
+    if store is None:
+        _list(form)
+        return
+    recipe = _recipe(store)
+    limits = validated(Placement, {"server_cpus": cpus, "server_memory": memory}, "limits").limits
+    if detach:
+        _show(_detached(store, provider, data, cpus, memory), form, held=False)
+        return
+    console = Console(stderr=True)
+    try:
+        hold(
+            store,
+            recipe,
+            provider,
+            data=None if data is None else data.resolve(),
+            limits=limits,
+            progress=lambda line: console.print(escape(line), highlight=False, soft_wrap=True),
+            ready=lambda one: _show(one, form, held=True),
+        )
+    except KeyboardInterrupt:
+        console.print(f"{store}: ended")
+
+
+def down(
+    store: Annotated[
+        str | None, typer.Argument(metavar="[STORE]", help="Whose server is to be ended.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that are up.")] = False,
+    form: FormOption = Form.TABLE,
+) -> None:
+    """End the server of a STORE that `vectrial up` started, and wait until it has ended.
+
+    \b
+    vectrial down weaviate
+    vectrial down --all
+    """
+    there = {one.store: one for one in standing()}
+    if (store is None) != everything:
+        up_now = ", ".join(there) or "nothing"
+        raise UserError("give a STORE, or --all", remedy=f"up now: {up_now}")
+    if store is not None:
+        _recipe(store)
+    names = list(there) if store is None else [store]
+    for name in names:
+        ended = name in there and end(there[name], _recipe(name).stop_s)
+        if form is Form.JSONL:
+            print(json.dumps({"store": name, "ended": ended}))
+        else:
+            print(f"{name}: ended" if ended else f"{name} was not up")
+    if not names and form is Form.TABLE:
+        print("nothing was up")
+
+
+def _recipe(name: str) -> Recipe:
+    store = registry.load(name)
+    recipe = recipe_of(store)
+    if recipe is None:
+        served = [n for n in registry.names() if registry.load(n).server is not None]
+        raise UserError(f"'{name}' is a library: it has no server", remedy=suggestion("", served))
+    return recipe
+
+
+def _detached(
+    store: str,
+    provider: Provider | None,
+    data: Path | None,
+    cpus: float | None,
+    memory: str | None,
+) -> Standing:
+    """Have another process hold the server; returns when that says it is ready."""
+    argv = [sys.executable, "-m", "vectrial.cli.main", "up", store, "--format", "jsonl"]
+    given = {
+        "--provider": provider,
+        "--data": data and data.resolve(),
+        "--cpus": cpus,
+        "--memory": memory,
+    }
+    for option, value in given.items():
+        argv += [] if value is None else [option, str(value)]
+    told = folder() / f"{store}.told"
+    told.parent.mkdir(parents=True, exist_ok=True)
+    with told.open("w") as sink:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=sink,
+            cwd="/",
+            start_new_session=True,
+        )
+    try:
+        with told.open() as source:
+            while True:
+                ended = child.poll() is not None
+                said = source.read()
+                if ended:
+                    raise ServerError(said.strip().removeprefix("vectrial: ") or "no message")
+                sys.stderr.write(said)
+                for one in standing():
+                    if one.pid == child.pid and one.ready:
+                        return one
+                time.sleep(_POLL_S)
+    except BaseException:
+        if child.poll() is None:  # Ctrl-C while it starts
+            child.terminate()
+            child.wait()
+        raise
+
+
+def _show(one: Standing, form: Form, *, held: bool) -> None:
+    facts = _facts(one)
+    if form is Form.JSONL:
+        print(json.dumps(facts), flush=True)
+        return
+    lines = [f"{one.store} is up ({one.provider}), at {one.host}"]
+    lines += [f"  {name:<12} {port}" for name, port in one.ports.items()]
+    lines += [f"  {'log':<12} {one.log}", f"  {'data':<12} {one.data}"]
+    lines += ["", "a run in another terminal uses it after", f"  {facts['export']}"]
+    if facts["snippet"]:
+        lines += ["", "in Python"] + [f"  {line}" for line in facts["snippet"].splitlines()]
+    lines += ["", "Ctrl-C ends it" if held else f"end it with: vectrial down {one.store}"]
+    print("\n".join(lines), flush=True)
+
+
+def _facts(one: Standing) -> dict[str, Any]:
+    recipe = _recipe(one.store)
+    name = variable(recipe, "address")
+    snippet = recipe.snippet.format(host=one.host, **one.ports) if one.ready else ""
+    return {
+        "store": one.store,
+        "provider": one.provider,
+        "ready": one.ready,
+        "host": one.host,
+        "ports": dict(one.ports),
+        "pid": one.pid,
+        "log": one.log,
+        "data": one.data,
+        "export": f"export {name}={shlex.quote(one.listed())}" if one.ready else "",
+        "snippet": snippet,
+    }
+
+
+def _list(form: Form) -> None:
+    there = standing()
+    if form is Form.JSONL:
+        for one in there:
+            print(json.dumps(_facts(one)))
+        return
+    if not there:
+        print("nothing is up; start a server with: vectrial up STORE", file=sys.stderr)
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("store", "provider", "address", "process"):
+        table.add_column(title, overflow="fold", no_wrap=title == "store")
+    for one in there:
+        address = one.listed() if one.ready else "starting"
+        table.add_row(one.store, one.provider, escape(address), str(one.pid))
+    Console().print(table)
