@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -159,7 +157,8 @@ def test_answers_in_chunks_and_connections_that_end(peer: Peer, chunks: bool, cl
 
 def test_a_search_says_what_it_should(peer: Peer) -> None:
     peer.body = HITS
-    options = {**IN, "vector": "v", "num_candidates": "77", "query": "preference=_local"}
+    options = {**IN, "vector": "v", "num_candidates": "77", "oversample": "1.5"}
+    options["query"] = "preference=_local"
     search = Requests(
         "search", vectors=VECTORS[:1], k=2, filters=[b'{"term":{"c":1}}'], options=options
     )
@@ -175,13 +174,19 @@ def test_a_search_says_what_it_should(peer: Peer) -> None:
     assert asked == {
         "size": 2,
         "_source": False,
-        "knn": {"field": "v", "k": 2, "num_candidates": 77, "filter": {"term": {"c": 1}}},
+        "knn": {
+            "field": "v",
+            "k": 2,
+            "num_candidates": 77,
+            "rescore_vector": {"oversample": 1.5},
+            "filter": {"term": {"c": 1}},
+        },
     }
 
 
 def test_opensearch_is_asked_in_its_own_words(peer: Peer) -> None:
-    peer.body = b'{"hits":{"hits":[{"_score":1.0,"fields":{"key":[4]}}]}}'
-    options = {**IN, "ef": "50", "id_field": "key"}
+    peer.body = b'{"hits":{"hits":[{"_score":1.0,"fields":{"c":["x"],"id":[4]}}]}}'
+    options = {**IN, "ef": "50", "fields": "id,c"}
     search = Requests("s", vectors=VECTORS[:1], k=2, filters=[b'{"match_all":{}}'], options=options)
     _, record = send(peer, search, options={"flavor": "opensearch"})
     assert errors(record) == {}
@@ -189,7 +194,20 @@ def test_opensearch_is_asked_in_its_own_words(peer: Peer) -> None:
     knn: dict[str, Any] = asked["query"]["knn"]["vector"]
     assert len(knn.pop("vector")) == DIM
     assert knn == {"k": 2, "method_parameters": {"ef_search": 50}, "filter": {"match_all": {}}}
-    assert (asked["stored_fields"], asked["docvalue_fields"]) == ("_none_", ["key"])
+    assert (asked["stored_fields"], asked["docvalue_fields"]) == ("_none_", ["id", "c"])
+
+    peer.seen.clear()
+    options = {**IN, "exact": "l2", "fields": "id", "source": "vector"}
+    search = Requests("s", vectors=VECTORS[:1], k=2, filters=[b'{"match_all":{}}'], options=options)
+    send(peer, search, options={"flavor": "opensearch"})
+    asked = json.loads(peer.seen[0][2])
+    assert (asked["_source"], asked["docvalue_fields"]) == (["vector"], ["id"])
+    assert "stored_fields" not in asked, "or there would be no source"
+    scan: dict[str, Any] = asked["query"]["script_score"]
+    assert len(scan["script"]["params"].pop("query_value")) == DIM
+    assert scan["query"] == {"match_all": {}}
+    params = {"field": "vector", "space_type": "l2"}
+    assert scan["script"] == {"lang": "knn", "source": "knn_score", "params": params}
 
 
 def test_rows_are_written_read_and_deleted(peer: Peer) -> None:
@@ -203,7 +221,7 @@ def test_rows_are_written_read_and_deleted(peer: Peer) -> None:
         peer.seen.clear()
         write = Requests(
             "w", operation, vectors=VECTORS[:3], ids=np.arange(3), columns=columns, batch=2,
-            once=True, options={**IN, "query": "refresh=true"},
+            once=True, options={**IN, "query": "refresh=true", "id_field": "id"},
         )  # fmt: skip
         _, record = send(peer, write)
         assert (errors(record), record["rows"]) == ({}, 3)
@@ -213,6 +231,7 @@ def test_rows_are_written_read_and_deleted(peer: Peer) -> None:
         lines = [json.loads(line) for line in body.splitlines()]
         assert [lines[0], lines[2]] == [{action: {"_id": "0"}}, {action: {"_id": "1"}}]
         assert (lines[1]["c"], lines[1]["t"], lines[3]["t"]) == (1, "a", 'b"\n')
+        assert [lines[1]["id"], lines[3]["id"]] == [0, 1]
         assert "c" not in lines[3], "a missing value is not written"
     peer.seen.clear()
     send(peer, Requests("d", "delete", ids=np.array([5]), once=True, options=IN))
@@ -244,6 +263,7 @@ def test_a_refusal_keeps_its_reason(peer: Peer) -> None:
         ({}, {}, [("a b", "c")], "header 'a b'"),
         ({}, {}, [("a", "b\r\nc: d")], "header 'a'"),
         ({"filters": [b"{"]}, {}, [], "no JSON"),
+        ({"options": {**IN, "fields": "c"}}, {}, [], "'id' is not among"),
         ({"vectors": np.array([[np.nan]], np.float32)}, {}, [], "vector 0"),
         ({"operation": "payload", "payloads": [b""]}, {}, [], "'path' is missing"),
     ],
@@ -255,88 +275,3 @@ def test_what_cannot_be_sent_is_refused(
     request = Requests(**{"name": "search", "vectors": VECTORS, "options": IN, **change})
     with pytest.raises(UserError, match=what):
         drive(to, [request], [closed(1, count=1)])
-
-
-@pytest.fixture
-def elasticsearch() -> tuple[str, int]:
-    """A running Elasticsearch without authentication, whose indexes are ours to make."""
-    given = os.environ.get("VECTRIAL_ELASTICSEARCH")
-    if not given:
-        pytest.skip("no Elasticsearch: start one, and set VECTRIAL_ELASTICSEARCH=host:port")
-    host, _, port = given.rpartition(":")
-    return host, int(port)
-
-
-@pytest.mark.server
-def test_a_real_elasticsearch_finds_what_was_written(elasticsearch: tuple[str, int]) -> None:
-    host, port = elasticsearch
-    index, rows = "vectrial-test", 500
-    vectors = RANDOM.standard_normal((rows, DIM)).astype(np.float32)
-    group = np.arange(rows) % 5
-    near = np.square(VECTORS[:, None] - vectors[None]).sum(axis=2)
-
-    def call(method: str, path: str, body: dict[str, Any] | None = None) -> None:
-        request = urllib.request.Request(
-            f"http://{host}:{port}/{path}",
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"content-type": "application/json"},
-            method=method,
-        )
-        urllib.request.urlopen(request, timeout=60).close()
-
-    def judge(keep: np.ndarray) -> Judge:  # type: ignore[type-arg]
-        best = np.argsort(np.where(keep, near, np.inf), axis=1)[:, :K]
-        truth = np.sort(best, axis=1).ravel().astype(np.int64)
-        return Judge(K, np.arange(0, QUERIES * K + 1, K), truth, np.full(QUERIES, K))
-
-    dense = {"type": "dense_vector", "dims": DIM, "index": True, "similarity": "l2_norm"}
-    dense["index_options"] = {"type": "hnsw", "m": 16, "ef_construction": 200}
-    fields = {"v": dense, "group": {"type": "integer"}, "key": {"type": "long"}}
-    settings = {"number_of_shards": 1, "number_of_replicas": 0}
-    call("PUT", index, {"mappings": {"properties": fields}, "settings": settings})
-    try:
-        to, key = target("elasticsearch", host, port), {"collection": index, "vector": "v"}
-        ids = np.arange(rows)
-        columns: Any = [
-            {"name": "group", "values": group, "valid": None},
-            {"name": "key", "values": ids, "valid": None},
-        ]
-        insert = Requests(
-            "insert", "insert", vectors=vectors, ids=ids, columns=columns, batch=50, once=True,
-            options=key,
-        )  # fmt: skip
-        record = only(drive(to, [insert], [closed(2)]))
-        assert (errors(record), record["rows"]) == ({}, rows)
-        again = only(drive(to, [insert], [closed(2)]))
-        assert errors(again) == {"incomplete": 10}, "they are there already"
-        call("POST", f"{index}/_refresh")
-
-        def search(name: str, filters: list[bytes], truth: Judge, **more: str) -> None:
-            options = {**key, "num_candidates": "500", **more}
-            asks = Requests(
-                name, vectors=VECTORS, k=K, filters=filters, judge=truth, options=options
-            )
-            record = only(drive(to, [asks], [closed(4, count=2 * QUERIES)]))
-            assert errors(record) == {}
-            assert (record["recorder"].summary()["recall_mean"] or 0) >= 0.99
-
-        every = np.ones(rows, bool)
-        search("plain", [], judge(every))
-        search("field", [], judge(every), id_field="key")
-        path = "filter_path=hits.hits._id,hits.hits._score"
-        search("less", [], judge(every), query=path)
-        search("some", [b'{"term":{"group":3}}'], judge(group == 3))
-
-        def rows_of(operation: str, ids: np.ndarray) -> LoadRecord:  # type: ignore[type-arg]
-            options = {**key, "query": "refresh=true"} if operation == "delete" else key
-            asks = Requests(operation, operation, ids=ids, batch=10, once=True, options=options)
-            return only(drive(to, [asks], [closed(2)]))
-
-        assert errors(rows_of("get", ids[:100])) == {}
-        assert errors(rows_of("delete", ids[:10])) == {}
-        assert errors(rows_of("get", ids[:20])) == {"incomplete": 1}
-        search("left", [], judge(ids >= 10))
-        short = Requests("short", vectors=VECTORS[:, :3], k=K, options=key)
-        assert errors(only(drive(to, [short], [closed(1, count=3)]))) == {"http:400": 3}
-    finally:
-        call("DELETE", index)
