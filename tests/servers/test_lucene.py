@@ -1,0 +1,303 @@
+"""Elasticsearch and OpenSearch for real: both lanes ask the same and read the same rows, the final
+index answers, what is wrong is said, and a crash loses nothing that was acknowledged."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from vectrial._engine import Judge
+from vectrial.distance import Metric, distances
+from vectrial.errors import PartialFailure, StoreError
+from vectrial.filters import And, Eq, Filter, IsNull, Not, Range
+from vectrial.load.native import Requests, closed, drive
+from vectrial.load.plain import LoadRecord
+from vectrial.servers.base import NoProgram, Recipe, Server
+from vectrial.servers.elasticsearch import ELASTICSEARCH
+from vectrial.servers.opensearch import OPENSEARCH
+from vectrial.servers.provide import prepare, provide
+from vectrial.stores.arrow import batch_of
+from vectrial.stores.base import (
+    Address,
+    Durability,
+    Field,
+    FieldType,
+    Index,
+    Params,
+    Returning,
+    Schema,
+    untested,
+)
+from vectrial.stores.elasticsearch import Elasticsearch
+from vectrial.stores.lucene import LuceneStore, authorization
+from vectrial.stores.opensearch import OpenSearch
+
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+
+ROWS, DIM, K = 3_000, 32, 10
+FIELDS = (Field("number", FieldType.INT), Field("colour", FieldType.STRING, indexed=False))
+RNG = np.random.default_rng(11)
+VECTORS = RNG.normal(size=(ROWS, DIM)).astype(np.float32)
+QUERIES = RNG.normal(size=(30, DIM)).astype(np.float32)
+#: The least, the greatest, zero, and others that use all bits.
+IDS = np.append(RNG.integers(-(2**63), 2**63 - 1, ROWS - 3), [-(2**63), 2**63 - 1, 0])
+COLUMNS: dict[str, list[Any]] = {
+    "number": [i % 50 for i in range(ROWS)],
+    "colour": [("red", "green", "", None)[i % 4] for i in range(ROWS)],
+}
+FILTERS: dict[str, tuple[Filter | None, NDArray[np.bool_]]] = {
+    "none": (None, np.ones(ROWS, bool)),
+    "nested": (
+        And((Range("number", gte=10, lt=40), Not(Eq("colour", "red")))),
+        np.array([10 <= i % 50 < 40 and i % 4 in (1, 2) for i in range(ROWS)]),
+    ),
+    "null": (IsNull("colour"), np.arange(ROWS) % 4 == 3),
+}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(Elasticsearch, ELASTICSEARCH), (OpenSearch, OPENSEARCH)],
+    ids=lambda both: both[1].name,
+)
+def both(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[type[LuceneStore], Server]]:
+    """A store, and a server for it."""
+    kind: tuple[type[LuceneStore], Recipe] = request.param
+    store, recipe = kind
+    try:
+        prepare(recipe, print)
+    except NoProgram as error:
+        pytest.skip(str(error))
+    with provide(recipe, tmp_path_factory.mktemp(recipe.name)) as server:
+        yield store, server
+
+
+@pytest.fixture
+def server(both: tuple[type[LuceneStore], Server]) -> Server:
+    return both[1]
+
+
+@pytest.fixture
+def store(both: tuple[type[LuceneStore], Server], tmp_path: Path) -> Iterator[LuceneStore]:
+    with closing(both[0](tmp_path, both[1].address)) as store:
+        yield store
+        store.drop()
+
+
+def create(store: LuceneStore, metric: Metric, index: str = "flat", **build: Any) -> None:
+    params = store.capabilities.indexes[index].build.model_validate(build)
+    store.create(Schema(DIM, metric, FIELDS), Index(index, params))
+
+
+def insert(store: LuceneStore, rows: slice = slice(None)) -> None:
+    columns = {name: values[rows] for name, values in COLUMNS.items()}
+    schema = Schema(DIM, Metric.L2, FIELDS)
+    store.insert(batch_of(schema, IDS[rows], VECTORS[rows], columns))
+
+
+def judge(metric: Metric, kept: NDArray[np.bool_]) -> Judge:
+    ids, vectors = IDS[kept], VECTORS[kept]
+    near = [ids[np.argsort(distances(q, vectors, metric))[:K]] for q in QUERIES]
+    accepted = np.concatenate([np.sort(one) for one in near])
+    offsets = np.arange(0, len(QUERIES) * K + 1, K, dtype=np.int64)
+    return Judge(K, offsets, accepted, np.full(len(QUERIES), K))
+
+
+def native(
+    store: LuceneStore,
+    params: Params,
+    where: Filter | None,
+    truth: Judge,
+    returning: Returning = Returning.IDS,
+) -> LoadRecord:
+    wire = store.wire(K, params, where, returning)
+    asked = Requests(
+        "search",
+        vectors=QUERIES,
+        k=K,
+        filters=[wire.filter] if wire.filter else [],
+        options=wire.options,
+        judge=truth,
+    )
+    (told,) = drive(wire.target, [asked], [closed(2, count=len(QUERIES))])["classes"]
+    return told
+
+
+@pytest.mark.parametrize("metric", Metric)
+def test_the_native_lane_finds_what_is_true(store: LuceneStore, metric: Metric) -> None:
+    create(store, metric)
+    insert(store)
+    params = store.capabilities.indexes["flat"].search()
+    for label, (where, kept) in FILTERS.items():
+        for returning in Returning:
+            told = native(store, params, where, judge(metric, kept), returning)
+            assert told["recorder"].errors() == [], (label, returning)
+            assert told["recorder"].summary()["recall_mean"] == 1.0, (label, returning)
+
+
+def test_a_search_brings_back_what_it_is_asked_for(store: LuceneStore) -> None:
+    create(store, Metric.L2)
+    insert(store)
+    params = store.capabilities.indexes["flat"].search()
+    alone = store.searcher(K, params)(QUERIES[0])
+    seen: list[Any] = []
+    search = store._client.search
+
+    def listen(**asked: Any) -> Any:
+        seen.append(search(**asked)["hits"]["hits"])
+        return {"timed_out": False, "_shards": {"failed": 0}, "hits": {"hits": seen[-1]}}
+
+    store._client.search = listen
+    for returning in Returning:
+        found = store.searcher_returning(returning, K, params)(QUERIES[0])
+        np.testing.assert_array_equal(found[0], alone[0])
+    rows = [{**hit["fields"], **hit.get("_source", {})} for hit in (one[0] for one in seen)]
+    place = IDS.tolist().index(alone[0][0])
+    assert set(rows[0]) == {"id"}
+    assert rows[1]["f0"] == [COLUMNS["number"][place]]
+    np.testing.assert_array_equal(np.float32(rows[2]["vector"]).reshape(-1), VECTORS[place])
+
+
+def test_both_lanes_have_the_same_recall_and_ef_decides_it(store: LuceneStore) -> None:
+    create(store, Metric.L2, "hnsw", m=4, ef_construction=8)
+    for start in range(0, ROWS, 500):
+        insert(store, slice(start, start + 500))
+        store.flush()
+    store.build()
+    assert "(1 segments)" in store.wait_indexed()
+    truth = judge(Metric.L2, FILTERS["none"][1])
+    recalls = []
+    for ef in (K, 1000):
+        params = store.capabilities.indexes["hnsw"].search.model_validate({"ef_search": ef})
+        found = native(store, params, None, truth)["recorder"].summary()["recall_mean"]
+        search = store.searcher(K, params)
+        near = [
+            set(IDS[np.argsort(distances(q, VECTORS, Metric.L2))[:K]].tolist()) for q in QUERIES
+        ]
+        by_client = [len(near[i] & set(search(q)[0].tolist())) / K for i, q in enumerate(QUERIES)]
+        assert found == pytest.approx(np.mean(by_client))
+        recalls.append(found)
+    assert recalls[0] < recalls[1] - 0.05, "the graph answers, and not a scan"
+
+
+def test_rows_written_over_the_wire_are_those_that_the_client_reads(store: LuceneStore) -> None:
+    create(store, Metric.L2)
+    wire = store.wire_rows()
+    numbers = np.array(COLUMNS["number"])
+    there = np.array([value is not None for value in COLUMNS["colour"]])
+    columns: Any = [
+        {"name": wire.columns["number"], "values": numbers, "valid": None},
+        {
+            "name": wire.columns["colour"],
+            "values": [value or "" for value in COLUMNS["colour"]],
+            "valid": there,
+        },
+    ]
+
+    def write(operation: str, **more: Any) -> LoadRecord:
+        asked = Requests(operation, operation, batch=100, options=wire.options, once=True, **more)
+        (told,) = drive(wire.target, [asked], [closed(2)])["classes"]
+        return told
+
+    told = write("insert", vectors=VECTORS, ids=IDS, columns=columns)
+    assert (told["recorder"].errors(), told["rows"]) == ([], ROWS)
+    assert store.count() == ROWS
+    rows = {row["id"]: row for row in store.get(IDS).to_pylist()}
+    for at, id_ in enumerate(IDS.tolist()):
+        np.testing.assert_array_equal(np.float32(rows[id_]["vector"]), VECTORS[at])
+        assert (rows[id_]["number"], rows[id_]["colour"]) == (
+            COLUMNS["number"][at],
+            COLUMNS["colour"][at],
+        )
+    again = write("insert", vectors=VECTORS[:200], ids=IDS[:200])["recorder"].errors()
+    assert [(kind, count) for kind, count, _ in again] == [("incomplete", 2)], "rows are there"
+    assert "version_conflict" in again[0][2][0]
+    assert write("get", ids=IDS[:200])["recorder"].errors() == []
+    twice = np.append(IDS[:100], IDS[:100])
+    assert write("delete", ids=twice)["recorder"].errors() == [], "absent ids are ignored"
+    assert store.count() == ROWS - 100
+    assert write("upsert", vectors=VECTORS[:200], ids=IDS[:200])["recorder"].errors() == []
+    assert store.count() == ROWS
+
+
+def test_rows_that_are_refused_are_named(store: LuceneStore) -> None:
+    create(store, Metric.COSINE, "hnsw")
+    insert(store, slice(0, 10))
+    with pytest.raises(PartialFailure, match="version_conflict") as refused:
+        insert(store, slice(8, 12))
+    assert sorted(refused.value.failed_ids) == sorted(IDS[8:10].tolist())
+    zero = batch_of(Schema(DIM, Metric.COSINE), IDS[20:21], np.zeros((1, DIM), np.float32), {})
+    store._schema = Schema(DIM, Metric.COSINE)
+    with pytest.raises(PartialFailure) as refused:
+        store.insert(zero)
+    assert refused.value.failed_ids == (IDS[20],)
+
+
+@pytest.mark.parametrize("durability", [None, *Durability])
+def test_durability_is_set_explicitly(
+    store: LuceneStore, server: Server, durability: Durability | None
+) -> None:
+    if durability is not None and durability not in store.capabilities.durability:
+        pytest.skip(f"{store.name} does not offer it")
+    store.durability = durability
+    create(store, Metric.L2)
+    asked = f"http://127.0.0.1:{server.address.ports['http']}/{store._collection}/_settings"
+    with urllib.request.urlopen(asked) as answer:
+        (told,) = json.load(answer).values()
+    expected = "async" if durability is Durability.BUFFERED else "request"
+    assert told["settings"]["index"]["translog"]["durability"] == expected
+    assert told["settings"]["index"]["number_of_replicas"] == "0"
+
+
+def test_the_version_was_tested_and_names_its_java(store: LuceneStore) -> None:
+    told = store.version()
+    assert untested(type(store), told) is None
+    assert re.search(r"\(Java \d+", told)
+
+
+def test_what_was_acknowledged_survives_a_crash(
+    both: tuple[type[LuceneStore], Server], tmp_path: Path
+) -> None:
+    kind, server = both
+    with closing(kind(tmp_path, server.address)) as store:
+        create(store, Metric.L2, "hnsw")
+        insert(store)
+    server.kill()
+    assert not server.lives()
+    server.restart()
+    with closing(kind(tmp_path, server.address)) as again:
+        again.open(
+            Schema(DIM, Metric.L2, FIELDS),
+            Index("hnsw", again.capabilities.indexes["hnsw"].build()),
+        )
+        assert again.count() == ROWS
+        generous = again.capabilities.indexes["hnsw"].generous
+        params = again.capabilities.indexes["hnsw"].search.model_validate(dict(generous))
+        found = [again.searcher(1, params)(VECTORS[at])[0][0] for at in range(0, ROWS, 100)]
+        assert found == IDS[::100].tolist()
+        again.drop()
+    assert set(server.processes()) == {"server"}
+    (folder,) = server.data_dirs()
+    assert any(folder.iterdir())
+
+
+def test_how_one_is_let_in() -> None:
+    def told(**secrets: str) -> str | None:
+        return authorization(Address("db", {"http": 9200}, secrets))
+
+    assert told() is None
+    assert told(api_key="abc") == "ApiKey abc"
+    assert told(user="me", password="pass") == "Basic bWU6cGFzcw=="
+    with pytest.raises(StoreError, match="together"):
+        told(user="me")
