@@ -2,19 +2,30 @@
 //!
 //! Of the target: `engine` is "vectorset" (unless said) or "search"; `resp` is "2" (unless said)
 //! or "3"; `user`, `password`, `database`; `prefix` stands before the id in every element or key.
+//! With `attributes` ("true") a search of a vector set brings back the attributes of what it
+//! finds, and with `returning`, names with commas between, one of the query engine these fields.
 //!
 //! Of a class: `collection` is the key of the vector set, or the index. A search takes `ef`,
 //! `filter_ef` and `exact` ("true"), and its filters are expressions of `VSIM … FILTER`, or of the
 //! query before `=>`. A write takes `quantization` (noquant, q8, bin), `ef_construction` and `m`;
-//! columns become attributes, or fields of the hash. With the query engine `vector` names the
-//! field. One batch is one pipeline of commands; an insert replaces what is there, as Redis does.
+//! columns become attributes (see [`vector_set`]), or fields of the hash. With the query engine
+//! `vector` names the field. One batch is one pipeline of commands; an insert replaces what is
+//! there, as Redis does, and an upsert leaves no field of it behind.
+//!
+//! Scores are cosine similarities of vector sets, and what the index says of the query engine.
+//!
+//! `redis` has a connection for each worker and `redis-pipelined` shares them. A search of a vector
+//! set runs in a thread of its own, and its connection waits for it: what comes behind it on the
+//! same connection waits too, so that only connections make searches run side by side.
+
+mod query_engine;
+mod vector_set;
 
 use std::ops::Range;
 
-use serde_json::Value;
-
 use crate::misuse::Misuse;
 use crate::protocol::{Answer, Failure, Operation, Options, Prepared, Protocol, Target, Task};
+use crate::protocols::messages::names;
 use crate::protocols::rows;
 use crate::transport::resp::{
     double, number, put_command, refusal, Decode, Item, Opened, Pipelined, Reader, Single,
@@ -32,6 +43,9 @@ pub struct Redis<const PIPELINED: bool> {
 pub struct Replies {
     engine: Engine,
     prefix: Vec<u8>,
+    /// What a search brings back beside ids and scores.
+    attributes: bool,
+    returning: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,9 +53,6 @@ enum Engine {
     VectorSet,
     Search,
 }
-
-/// The field of a query engine's answer in which the score stands.
-const SCORE: &[u8] = b"score";
 
 impl<const PIPELINED: bool> Redis<PIPELINED> {
     fn make(target: Target) -> Result<Self, Misuse> {
@@ -58,6 +69,10 @@ impl<const PIPELINED: bool> Redis<PIPELINED> {
             decoder: Replies {
                 engine,
                 prefix: target.options.get("prefix").unwrap_or("").into(),
+                attributes: target.options.parse("attributes")?.unwrap_or(false),
+                returning: names(&target.options, "returning")
+                    .map(str::to_owned)
+                    .collect(),
             },
             target,
         })
@@ -162,8 +177,7 @@ fn greeting(options: &Options) -> Result<Vec<Vec<u8>>, Misuse> {
 
 /// What the commands of a class have in common.
 struct Words<'a> {
-    engine: Engine,
-    prefix: &'a [u8],
+    replies: &'a Replies,
     collection: &'a [u8],
     vector: &'a [u8],
     /// Of a search.
@@ -175,78 +189,28 @@ struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    fn new(decoder: &'a Replies, options: &'a Options) -> Result<Self, Misuse> {
-        let number = |name| Ok(options.parse::<u32>(name)?.map(|value| value.to_string()));
-        let mut build: Vec<Vec<u8>> = vec![];
-        match options.get("quantization") {
-            None => {}
-            Some(kind @ ("noquant" | "q8" | "bin")) => build.push(kind.to_uppercase().into()),
-            Some(other) => {
-                let what = format!("quantization is noquant, q8 or bin, not '{other}'");
-                return Err(Misuse(what));
-            }
-        }
-        for (name, word) in [("ef_construction", "EF"), ("m", "M")] {
-            if let Some(value) = number(name)? {
-                build.extend([word.into(), value.into()]);
-            }
-        }
+    fn new(replies: &'a Replies, options: &'a Options) -> Result<Self, Misuse> {
+        let number = |name| Ok(options.parse::<u64>(name)?.map(|value| value.to_string()));
         Ok(Self {
-            engine: decoder.engine,
-            prefix: &decoder.prefix,
+            replies,
             collection: options.text("collection")?.as_bytes(),
             vector: options.get("vector").unwrap_or("vector").as_bytes(),
             ef: number("ef")?,
             filter_ef: number("filter_ef")?,
             exact: options.parse("exact")?.unwrap_or(false),
-            build,
+            build: vector_set::build(options)?,
         })
     }
 
     fn name(&self, id: i64) -> Vec<u8> {
-        [self.prefix, id.to_string().as_bytes()].concat()
+        [&self.replies.prefix, id.to_string().as_bytes()].concat()
     }
 
     fn search(&self, task: &Task, query: usize) -> Result<Vec<u8>, Misuse> {
-        let (k, vector) = (task.k.to_string(), bytes(task, query));
-        let filter = task.filter(query).map(|filter| &filter[..]);
         let mut out = vec![];
-        match self.engine {
-            Engine::VectorSet => {
-                let mut parts = vec![&b"VSIM"[..], self.collection, b"FP32", &vector];
-                parts.extend([&b"WITHSCORES"[..], b"COUNT", k.as_bytes()]);
-                for (word, value) in [("EF", &self.ef), ("FILTER-EF", &self.filter_ef)] {
-                    if let Some(value) = value {
-                        parts.extend([word.as_bytes(), value.as_bytes()]);
-                    }
-                }
-                if let Some(filter) = filter {
-                    parts.extend([b"FILTER", filter]);
-                }
-                if self.exact {
-                    parts.push(b"TRUTH");
-                }
-                put_command(&mut out, &parts);
-            }
-            Engine::Search => {
-                if self.exact {
-                    return Err(Misuse("the index itself says whether it is exact".into()));
-                }
-                let mut asked = b"(".to_vec();
-                asked.extend_from_slice(filter.unwrap_or(b"*"));
-                asked.extend_from_slice(format!(")=>[KNN {k} @").as_bytes());
-                asked.extend_from_slice(self.vector);
-                asked.extend_from_slice(b" $vector");
-                if let Some(ef) = &self.ef {
-                    asked.extend_from_slice(format!(" EF_RUNTIME {ef}").as_bytes());
-                }
-                asked.extend_from_slice(b" AS score]");
-                let mut parts = vec![&b"FT.SEARCH"[..], self.collection, &asked];
-                parts.extend([&b"PARAMS"[..], b"2", b"vector", &vector, b"SORTBY", SCORE]);
-                parts.extend([&b"RETURN"[..], b"1", SCORE, b"LIMIT", b"0", k.as_bytes()]);
-                parts.extend([&b"DIALECT"[..], b"2"]);
-                put_command(&mut out, &parts);
-            }
+        match self.replies.engine {
+            Engine::VectorSet => vector_set::put_search(self, task, query, &mut out),
+            Engine::Search => query_engine::put_search(self, task, query, &mut out)?,
         }
         out.shrink_to_fit();
         Ok(out)
@@ -255,7 +219,7 @@ impl<'a> Words<'a> {
     /// The commands for one row of a write, get or delete.
     fn row(&self, task: &Task, row: usize, out: &mut Vec<u8>) {
         let name = self.name(task.ids[row]);
-        match (task.operation, self.engine) {
+        match (task.operation, self.replies.engine) {
             (Operation::Get, Engine::VectorSet) => {
                 put_command(out, &[b"VEMB", self.collection, &name]);
                 put_command(out, &[b"VGETATTR", self.collection, &name]);
@@ -265,28 +229,8 @@ impl<'a> Words<'a> {
                 put_command(out, &[b"VREM", self.collection, &name]);
             }
             (Operation::Delete, Engine::Search) => put_command(out, &[b"DEL", &name]),
-            (_, Engine::VectorSet) => {
-                let vector = bytes(task, row);
-                let mut parts = vec![&b"VADD"[..], self.collection, b"FP32", &vector, &name];
-                parts.extend(self.build.iter().map(|part| &part[..]));
-                let mut attributes = vec![];
-                if !task.columns.is_empty() {
-                    rows::put_object(&mut attributes, rows::values(&task.columns, row));
-                    parts.extend([&b"SETATTR"[..], &attributes]);
-                }
-                put_command(out, &parts);
-            }
-            (_, Engine::Search) => {
-                let vector = bytes(task, row);
-                let fields: Vec<_> = rows::values(&task.columns, row)
-                    .map(|(name, value)| (name, plain(value)))
-                    .collect();
-                let mut parts = vec![&b"HSET"[..], &name, self.vector, &vector];
-                for (name, value) in &fields {
-                    parts.extend([name.as_bytes(), value.as_bytes()]);
-                }
-                put_command(out, &parts);
-            }
+            (_, Engine::VectorSet) => vector_set::put_row(self, task, row, &name, out),
+            (_, Engine::Search) => query_engine::put_row(self, task, row, &name, out),
         }
     }
 }
@@ -295,19 +239,13 @@ fn bytes(task: &Task, row: usize) -> Vec<u8> {
     task.vectors.row_bytes(row).collect()
 }
 
-/// A value of a hash.
-fn plain(value: Value) -> String {
-    match value {
-        Value::String(text) => text,
-        other => other.to_string(),
-    }
-}
-
 impl Decode for Replies {
     fn replies(&self, operation: Operation, rows: usize) -> usize {
         match (operation, self.engine) {
             // Its vector, its attributes.
             (Operation::Get, Engine::VectorSet) => 2 * rows,
+            // What is there goes, the row comes.
+            (Operation::Upsert, Engine::Search) => 2 * rows,
             _ => rows,
         }
     }
@@ -320,91 +258,14 @@ impl Decode for Replies {
         answer: &mut Answer,
     ) -> Result<(), Failure> {
         match (operation, self.engine) {
-            (Operation::Search, Engine::VectorSet) => self.similar(&mut replies, answer),
-            (Operation::Search, Engine::Search) => self.found(&mut replies, answer),
+            (Operation::Search, Engine::VectorSet) => vector_set::read(self, &mut replies, answer),
+            (Operation::Search, Engine::Search) => query_engine::read(self, &mut replies, answer),
             _ => self.each(operation, rows, &mut replies),
         }
     }
 }
 
 impl Replies {
-    /// `VSIM … WITHSCORES`: names and scores in turn, as an array or a map.
-    fn similar(&self, replies: &mut Reader<'_>, answer: &mut Answer) -> Result<(), Failure> {
-        let pairs = match replies.item()? {
-            Item::Map(pairs) => pairs,
-            Item::Array(items) if items % 2 == 0 => items / 2,
-            Item::Error(error) => return Err(refusal(error)),
-            _ => return Err(Failure::garbage("VSIM answers with something else")),
-        };
-        for _ in 0..pairs {
-            let id = self.id(replies.item()?)?;
-            answer.ids.push(id);
-            answer.scores.push(score(replies.item()?)?);
-        }
-        Ok(())
-    }
-
-    /// `FT.SEARCH … RETURN 1 score`: with RESP2 the number of results, then keys and fields in
-    /// turn; with RESP3 a map whose `results` are maps with `id` and `extra_attributes`.
-    fn found(&self, replies: &mut Reader<'_>, answer: &mut Answer) -> Result<(), Failure> {
-        let odd = || Failure::garbage("FT.SEARCH answers with something else");
-        match replies.item()? {
-            Item::Error(error) => Err(refusal(error)),
-            Item::Array(items) if items % 2 == 1 => {
-                let Item::Integer(_) = replies.item()? else {
-                    return Err(odd());
-                };
-                for _ in 0..items / 2 {
-                    let id = self.id(replies.item()?)?;
-                    answer.ids.push(id);
-                    let fields = replies.item()?;
-                    answer.scores.push(score_field(fields, replies)?);
-                }
-                Ok(())
-            }
-            Item::Map(pairs) => {
-                for _ in 0..pairs {
-                    match (replies.item()?, replies.item()?) {
-                        (Item::Text(b"results"), Item::Array(results)) => {
-                            for _ in 0..results {
-                                self.result(replies, answer)?;
-                            }
-                        }
-                        (Item::Text(_), other) => replies.skip_inner(other)?,
-                        _ => return Err(odd()),
-                    }
-                }
-                Ok(())
-            }
-            _ => Err(odd()),
-        }
-    }
-
-    /// One of the results of RESP3.
-    fn result(&self, replies: &mut Reader<'_>, answer: &mut Answer) -> Result<(), Failure> {
-        let Item::Map(pairs) = replies.item()? else {
-            return Err(Failure::garbage("a result is no map"));
-        };
-        let (mut id, mut near) = (None, None);
-        for _ in 0..pairs {
-            match (replies.item()?, replies.item()?) {
-                (Item::Text(b"id"), name) => id = Some(self.id(name)?),
-                (Item::Text(b"extra_attributes"), fields) => {
-                    near = Some(score_field(fields, replies)?);
-                }
-                (Item::Text(_), other) => replies.skip_inner(other)?,
-                _ => return Err(Failure::garbage("a result is no map of names")),
-            }
-        }
-        answer
-            .ids
-            .push(id.ok_or_else(|| Failure::garbage("a result has no id"))?);
-        answer
-            .scores
-            .push(near.ok_or_else(|| Failure::garbage("a result has no score"))?);
-        Ok(())
-    }
-
     fn id(&self, item: Item<'_>) -> Result<i64, Failure> {
         let Item::Text(name) = item else {
             return Err(Failure::garbage("a name is no text"));
@@ -460,37 +321,18 @@ fn score(item: Item<'_>) -> Result<f32, Failure> {
     }
 }
 
-/// The score among the fields of a result, which are names and values in turn.
-fn score_field(fields: Item<'_>, replies: &mut Reader<'_>) -> Result<f32, Failure> {
-    let pairs = match fields {
-        Item::Map(pairs) => pairs,
-        Item::Array(items) if items % 2 == 0 => items / 2,
-        _ => {
-            return Err(Failure::garbage(
-                "the fields of a result are something else",
-            ))
-        }
-    };
-    let mut out = None;
-    for _ in 0..pairs {
-        match (replies.item()?, replies.item()?) {
-            (Item::Text(SCORE), value) => out = Some(score(value)?),
-            (Item::Text(_), value) => replies.skip_inner(value)?,
-            _ => return Err(Failure::garbage("the name of a field is none")),
-        }
-    }
-    out.ok_or_else(|| Failure::garbage("a result has no score"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::{Column, Matrix, Values};
     use proptest::prelude::*;
 
     fn replies(engine: Engine) -> Replies {
         Replies {
             engine,
             prefix: b"doc:".to_vec(),
+            attributes: false,
+            returning: vec![],
         }
     }
 
@@ -507,7 +349,7 @@ mod tests {
         let three = b"%2\r\n$5\r\ndoc:7\r\n,0.5\r\n$6\r\ndoc:-1\r\n,0.25\r\n";
         for reply in [&two[..], three] {
             let answer = search(Engine::VectorSet, reply).unwrap();
-            assert_eq!((answer.ids, answer.scores), (vec![7, -1], vec![0.5, 0.25]));
+            assert_eq!((answer.ids, answer.scores), (vec![7, -1], vec![0.0, -0.5]));
         }
         assert!(search(Engine::VectorSet, b"*0\r\n").unwrap().ids.is_empty());
         let class = |bytes| search(Engine::VectorSet, bytes).unwrap_err().class;
@@ -515,6 +357,69 @@ mod tests {
         assert_eq!(class(b"-LOADING wait\r\n"), "status:loading");
         assert_eq!(class(b"*2\r\n$1\r\n7\r\n$3\r\n0.5\r\n"), "garbage");
         assert_eq!(class(b"$-1\r\n"), "garbage");
+    }
+
+    #[test]
+    fn attributes_may_come_with_them() {
+        let of = Replies {
+            attributes: true,
+            ..replies(Engine::VectorSet)
+        };
+        let read = |bytes: &[u8]| {
+            let mut answer = Answer::default();
+            of.decode(Operation::Search, 1, Reader(bytes), &mut answer)?;
+            Ok::<_, Failure>((answer.ids, answer.scores))
+        };
+        let two =
+            b"*6\r\n$5\r\ndoc:7\r\n$1\r\n1\r\n$2\r\n{}\r\n$5\r\ndoc:8\r\n$3\r\n0.5\r\n$-1\r\n";
+        let three =
+            b"%2\r\n$5\r\ndoc:7\r\n*2\r\n,1\r\n$2\r\n{}\r\n$5\r\ndoc:8\r\n*2\r\n,0.5\r\n_\r\n";
+        for reply in [&two[..], three] {
+            assert_eq!(read(reply).unwrap(), (vec![7, 8], vec![1.0, 0.0]));
+        }
+        let pairs = b"*2\r\n$5\r\ndoc:7\r\n$1\r\n1\r\n";
+        assert_eq!(read(pairs).unwrap_err().class, "garbage");
+    }
+
+    #[test]
+    fn rows_are_written_as_expressions_can_read_them() {
+        let column = |name: &str, values| Column {
+            name: name.into(),
+            values,
+            valid: vec![true, false],
+        };
+        let texts = vec!["5% \"off\"\n\\ü".to_owned(), String::new()];
+        let task = Task {
+            operation: Operation::Upsert,
+            vectors: Matrix {
+                values: vec![0.0; 2],
+                dim: 1,
+            },
+            ids: vec![7, 8],
+            batch: 2,
+            columns: vec![
+                column("f0", Values::Text(texts)),
+                column("f1", Values::Int(vec![-5, 0])),
+            ],
+            options: Options([("collection".to_owned(), "c".to_owned())].into()),
+            ..Task::default()
+        };
+        let of = replies(Engine::VectorSet);
+        let words = Words::new(&of, &task.options).unwrap();
+        let written = |row| {
+            let mut out = vec![];
+            words.row(&task, row, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let first = r#"{"f0":"5%25 %22off%22%0A%5Cü","f1":-5}"#;
+        assert!(written(0).contains(first), "{}", written(0));
+        assert!(written(1).contains(r#"{"f0":null,"f1":null}"#));
+        let of = replies(Engine::Search);
+        let words = Words::new(&of, &task.options).unwrap();
+        let mut out = vec![];
+        words.row(&task, 1, &mut out);
+        assert!(out.starts_with(b"*2\r\n$3\r\nDEL\r\n$5\r\ndoc:8\r\n*4\r\n$4\r\nHSET\r\n"));
+        assert_eq!(of.replies(Operation::Upsert, 1), 2);
     }
 
     #[test]

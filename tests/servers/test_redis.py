@@ -1,0 +1,309 @@
+"""Redis for real: both lanes ask and write the same, expressions say what filters mean, and a
+crash loses what was promised to be lost and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from vectrial._engine import Judge
+from vectrial.distance import Metric, distances
+from vectrial.errors import StoreError, Unsupported
+from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
+from vectrial.load.native import Requests, closed, drive
+from vectrial.servers.base import NoProgram, Server, ServerError
+from vectrial.servers.provide import prepare, provide
+from vectrial.servers.redis import REDIS, REDIS_SEARCH, connect
+from vectrial.stores import redis_expressions as expressions
+from vectrial.stores.arrow import batch_of
+from vectrial.stores.base import Durability, Field, FieldType, Index, Params, Returning, Schema
+from vectrial.stores.redis import HnswBuild, HnswSearch, Redis
+from vectrial.stores.redis_settings import needs_version
+
+pytestmark = pytest.mark.server
+
+ROWS, DIM, K = 1_000, 32, 10
+FIELDS = (
+    Field("number", FieldType.INT),
+    Field("price", FieldType.FLOAT),
+    Field("colour", FieldType.STRING),
+    Field("flag", FieldType.BOOL),
+)
+SCHEMA = Schema(DIM, Metric.COSINE, FIELDS)
+RNG = np.random.default_rng(12)
+VECTORS = RNG.normal(size=(ROWS, DIM)).astype(np.float32)
+QUERIES = RNG.normal(size=(25, DIM)).astype(np.float32)
+IDS = np.append(RNG.integers(-(2**63), 2**63 - 1, ROWS - 3), [-(2**63), 2**63 - 1, 0])
+TEXTS = ["red", "", None, 'it\'s "quoted" 5% \\', "new\nline\t\x01", "%22", "ünï 🦉"]
+COLUMNS: Mapping[str, list[Any]] = {
+    "number": [None if i % 11 == 0 else i % 50 - 20 for i in range(ROWS)],
+    "price": [(None, -1.5, 1e-7, 1e30, 0.1)[i % 5] for i in range(ROWS)],
+    "colour": [TEXTS[i % len(TEXTS)] for i in range(ROWS)],
+    "flag": [(None, True, False)[i % 3] for i in range(ROWS)],
+}
+BATCH = batch_of(SCHEMA, IDS, VECTORS, COLUMNS)
+METADATA = BATCH.select(list(COLUMNS))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    try:
+        prepare(REDIS, print)
+    except NoProgram as error:
+        pytest.skip(str(error))
+    with provide(REDIS, tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+def made(
+    server: Server,
+    location: Path,
+    index: str = "flat",
+    durability: Durability | None = None,
+    **build: int,
+) -> Redis:
+    location.mkdir()
+    store = Redis(location, server.address)
+    store.durability = durability
+    kind = store.capabilities.indexes[index]
+    store.create(SCHEMA, Index(index, kind.build.model_validate(build)))
+    return store
+
+
+@pytest.fixture(scope="module")
+def loaded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    store = made(server, tmp_path_factory.mktemp("redis-loaded") / "flat")
+    store.insert(BATCH)
+    yield store
+    store.close()
+
+
+def kept(where: Filter | None) -> NDArray[np.bool_]:
+    import pyarrow as pa
+
+    if where is None:
+        return np.ones(ROWS, bool)
+    return evaluate(where, pa.Table.from_batches([METADATA]))
+
+
+def nearest(where: Filter | None = None, k: int = K) -> list[NDArray[np.int64]]:
+    mask = kept(where)
+    ids, vectors = IDS[mask], VECTORS[mask]
+    return [ids[np.argsort(distances(q, vectors, Metric.COSINE))[:k]] for q in QUERIES]
+
+
+def judge(where: Filter | None) -> Judge:
+    near = nearest(where)
+    count = np.array([len(one) for one in near], np.int64)
+    offsets = np.append(0, np.cumsum(count)).astype(np.int64)
+    return Judge(K, offsets, np.concatenate([np.sort(one) for one in near]), count)
+
+
+def native(
+    store: Redis,
+    params: Params,
+    where: Filter | None = None,
+    returning: Returning = Returning.IDS,
+    protocol: str = "redis",
+) -> Mapping[str, Any]:
+    wire = store.wire(K, params, where, returning)
+    asked = Requests(
+        "search",
+        vectors=QUERIES,
+        k=K,
+        filters=[wire.filter] if wire.filter else [],
+        options=wire.options,
+        judge=judge(where),
+    )
+    to = {**wire.target, "protocol": protocol}
+    outcome = drive(to, [asked], [closed(3, count=len(QUERIES))])  # type: ignore[arg-type]
+    assert outcome["classes"][0]["recorder"].errors() == []
+    return outcome["classes"][0]["recorder"].summary()
+
+
+FILTERS: dict[str, Filter | None] = {
+    "none": None,
+    "negative": Range("number", gte=-7, lt=-2),
+    "text": Eq("colour", TEXTS[3] or ""),
+    "control": In("colour", (TEXTS[4] or "", TEXTS[5] or "")),
+    "small float": Eq("price", 1e-7),
+    "great float": Range("price", gt=9.9e29, lte=1e30),
+    "nested": And((Or((Eq("flag", True), IsNull("colour"))), Not(Eq("number", 3)))),
+}
+
+
+@pytest.mark.parametrize("protocol", ["redis", "redis-pipelined"])
+@pytest.mark.parametrize("label", FILTERS)
+def test_the_native_lane_finds_what_is_true(loaded: Redis, label: str, protocol: str) -> None:
+    where = FILTERS[label]
+    params = loaded.capabilities.indexes["flat"].search()
+    for returning in (Returning.IDS, Returning.METADATA):
+        told = native(loaded, params, where, returning, protocol)
+        assert told["errors"] == 0
+        assert told["recall_mean"] == 1.0
+        search = loaded.searcher_returning(returning, K, params, where)
+        found = [search(query)[0].tolist() for query in QUERIES]
+        assert [set(one) for one in found] == [set(one.tolist()) for one in nearest(where)]
+
+
+def test_what_a_search_cannot_bring_is_refused_on_the_wire(loaded: Redis) -> None:
+    params = loaded.capabilities.indexes["flat"].search()
+    with pytest.raises(Unsupported, match="vectors"):
+        loaded.wire(K, params, None, Returning.VECTORS)
+    found = loaded.searcher_returning(Returning.VECTORS, K, params)(QUERIES[0])
+    np.testing.assert_array_equal(np.sort(found[0]), np.sort(nearest()[0]))
+
+
+VALUES = st.one_of(
+    st.integers(-(2**53), 2**53),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(codec="utf-8")),
+    st.booleans(),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(value=VALUES, other=VALUES)
+def test_expressions_say_every_value(server: Server, value: Any, other: Any) -> None:
+    """An element with this attribute equals it, and another value of its type does only if so."""
+    kind = {int: "INT", float: "FLOAT", str: "STRING", bool: "BOOL"}[type(value)]
+    types = {"x": FieldType[kind]}
+    key = "vectrial:test:expressions"
+    with connect(server.address, 5) as client:
+        vectors, one = client.vset(), np.ones(4, np.float32).tobytes()
+        vectors.vadd(key, one, "1", attributes=expressions.attributes({"f0": value}))
+
+        def holds(where: Filter) -> bool:
+            told = expressions.expression(where, {"x": "f0"}, types)
+            return bool(vectors.vsim(key, one, filter=told))
+
+        assert expressions.values(vectors.vgetattr(key, "1")) == {"f0": value}
+        assert holds(Eq("x", value))
+        assert holds(In("x", (value,)))
+        assert not holds(Not(Eq("x", value)))
+        assert not holds(IsNull("x"))
+        if type(other) is type(value):
+            assert holds(Eq("x", other)) == (other == value)
+            assert holds(Not(Eq("x", other))) == (other != value)
+            if not isinstance(value, str | bool):
+                assert holds(Range("x", lt=other)) == (value < other)
+                assert holds(Range("x", gte=other)) == (value >= other)
+
+
+def test_rows_written_over_the_wire_are_as_those_that_the_client_writes(
+    server: Server, loaded: Redis, tmp_path: Path
+) -> None:
+    store = made(server, tmp_path / "wire")
+    wire = store.wire_rows()
+    columns = []
+    for field in FIELDS:
+        values = COLUMNS[field.name]
+        empty = {"int": 0, "float": 0.0, "string": "", "bool": False}[field.type]
+        filled = [empty if value is None else value for value in values]
+        valid = np.array([value is not None for value in values])
+        given = filled if field.type == "string" else np.array(filled)
+        columns.append({"name": wire.columns[field.name], "values": given, "valid": valid})
+
+    def ask(operation: str, ids: NDArray[np.int64], vectors: Any = None) -> None:
+        rows = Requests(
+            operation,
+            operation,
+            vectors,
+            ids,
+            columns=columns if vectors is not None else (),  # type: ignore[arg-type]
+            batch=128,
+            options=wire.options,
+            once=True,
+        )
+        told = drive(wire.target, [rows], [closed(2)])["classes"][0]
+        assert told["recorder"].errors() == []
+        assert told["rows"] == len(ids)
+
+    ask("insert", IDS, VECTORS)
+    assert store.count() == ROWS
+    order = [("id", "ascending")]
+    assert store.get(IDS).sort_by(order).equals(loaded.get(IDS).sort_by(order))
+    ask("get", IDS[:200])
+    ask("upsert", IDS, VECTORS[::-1])
+    at = int(IDS[5])
+    vector = np.float32(store.get(IDS[5:6]).column("vector").to_pylist()[0])
+    np.testing.assert_allclose(vector, VECTORS[ROWS - 6], rtol=1e-5, atol=1e-6)
+    ask("delete", IDS[:200])
+    assert store.count() == ROWS - 200
+    assert store.get(np.array([at])).num_rows == 0
+    store.drop()
+    store.close()
+
+
+def test_ef_search_decides_recall_in_both_lanes(server: Server, tmp_path: Path) -> None:
+    store = made(server, tmp_path / "hnsw", "hnsw", m=4, ef_construction=8)
+    store.insert(BATCH)
+    assert "VADD" in store.wait_indexed()
+    near = [set(one.tolist()) for one in nearest()]
+    recalls = []
+    for ef in (K, 400):
+        params = HnswSearch(ef_search=ef)
+        search = store.searcher(K, params)
+        found = [search(query)[0].tolist() for query in QUERIES]
+        by_client = np.mean([len(n & set(f)) / K for n, f in zip(near, found, strict=True)])
+        told = native(store, params)
+        # Redis starts a search where it last ended at times, so answers of one question differ.
+        assert told["recall_mean"] == pytest.approx(by_client, abs=0.03)
+        recalls.append(by_client)
+    store.drop()
+    store.close()
+    assert recalls[0] < recalls[1] - 0.03
+
+
+@pytest.mark.parametrize("durability", Durability)
+def test_a_crash_keeps_what_was_promised(tmp_path: Path, durability: Durability) -> None:
+    try:
+        prepare(REDIS, print)
+    except NoProgram as error:
+        pytest.skip(str(error))
+    with provide(REDIS, tmp_path / "server") as own:
+        store = made(own, tmp_path / "crash", "hnsw", durability)
+        with connect(own.address, 5) as client:
+            told = client.config_get("append*")
+        assert told["appendonly"] == ("no" if durability is Durability.MEMORY else "yes")
+        assert told["appendfsync"] == ("always" if durability is Durability.SYNCED else "everysec")
+        store.insert(BATCH)
+        if durability is Durability.BUFFERED:
+            store.flush()
+        store.close()
+        own.kill()
+        own.restart()
+        again = Redis(tmp_path / "crash", own.address)
+        again.durability = durability
+        again.open(SCHEMA, Index("hnsw", HnswBuild()))
+        assert again.count() == (0 if durability is Durability.MEMORY else ROWS)
+        if durability is not Durability.MEMORY:
+            found = again.searcher(1, HnswSearch(ef_search=200))(VECTORS[7])[0]
+            assert found.tolist() == [IDS[7]]
+        again.close()
+
+
+def test_versions_that_do_not_fit_are_said() -> None:
+    needs_version("redis", "8.4.0", least=(8, 2), tried="8.2.3")
+    for version in ("7.4.1", "8.0.6", "9.0.0", "seven"):
+        with pytest.raises(StoreError, match=version):
+            needs_version("redis", version, least=(8, 2), tried="8.2.3")
+
+
+def test_without_the_query_engine_it_is_said(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert REDIS_SEARCH.at_hand().works is False
+    with pytest.raises(NoProgram, match="VECTRIAL_REDIS_SEARCH_ADDRESS"):
+        prepare(REDIS_SEARCH, print)
+    port = server.address.ports["redis"]
+    monkeypatch.setenv("VECTRIAL_REDIS_SEARCH_ADDRESS", f"127.0.0.1:redis={port}")
+    with pytest.raises(ServerError, match=r"has no FT\.SEARCH"):
+        provide(REDIS_SEARCH, tmp_path / "search").wait_ready(5)
