@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from vectrial.cli.main import app
 from vectrial.errors import StoreError, UserError
+from vectrial.filters import Filter
 from vectrial.stores import probe, registry
-from vectrial.stores.base import Environment
+from vectrial.stores.base import Environment, Params, Searcher
 from vectrial.stores.memory import MemoryStore
 
 EXPECTED = {"memory", "sqlite", "sqlite-vec", "faiss", "hnswlib", "usearch"}
@@ -136,8 +137,16 @@ def test_stores_command() -> None:
     told = {store["store"]: store for store in map(json.loads, lines.stdout.splitlines())}
     assert set(told) == set(registry.names())
     assert told["memory"]["works"] is True
-    assert told["hnswlib"]["indexes"]["hnsw"]["build"] == {"m": 16, "ef_construction": 200}
-    assert np.array_equal(sorted(told["memory"]["filters"]), told["memory"]["filters"])
+    first = ["store", "kind", "provider", "works", "reason", "lanes", "capabilities"]
+    assert all(list(store)[:7] == first for store in told.values())
+    assert (told["memory"]["provider"], told["memory"]["lanes"]) == (None, ["embedded"])
+    assert told["weaviate"]["kind"] == "server"
+    assert told["weaviate"]["provider"] in ("local", "external", "docker")
+    assert told["weaviate"]["lanes"] == ["native", "sdk"]
+    hnsw = told["hnswlib"]["capabilities"]["indexes"]["hnsw"]
+    assert hnsw["build"] == {"m": 16, "ef_construction": 200}
+    filters = told["memory"]["capabilities"]["filters"]
+    assert np.array_equal(sorted(filters), filters)
 
 
 def test_one_store_in_detail_with_probe() -> None:
@@ -145,6 +154,34 @@ def test_one_store_in_detail_with_probe() -> None:
     assert told.exit_code == 0
     assert "nothing is written to disk" in told.stdout
     assert "10 of the 10 nearest found" in told.stdout
+    assert "16 checks passed" in told.stdout
+
+
+class Wrong(MemoryStore):
+    """Counts a row too many: nothing that it says can be trusted."""
+
+    name: ClassVar[str] = "wrong"
+
+    def count(self) -> int:
+        return super().count() + 1
+
+
+class WrongWhenFiltered(MemoryStore):
+    """Forgets its filters, and is right otherwise."""
+
+    name: ClassVar[str] = "wrong-when-filtered"
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        return super().searcher(k, params, None)
+
+
+def test_a_probe_asks_the_gate() -> None:
+    wrong = probe.attempt(Wrong)
+    assert not wrong.works
+    assert "gate failed: row_count" in wrong.detail
+    partly = probe.attempt(WrongWhenFiltered)
+    assert partly.works, "unfiltered searches are right"
+    assert "gate failed: filters_hold" in partly.detail
 
 
 def test_an_unknown_store_ends_the_command() -> None:

@@ -14,6 +14,9 @@ from rich.table import Table
 from vectrial import environments
 from vectrial.cli.form import Form, FormOption
 from vectrial.errors import StoreError
+from vectrial.load.lane import lanes_of
+from vectrial.servers.base import Progress
+from vectrial.servers.provide import Choice, choose, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.base import ALL_OPERATORS, IndexKind, Params, Store
 from vectrial.stores.probe import probe
@@ -27,7 +30,11 @@ def stores(
     form: FormOption = Form.TABLE,
     try_them: Annotated[
         bool,
-        typer.Option("--probe", help="Load a thousand rows into each and search; a few seconds."),
+        typer.Option(
+            "--probe",
+            help="Start each one's server, load a thousand rows, search through every lane and"
+            " put the gate's questions; seconds to minutes for each.",
+        ),
     ] = False,
 ) -> None:
     """What stores there are, what each can do, and whether it works on this machine.
@@ -43,7 +50,11 @@ def stores(
     with Console(stderr=True).status("") as status:
         for name in names or registry.names():
             status.update(f"{'trying' if try_them else 'looking at'} {name} …")
-            facts.append(_facts(name, try_them))
+
+            def progress(line: str, name: str = name) -> None:
+                status.update(f"{name}: {escape(line)}")
+
+            facts.append(_facts(name, try_them, progress))
     if form is Form.JSONL:
         for store in facts:
             print(json.dumps(store, ensure_ascii=False))
@@ -56,36 +67,57 @@ def stores(
         raise typer.Exit(1)
 
 
-def _facts(name: str, try_it: bool) -> dict[str, Any]:
+def _facts(name: str, try_it: bool, progress: Progress) -> dict[str, Any]:
     try:
         store = registry.load(name)
     except StoreError as error:  # its module is broken: say so and show the others
-        return {"store": name, "works": False, "reason": str(error), "probe": None}
-    available = registry.availability(store)
-    can = store.capabilities
+        nothing: dict[str, Any] = {"kind": None, "provider": None, "lanes": [], "capabilities": {}}
+        return {"store": name, **nothing, "works": False, "reason": str(error), "probe": None}
+    choice = _choice(store)
+    available = registry.availability(store, served=choice is not None)
+    if choice is not None and available.works:
+        available = choice.available
     facts: dict[str, Any] = {
         "store": name,
-        "title": store.title,
         "kind": store.kind,
+        "provider": None if choice is None else str(choice.provider),
         "works": available.works,
         "reason": available.reason,
+        "lanes": [str(lane) for lane in lanes_of(store)],
+        "capabilities": _capabilities(store),
+        "title": store.title,
+        "why": None if choice is None else choice.why,
         "version": _installed_version(store) if available.works else None,
+        "tested": list(store.tested),
         "environment": store.environment.name if store.environment else None,
+        "probe": None,
+    }
+    if try_it and (available.works or (available.works is None and choice is not None)):
+        outcome = probe(store, progress)
+        facts["probe"] = {"works": outcome.works, "detail": outcome.detail}
+        facts["version"] = outcome.version or facts["version"]
+    return facts
+
+
+def _choice(store: type[Store]) -> Choice | None:
+    """Where the store's server would come from; None where it needs none."""
+    recipe = recipe_of(store)
+    return None if recipe is None else choose(recipe)
+
+
+def _capabilities(store: type[Store]) -> dict[str, Any]:
+    can = store.capabilities
+    return {
         "metrics": {str(metric): str(score) for metric, score in can.scores.items()},
         "indexes": {label: _index_facts(kind) for label, kind in can.indexes.items()},
         "filters": sorted(can.filters),
         "find": sorted(can.find),
         "field_types": sorted(can.field_types),
+        **{flag: getattr(can, flag) for flag in _FLAGS},
+        "returns": sorted(can.returns),
+        "durability": {str(promise): how for promise, how in can.durability.items()},
+        "differences": list(can.differences),
     }
-    for flag in _FLAGS:
-        facts[flag] = getattr(can, flag)
-    facts["differences"] = list(can.differences)
-    facts["probe"] = None
-    if try_it and available.works:
-        outcome = probe(store)
-        facts["probe"] = {"works": outcome.works, "detail": outcome.detail}
-        facts["version"] = outcome.version or facts["version"]
-    return facts
 
 
 _FLAGS = (
@@ -139,25 +171,32 @@ def _installed_version(store: type[Store]) -> str | None:
 
 def _tabulate(facts: list[dict[str, Any]]) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("store", "works", "version", "metrics", "indexes", "filters", "without"):
-        table.add_column(title, overflow="fold", no_wrap=title == "store")
+    titles = ("store", "kind", "provider", "works", "version", "metrics", "indexes", "filters")
+    for title in (*titles, "without"):
+        table.add_column(title, overflow="fold", no_wrap=title in ("store", "kind", "provider"))
     for store in facts:
+        can = store["capabilities"]
         table.add_row(
             f"[bold]{escape(store['store'])}[/]",
-            _works(store) if store["works"] is not None else "[yellow]on demand[/]",
+            store["kind"] or "",
+            store["provider"] or "",
+            _works(store) if _settled(store) else "[yellow]on demand[/]",
             escape(store.get("version") or ""),
-            " ".join(store.get("metrics", {})),
-            " ".join(store.get("indexes", {})),
-            _operators(store.get("filters", [])),
-            escape(", ".join(_missing(store))),
+            " ".join(can.get("metrics", {})),
+            " ".join(can.get("indexes", {})),
+            _operators(can.get("filters", [])),
+            escape(", ".join(_missing(can))),
         )
     console = Console()
     console.print(table)
-    if any(store["works"] is None for store in facts):
-        console.print(
-            "\n[yellow]on demand[/]: its own environment is made on first use, or beforehand by: "
-            "make setup-stores"
-        )
+    for store in facts:
+        if not _settled(store):
+            console.print(f"[yellow]on demand[/]  {store['store']}: {escape(store['reason'])}")
+
+
+def _settled(store: dict[str, Any]) -> bool:
+    """Whether it is known that the store works, or does not."""
+    return store["works"] is not None or store["probe"] is not None
 
 
 def _works(store: dict[str, Any]) -> str:
@@ -176,7 +215,7 @@ def _operators(names: list[str]) -> str:
     return escape(" ".join(names)) or "none"
 
 
-def _missing(store: dict[str, Any]) -> list[str]:
+def _missing(can: dict[str, Any]) -> list[str]:
     words = {
         "persistent": "persistence",
         "upsert": "upsert",
@@ -186,25 +225,34 @@ def _missing(store: dict[str, Any]) -> list[str]:
         "concurrent_search": "concurrent search",
         "inserts_after_build": "inserts after build",
     }
-    return [word for flag, word in words.items() if store.get(flag) is False]
+    return [word for flag, word in words.items() if can.get(flag) is False]
 
 
 def _describe(store: dict[str, Any]) -> None:
     console = Console()
     console.print(f"[bold]{escape(store['store'])}[/]  {escape(store.get('title', ''))}")
     rows: list[tuple[str, str]] = [("works", _works(store))]
-    if "indexes" in store:
+    can = store["capabilities"]
+    if can:
+        if store["provider"] is not None:
+            server = ": ".join(filter(None, (store["provider"], store["why"])))
+            rows.append(("server", escape(server)))
         rows.append(("version", escape(store["version"] or "")))
-        scores = [f"{metric} (scores: {kind})" for metric, kind in store["metrics"].items()]
+        if store["tested"]:
+            tested = ", ".join(f"{version}*" for version in store["tested"])
+            rows.append(("tested with", escape(tested)))
+        rows.append(("lanes", " ".join(store["lanes"])))
+        scores = [f"{metric} (scores: {kind})" for metric, kind in can["metrics"].items()]
         rows.append(("metrics", ", ".join(scores)))
-        for label, index in store["indexes"].items():
+        for label, index in can["indexes"].items():
             rows.append((f"index {label}", escape(_index_line(index))))
-        rows.append(("filters", _operators(store["filters"])))
-        rows.append(("find", _operators(store["find"])))
-        rows.append(("columns", " ".join(store["field_types"]) or "none"))
-        rows.append(("has", " ".join(f.replace("_", "-") for f in _FLAGS if store[f])))
-        rows.append(("has not", " ".join(f.replace("_", "-") for f in _FLAGS if not store[f])))
-        rows += [("difference", escape(text)) for text in store["differences"]]
+        rows.append(("filters", _operators(can["filters"])))
+        rows.append(("find", _operators(can["find"])))
+        rows.append(("columns", " ".join(can["field_types"]) or "none"))
+        rows.append(("has", " ".join(f.replace("_", "-") for f in _FLAGS if can[f])))
+        rows.append(("has not", " ".join(f.replace("_", "-") for f in _FLAGS if not can[f])))
+        rows += [("difference", escape(text)) for text in can["differences"]]
+        rows += [("durability", escape(f"{k}: {how}")) for k, how in can["durability"].items()]
     if store["probe"]:
         rows.append(("probe", escape(store["probe"]["detail"])))
     table = Table(box=None, show_header=False, pad_edge=False)
