@@ -31,7 +31,9 @@ pub struct Recorder {
     finished: Option<i64>,
     last_done: i64,
     latency: Latencies,
-    service: Latencies,
+    /// None while every request was sent when it was due, as in a closed loop: then it is the same
+    /// as the latency, and one histogram is touched in place of two.
+    service: Option<Latencies>,
     error: Latencies,
     windows: Windows,
     failures: Failures,
@@ -91,7 +93,7 @@ impl Recorder {
             finished: None,
             last_done: i64::MIN,
             latency: Latencies::default(),
-            service: Latencies::default(),
+            service: None,
             error: Latencies::default(),
             windows: Windows::new(window_ns)?,
             failures: Failures::default(),
@@ -252,8 +254,13 @@ impl Recorder {
         self.started = self.started.or(other.started);
         self.finished = self.finished.max(other.finished);
         self.last_done = self.last_done.max(other.last_done);
+        if self.service.is_some() || other.service.is_some() {
+            let theirs = other.service.as_ref().unwrap_or(&other.latency);
+            self.service
+                .get_or_insert_with(|| self.latency.clone())
+                .merge(theirs);
+        }
         self.latency.merge(&other.latency);
-        self.service.merge(&other.service);
         self.error.merge(&other.error);
         self.windows.merge(&other.windows);
         self.failures.merge(&other.failures);
@@ -285,7 +292,7 @@ impl Recorder {
     pub fn histogram(&self, kind: Kind) -> &Latencies {
         match kind {
             Kind::Latency => &self.latency,
-            Kind::Service => &self.service,
+            Kind::Service => self.service.as_ref().unwrap_or(&self.latency),
             Kind::Error => &self.error,
         }
     }
@@ -343,8 +350,12 @@ impl Recorder {
 
     fn succeeded(&mut self, times: Times, recall: Option<(u32, u32)>) {
         self.last_done = self.last_done.max(times.done);
+        if times.latency_ns != times.service_ns || self.service.is_some() {
+            self.service
+                .get_or_insert_with(|| self.latency.clone())
+                .record(times.service_ns);
+        }
         self.latency.record(times.latency_ns);
-        self.service.record(times.service_ns);
         self.windows.success(times.window, times.latency_ns, recall);
     }
 }
