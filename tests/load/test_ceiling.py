@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from vectrial.experiments.base import Phase
 from vectrial.load.ceiling import (
+    FAMILIES,
     MOST_IN_FLIGHT,
-    STAND_INS,
     Ceiling,
     Certificate,
     ClientLimits,
@@ -17,18 +18,73 @@ from vectrial.load.ceiling import (
     in_flight_for,
     measure,
 )
+from vectrial.load.native import Requests, closed, drive, target
+from vectrial.load.null_server import null_server
 from vectrial.load.placement import Placement
 
 SECOND = 1_000_000_000
 SHARED = Placement(client_cores=(), server_cores=())
 
 
-@pytest.mark.parametrize("protocol", STAND_INS)
-def test_every_stand_in_answers(protocol: str) -> None:
-    ceiling = measure(protocol, 16, 5, 4, SHARED)
+@pytest.mark.parametrize(
+    ("protocol", "dialect"),
+    [
+        *((protocol, {}) for protocol in FAMILIES),
+        ("flight", {"search": "action"}),
+        ("redis", {"engine": "search"}),
+        ("redis-pipelined", {"engine": "search"}),
+    ],
+)
+def test_every_protocol_has_a_ceiling(protocol: str, dialect: dict[str, str]) -> None:
+    ceiling = measure(protocol, 16, 5, 4, SHARED, dialect)
     assert ceiling.in_flight == 4
     assert ceiling.qps > 0
     assert 0 < ceiling.cpu_us < 1e6 / ceiling.qps * 1.05 + 1
+
+
+@pytest.mark.parametrize("protocol", sorted(FAMILIES))
+@pytest.mark.parametrize("k", [1, 30])
+def test_a_null_server_answers_with_the_rows_that_are_asked_for(protocol: str, k: int) -> None:
+    with null_server(FAMILIES[protocol], k=k) as server:
+        search = Requests(
+            "search",
+            vectors=np.ones((2, 4), np.float32),
+            k=k,
+            options={"collection": "null", "dataset": "null", "table": "null"},
+            keep=True,
+        )
+        outcome = drive(target(protocol, server.host, server.port), [search], [closed(2, count=4)])
+    (record,) = outcome["classes"]
+    assert record["recorder"].errors() == []
+    assert record["answers"] is not None
+    _, ids, scores = record["answers"]
+    assert ids.tolist() == [list(range(k))] * 4
+    assert np.isfinite(scores).all()
+    assert len(np.unique(scores[0])) == k
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("status", "status:out_of_memory"),
+        ("garbage", "garbage"),
+        ("break", "reset"),
+        ("truncate", "reset"),
+        ("never", "timeout"),
+    ],
+)
+def test_what_goes_wrong_at_a_null_postgresql_is_an_error_of_its_class(
+    fault: str, kind: str
+) -> None:
+    with null_server("postgres", k=3, faults=[(fault, 10)]) as server:
+        search = Requests(
+            "search", vectors=np.ones((5, 4), np.float32), k=3, options={"table": "null"}
+        )
+        to = target("postgres", server.host, server.port)
+        outcome = drive(to, [search], [closed(2, count=50)], timeout_s=0.2)
+    (record,) = outcome["classes"]
+    assert {name: count for name, count, _ in record["recorder"].errors()} == {kind: 5}
+    assert record["recorder"].summary()["count"] == 45
 
 
 def test_more_clients_than_help_have_the_ceiling_of_an_open_loop() -> None:

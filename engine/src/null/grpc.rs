@@ -12,45 +12,33 @@ use tokio::task::spawn_local;
 
 use crate::null::faults::{Fault, Injector};
 use crate::null::{Door, Settings};
-use crate::protobuf;
-use crate::protocols::null::{ANSWER_IDS, ANSWER_SCORES};
 use crate::transport::grpc::framed;
 use crate::transport::tcp::Stream;
 
-/// A family of protocols over gRPC: the path of its search, and the framed answer to it with so
-/// many rows whose ids `id` gives.
-pub struct Family {
+/// A search: its path, and the framed answer to it with so many rows whose ids `id` gives.
+pub struct Method {
     pub path: &'static str,
     pub found: fn(k: usize, id: fn(u64) -> u64) -> Bytes,
 }
 
-/// The protocol `null`.
-pub const NULL: Family = Family {
-    path: "/vectrial.Null/Search",
-    found,
-};
-
 /// What is sent, made once.
 struct Replies {
-    path: &'static str,
     head: Response<()>,
     trailers: HeaderMap,
-    search: Bytes,
-    twice: Bytes,
+    searches: Vec<Search>,
     empty: Bytes,
     others: Vec<(String, Bytes)>,
 }
 
-fn found(k: usize, id: fn(u64) -> u64) -> Bytes {
-    framed(|out| {
-        protobuf::put_packed(out, ANSWER_IDS, (0..k as u64).map(id));
-        let scores: Vec<f32> = (0..k).map(|i| i as f32 / 64.0).collect();
-        protobuf::put_floats(out, ANSWER_SCORES, &scores);
-    })
+struct Search {
+    path: &'static str,
+    found: Bytes,
+    /// Every row twice.
+    twice: Bytes,
 }
 
 impl Replies {
-    fn new(family: &Family, settings: &Settings) -> Self {
+    fn new(methods: &[Method], settings: &Settings) -> Self {
         let mut head = Response::new(());
         let grpc = HeaderValue::from_static("application/grpc");
         head.headers_mut().insert("content-type", grpc);
@@ -58,23 +46,29 @@ impl Replies {
         trailers.insert("grpc-status", HeaderValue::from_static("0"));
         let framed_reply =
             |(path, bytes): (&String, &Bytes)| (path.clone(), framed(|out| out.extend(bytes)));
+        let search = |method: &Method| Search {
+            path: method.path,
+            found: (method.found)(settings.k, |i| i),
+            twice: (method.found)(settings.k, |i| i / 2),
+        };
         Self {
-            path: family.path,
             head,
             trailers,
-            search: (family.found)(settings.k, |i| i),
-            twice: (family.found)(settings.k, |i| i / 2),
+            searches: methods.iter().map(search).collect(),
             empty: framed(|_| ()),
             others: settings.replies.iter().map(framed_reply).collect(),
         }
     }
 
-    fn of(&self, path: &str) -> &Bytes {
-        match self.others.iter().find(|(known, _)| known == path) {
-            Some((_, reply)) => reply,
-            None if path == self.path => &self.search,
-            None => &self.empty,
+    /// The answer to a call, and the same with every row twice.
+    fn of(&self, path: &str) -> (&Bytes, &Bytes) {
+        if let Some((_, reply)) = self.others.iter().find(|(known, _)| known == path) {
+            return (reply, reply);
         }
+        let search = self.searches.iter().find(|search| search.path == path);
+        search.map_or((&self.empty, &self.empty), |search| {
+            (&search.found, &search.twice)
+        })
     }
 }
 
@@ -88,12 +82,12 @@ struct Service {
 pub async fn serve(
     listener: TcpListener,
     door: Door,
-    family: Family,
+    methods: &[Method],
     settings: &Settings,
     injector: Rc<Injector>,
 ) -> std::io::Result<()> {
     let service = Rc::new(Service {
-        replies: Replies::new(&family, settings),
+        replies: Replies::new(methods, settings),
         injector,
         room: settings.room,
     });
@@ -145,7 +139,8 @@ async fn answer(
         body.flow_control().release_capacity(length)?;
     }
     let replies = &service.replies;
-    let mut reply = replies.of(parts.uri.path()).clone();
+    let (reply, twice) = replies.of(parts.uri.path());
+    let mut reply = reply.clone();
     let mut trailers = replies.trailers.clone();
     match service.injector.next().await {
         Some(Fault::Status) => {
@@ -163,7 +158,7 @@ async fn answer(
         Some(Fault::Truncate) => reply.truncate(reply.len() - 1),
         // A field of a wire type that does not exist.
         Some(Fault::Garbage) => reply = framed(|out| out.extend([0x0f; 40])),
-        Some(Fault::Twice) => reply = replies.twice.clone(),
+        Some(Fault::Twice) => reply = twice.clone(),
         Some(Fault::Late | Fault::Never) | None => {}
     }
     let mut stream = respond.send_response(replies.head.clone(), false)?;

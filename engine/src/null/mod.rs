@@ -1,11 +1,13 @@
 //! The null server: a real server that answers at once, so that what is measured is the client.
 //! It runs in a process of its own (`python -m vectrial.load.null_server`).
 
+mod answers;
 mod broken;
 pub mod faults;
 mod flight;
 mod grpc;
 mod http;
+mod postgres;
 mod resp;
 
 use std::collections::BTreeMap;
@@ -25,7 +27,9 @@ use crate::transport::tls;
 use faults::{Faults, Injector};
 
 /// Names of the families, as [`serve`] takes them; the last three speak nothing at all.
-pub const FAMILIES: &[&str] = &["grpc", "flight", "http", "resp", "close", "silent", "noise"];
+pub const FAMILIES: &[&str] = &[
+    "grpc", "flight", "http", "resp", "postgres", "close", "silent", "noise",
+];
 
 /// What the server answers.
 #[derive(Clone, Debug, Default)]
@@ -62,9 +66,10 @@ pub fn serve(
         let stalling = injector.clone();
         spawn_local(async move { stalling.stall().await });
         let served = match family {
-            "grpc" => grpc::serve(listener, door, grpc::NULL, &settings, injector).await,
-            "flight" => grpc::serve(listener, door, flight::FLIGHT, &settings, injector).await,
+            "grpc" => grpc::serve(listener, door, answers::SEARCHES, &settings, injector).await,
+            "flight" => grpc::serve(listener, door, flight::SEARCHES, &settings, injector).await,
             "http" => http::serve(listener, door, &settings, injector).await,
+            "postgres" => postgres::serve(listener, door, &settings, injector).await,
             "resp" => resp::serve(listener, door, &settings, injector).await,
             "close" => broken::serve(listener, broken::Kind::Close).await,
             "silent" => broken::serve(listener, broken::Kind::Silent).await,

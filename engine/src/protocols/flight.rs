@@ -35,7 +35,7 @@ const DESCRIPTOR: u32 = 1;
 const HEADER: u32 = 2;
 const BODY: u32 = 1000;
 /// Field of `Ticket` and of `Result`.
-const CONTENT: u32 = 1;
+pub const CONTENT: u32 = 1;
 /// Fields of `Action`.
 const ACTION_TYPE: u32 = 1;
 const ACTION_BODY: u32 = 2;

@@ -312,7 +312,7 @@ fn check_numbers(task: &Task) -> Result<(), Misuse> {
 }
 
 /// A row's uuid, as text.
-fn uuid(id: i64) -> [u8; 36] {
+pub fn uuid(id: i64) -> [u8; 36] {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let whole = u128::from(UUID_PREFIX) << 64 | u128::from(id as u64);
     let mut text = [b'-'; 36];

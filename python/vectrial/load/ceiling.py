@@ -19,23 +19,23 @@ from vectrial.load.native import Requests, closed, drive, target
 from vectrial.load.null_server import null_server
 from vectrial.load.placement import Placement
 
-#: What stands for a protocol: the family of null server, and the protocol spoken to it. Over gRPC
-#: it is one of our own, since a null server does not know the words of each database.
-STAND_INS: Mapping[str, tuple[str, str]] = {
-    "null-grpc": ("grpc", "null-grpc"),
-    "milvus": ("grpc", "null-grpc"),
-    "qdrant": ("grpc", "null-grpc"),
-    "weaviate": ("grpc", "null-grpc"),
-    "elasticsearch": ("http", "elasticsearch"),
-    "redis": ("resp", "redis"),
-    "redis-pipelined": ("resp", "redis-pipelined"),
-    "flight": ("flight", "flight"),
+#: The family of null server that answers in each protocol's own messages.
+FAMILIES: Mapping[str, str] = {
+    "null-grpc": "grpc",
+    "milvus": "grpc",
+    "qdrant": "grpc",
+    "weaviate": "grpc",
+    "elasticsearch": "http",
+    "redis": "resp",
+    "redis-pipelined": "resp",
+    "flight": "flight",
+    "postgres": "postgres",
 }
 #: Requests in flight at which the ceiling of open loops is taken, and of closed ones with more:
 #: beyond it the client gains nothing, since every system call carries several requests already.
 MOST_IN_FLIGHT = 32
 #: What a protocol wants to be told, as each calls it; the null server has no collections.
-_NOWHERE = {"collection": "null", "dataset": "null"}
+_NOWHERE = {"collection": "null", "dataset": "null", "table": "null"}
 _QUERIES = 500
 _WARMUP_S, _MEASURE_S = 0.2, 0.6
 
@@ -86,19 +86,29 @@ def in_flight_for(clients: int | None) -> int:
     return MOST_IN_FLIGHT if clients is None else min(clients, MOST_IN_FLIGHT)
 
 
-def measure(protocol: str, dim: int, k: int, in_flight: int, placement: Placement) -> Ceiling:
-    """Drive a null server in place of one that speaks `protocol`, for less than a second.
+def measure(
+    protocol: str,
+    dim: int,
+    k: int,
+    in_flight: int,
+    placement: Placement,
+    dialect: Mapping[str, str] | None = None,
+) -> Ceiling:
+    """Drive a null server that speaks `protocol`, for less than a second.
+
+    Args:
+        dialect: which of the protocol's searches; see `Store.dialect`.
 
     Raises:
-        KeyError: there is no null server for the protocol; see `STAND_INS`.
+        KeyError: there is no null server for the protocol; see `FAMILIES`.
         StoreError: it does not start, or nothing was answered.
     """
-    family, spoken = STAND_INS[protocol]
+    family, options = FAMILIES[protocol], {**_NOWHERE, **(dialect or {})}
     queries = np.random.default_rng(0).random((_QUERIES, dim), dtype=np.float32)
     with null_server(family, k=k, cores=placement.server_cores or ()) as server:
         outcome = drive(
-            target(spoken, server.host, server.port),
-            [Requests("search", vectors=queries, k=k, options=_NOWHERE)],
+            target(protocol, server.host, server.port, options=dialect),
+            [Requests("search", vectors=queries, k=k, options=options)],
             [closed(in_flight)],
             warmup_s=_WARMUP_S,
             duration_s=_MEASURE_S,

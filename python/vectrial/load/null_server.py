@@ -22,7 +22,7 @@ from vectrial.load.pem import der
 
 PR_SET_PDEATHSIG = 1
 _STOP_S = 5.0
-_FAMILIES = "grpc, flight, http or resp; or close, silent, noise, which speak no protocol"
+_FAMILIES = "grpc, flight, http, resp or postgres; or close, silent, noise, which speak no protocol"
 _FAULTS = "status, reset, break, truncate, garbage, late, never, twice"
 
 
@@ -52,8 +52,8 @@ def null_server(
     """Start a null server on the loopback interface; stop it at the end.
 
     Args:
-        family: "grpc", "flight", "http", "resp"; or "close", "silent", "noise", which speak no
-            protocol at all.
+        family: "grpc", "flight", "http", "resp" or "postgres"; or "close", "silent", "noise",
+            which speak no protocol at all.
         k: rows of a search's answer: ids 0, 1, …, k - 1.
         port: 0 for any free one.
         cores: those it may run on; empty: any.

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -294,6 +295,8 @@ class Store(ABC):
         such as "1.35."; another one is noted in its trials. Empty: any will do.
     protocol: the wire protocol that the native lane speaks to it, a name of
         `engine/src/protocols/mod.rs`; None when it has no native lane. Set together with `wire`.
+    dialect: options that choose one of the searches that the protocol knows (`engine` over redis,
+        `search` over flight), as `wire` gives them: the client's ceiling is measured with them.
     """
 
     name: ClassVar[str]
@@ -305,6 +308,7 @@ class Store(ABC):
     server: ClassVar[str | None] = None
     tested: ClassVar[tuple[str, ...]] = ()
     protocol: ClassVar[str | None] = None
+    dialect: ClassVar[Mapping[str, str]] = MappingProxyType({})
     capabilities: ClassVar[Capabilities]
 
     #: What is asked of writes, one of `capabilities.durability`; None: the store's default. Set

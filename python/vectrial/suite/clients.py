@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from vectrial.errors import StoreError
-from vectrial.load.ceiling import STAND_INS, Ceiling, Certificate, in_flight_for, measure
+from vectrial.load.ceiling import FAMILIES, Ceiling, Certificate, in_flight_for, measure
 from vectrial.load.lane import Lane
+from vectrial.stores.base import Store
 from vectrial.suite.model import Suite
 from vectrial.suite.plan import Job
 
@@ -22,7 +24,7 @@ class Clients:
     def __init__(self, suite: Suite, note: Callable[[str], None]) -> None:
         self._suite, self._note = suite, note
         self._placement = suite.placement.resolved()
-        self._ceilings: dict[tuple[str, int, int], Ceiling | str] = {}
+        self._ceilings: dict[tuple[Any, ...], Ceiling | str] = {}
 
     def certificate(self, job: Job) -> Certificate:
         """What the clients of a job are held to."""
@@ -32,25 +34,27 @@ class Clients:
             if trial.row.lane != Lane.NATIVE:
                 continue
             in_flight = in_flight_for(trial.experiment.clients_at(trial.point))
-            ceiling = self._ceiling(job.store.protocol or "", trial.row.dim, in_flight)
+            ceiling = self._ceiling(job.store, trial.row.dim, in_flight)
             if isinstance(ceiling, Ceiling):
                 found[in_flight] = ceiling
             else:
                 lacking = ceiling
         return Certificate(self._suite.client_limits, self._placement, found, lacking)
 
-    def _ceiling(self, protocol: str, dim: int, in_flight: int) -> Ceiling | str:
+    def _ceiling(self, store: type[Store], dim: int, in_flight: int) -> Ceiling | str:
         """The ceiling, or why there is none."""
-        if protocol not in STAND_INS:
-            return f"no null server stands for {protocol}"
-        key = (STAND_INS[protocol][1], dim, in_flight)
+        if store.protocol is None or store.protocol not in FAMILIES:
+            return f"no null server speaks {store.protocol}"
+        key = (store.protocol, tuple(sorted(store.dialect.items())), dim, in_flight)
         if key not in self._ceilings:
-            self._ceilings[key] = self._measure(protocol, dim, in_flight)
+            self._ceilings[key] = self._measure(store.protocol, store.dialect, dim, in_flight)
         return self._ceilings[key]
 
-    def _measure(self, protocol: str, dim: int, in_flight: int) -> Ceiling | str:
+    def _measure(
+        self, protocol: str, dialect: Mapping[str, str], dim: int, in_flight: int
+    ) -> Ceiling | str:
         try:
-            ceiling = measure(protocol, dim, self._suite.k, in_flight, self._placement)
+            ceiling = measure(protocol, dim, self._suite.k, in_flight, self._placement, dialect)
         except StoreError as error:
             self._note(f"the client's ceiling is not known: {error}")
             return str(error)
