@@ -146,7 +146,7 @@ struct PlanIn<'py> {
     warmup_count: Option<u64>,
     threads: usize,
     cores: Vec<usize>,
-    connections: usize,
+    connections: Option<usize>,
     timeout_s: f64,
     drain_s: f64,
     seed: u64,
@@ -337,6 +337,8 @@ fn outcome_out(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> 
     out.set_item("in_flight_s", outcome.in_flight_ns as f64 / 1e9)?;
     out.set_item("reconnects", outcome.reconnects)?;
     out.set_item("cancelled", outcome.cancelled)?;
+    out.set_item("duration_s", outcome.duration_ns.map(|ns| ns as f64 / 1e9))?;
+    out.set_item("backlog", outcome.backlog.map(Vec::from))?;
     Ok(out)
 }
 

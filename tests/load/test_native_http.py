@@ -72,6 +72,33 @@ def test_what_goes_wrong_is_counted(
     assert all(messages for _, _, messages in record["recorder"].errors())
 
 
+def test_an_open_loop_has_more_than_one_request_in_flight_without_being_told() -> None:
+    """Every answer takes 20 ms: one connection would carry 50 a second."""
+    with null_server("http", k=K, faults=[("late", 1)], late_s=0.02) as slow:
+        outcome = drive(
+            target("elasticsearch", slow.host, slow.port),
+            [Requests("search", vectors=VECTORS, k=K, options=IN)],
+            [arrivals(500, kind="constant")],
+            duration_s=0.6,
+        )
+    record = only(outcome)
+    assert (record["issued"], outcome["unsent"], outcome["bound_met"]) == (300, 0, 0)
+    assert 4 <= outcome["peak_in_flight"] <= 64
+    assert outcome["reconnects"] == 0, "all were open before the clock started"
+
+
+def test_a_source_has_no_more_connections_than_requests_may_be_in_flight() -> None:
+    with null_server("http", k=K, faults=[("late", 1)], late_s=0.02) as slow:
+        outcome = drive(
+            target("elasticsearch", slow.host, slow.port),
+            [Requests("search", vectors=VECTORS, k=K, options=IN)],
+            [arrivals(500, kind="constant", in_flight=3)],
+            duration_s=0.3,
+        )
+    assert (only(outcome)["issued"] + outcome["unsent"], outcome["peak_in_flight"]) == (150, 3)
+    assert outcome["bound_met"] > 0
+
+
 @dataclass
 class Peer:
     """A server that notes what it is asked, and answers in the way it is told."""

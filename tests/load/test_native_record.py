@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from vectrial._engine import (
 from vectrial.experiments.base import Phase
 from vectrial.load.native import Requests, arrivals, closed, drive, target
 from vectrial.load.null_server import NullServer, null_server
-from vectrial.load.plain import LoadSource, LoadWindow
+from vectrial.load.plain import LoadOutcome, LoadSource, LoadTarget, LoadWindow
 from vectrial.load.record import phase_of_outcome
 from vectrial.results.schema import METRICS
 
@@ -40,20 +41,26 @@ def run(
     threads: int = 1,
     **settings: Any,
 ) -> list[Phase]:
-    outcome = drive(
-        target("null-grpc", server.host, server.port),
-        [requests] if isinstance(requests, Requests) else requests,
-        sources,
-        threads=threads,
-        **settings,
-    )
+    to = target("null-grpc", server.host, server.port)
+    asked = [requests] if isinstance(requests, Requests) else requests
+    return phases(to, asked, sources, threads=threads, **settings)
+
+
+def phases(
+    to: LoadTarget, requests: list[Requests], sources: list[LoadSource], **settings: Any
+) -> list[Phase]:
+    outcome = drive(to, requests, sources, **settings)
     by_answers = all(source["arrival"] == "closed" for source in sources)
+    return phases_of(outcome, by_answers, sum(source["workers"] for source in sources))
+
+
+def phases_of(outcome: LoadOutcome, by_answers: bool, workers: int = 0) -> list[Phase]:
     return [
         phase_of_outcome(
             record["name"],
             outcome,
             record,
-            clients=sum(source["workers"] for source in sources) if by_answers else None,
+            clients=workers if by_answers else None,
             load_1m=os.getloadavg()[0],
             params={"loop": "test"},
             no_recall="no ground truth was given",
@@ -125,6 +132,68 @@ def test_what_a_server_lets_be_in_flight_on_a_connection_is_told(source: LoadSou
     assert "no room for" in (phase.reason or "")
     assert phase.metrics["count"] == 200, "but all of them in the end"
     assert wide.valid, wide.reason
+
+
+def test_a_rate_that_is_not_sustained_is_told() -> None:
+    """Replies come one after the other, each 4 ms late: some 200 a second, and no more."""
+    with null_server("resp", k=K, faults=[("late", 1)], late_s=0.004) as slow:
+        to = target("redis-pipelined", slow.host, slow.port)
+        search = replace(SEARCH, options={"collection": "things"})
+        (over,) = phases(to, [search], [arrivals(1000)], duration_s=1.0)
+        (under,) = phases(to, [search], [arrivals(60)], duration_s=1.0)
+    assert not over.valid
+    assert (over.reason or "").startswith("overloaded: ")
+    assert "/s are not sustained" in (over.reason or "")
+    assert over.metrics["offered_rate"] == pytest.approx(1000, rel=0.15), "of the time offered"
+    assert (over.metrics["backlog"] or 0) > 500
+    assert over.metrics["unanswered"] == 0, "in the end"
+    assert under.valid, under.reason
+    assert (under.metrics["backlog"] or 0) < 60
+
+
+@pytest.mark.parametrize(
+    ("backlog", "overloaded"),
+    [
+        ([50, 100, 150, 200], True),  # n = 250, of which a fifth is left over in each quarter
+        ([90, 180, 190, 200], False),  # a queue that fills up, and stays
+        ([0, 0, 0, 200], False),  # a pause at the end
+        ([0, 0, 200, 200], False),  # a pause that was not made up for
+        ([0, 47, 94, 141], False),  # 47 = 3 √250, as chance alone may have it
+        ([0, 48, 96, 144], True),
+    ],
+)
+def test_a_backlog_that_grows_to_the_end_is_an_overload(
+    server: NullServer, backlog: list[int], overloaded: bool
+) -> None:
+    to = target("null-grpc", server.host, server.port)
+    outcome = drive(to, [SEARCH], [arrivals(2000, kind="constant")], duration_s=0.5)
+    assert outcome["backlog"] is not None
+    outcome["backlog"] = backlog
+    (phase,) = phases_of(outcome, by_answers=False)
+    assert phase.valid != overloaded
+    assert ("overloaded" in (phase.reason or "")) == overloaded
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", ["poisson", "constant"])
+def test_every_arrival_is_accounted_for_where_many_are_never_sent(kind: str, threads: int) -> None:
+    with null_server("silent") as silent:
+        to = target("null-grpc", silent.host, silent.port)
+        source = arrivals(2000, kind=kind, in_flight=7)
+        outcome = drive(
+            to, [SEARCH], [source], duration_s=0.3, threads=threads, drain_s=0, timeout_s=9
+        )
+    (record,) = outcome["classes"]
+    arrived = record["issued"] + outcome["unsent"]
+    assert record["issued"] == record["in_flight"] == 7
+    if kind == "constant":
+        assert arrived == 600
+    assert outcome["backlog"] is not None
+    assert outcome["backlog"][-1] == arrived, "all that was due is left over, sent or not"
+    (phase,) = phases_of(outcome, by_answers=False)
+    assert phase.metrics["offered_rate"] == pytest.approx(arrived / 0.3)
+    assert "overloaded" in (phase.reason or "")
+    assert f"{outcome['unsent']} were not sent" in (phase.reason or "")
 
 
 def test_classes_of_a_mixture_are_recorded_apart(server: NullServer) -> None:

@@ -4,6 +4,7 @@
 //! threads share nothing but the prepared requests and a few counters. A run has two stages over
 //! the same connections: warm-up, then measurement.
 
+mod backlog;
 mod encode;
 mod feed;
 mod kept;

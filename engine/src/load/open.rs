@@ -158,6 +158,7 @@ pub async fn pace<P: Protocol>(
             break;
         };
         left.set(left.get() - 1);
+        stage.due(due);
         if now_ns() < due {
             burst = 0;
             if let Err(error) = waiter.until(due).await {
@@ -170,7 +171,10 @@ pub async fn pace<P: Protocol>(
         burst += 1;
         let Some(worker) = worker(stage, source, &pool, bound).await else {
             // This one and all that are due after it would be sent after the end.
-            let rest = schedule.take_while(|(offset, _)| stage.start + offset < stage.end);
+            let rest = schedule
+                .map(|(offset, _)| stage.start.saturating_add(offset))
+                .take_while(|due| *due < stage.end)
+                .inspect(|due| stage.due(*due));
             stage
                 .unsent
                 .set(stage.unsent.get() + 1 + rest.count() as u64);

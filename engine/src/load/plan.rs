@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::arrival::Arrival;
 use crate::histogram::Latencies;
 use crate::judge::Judge;
+use crate::load::backlog::{Backlog, QUARTERS};
 use crate::load::kept::Kept;
 use crate::load::ledger::Ledger;
 use crate::misuse::Misuse;
@@ -50,6 +51,13 @@ pub struct Source {
     pub background: bool,
 }
 
+/// Connections of an open source where each carries one request at a time, unless a plan says
+/// otherwise. All are open before the clock starts, so that no connecting falls into a sample;
+/// as many as servers allow as they come (PostgreSQL 100) beside whoever else is connected; and by
+/// Little's law enough for 12,800 requests a second of 5 ms each. More in flight at once wait, and
+/// are told of as the bound that was met.
+pub const OWN_CONNECTIONS: usize = 64;
+
 /// When a stage ends: when the first of these is reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limit {
@@ -70,8 +78,9 @@ pub struct Plan {
     /// Cores that the threads are pinned to, in order; empty: wherever the system puts them.
     pub cores: Vec<usize>,
     /// Connections in all, where requests share them; else of each open source, whose workers
-    /// have one each. Every thread has at least one.
-    pub connections: usize,
+    /// have one each. Every thread has at least one. None: one per thread where requests share
+    /// them, else [`OWN_CONNECTIONS`].
+    pub connections: Option<usize>,
     /// A request not answered by then has failed.
     pub timeout_ns: i64,
     /// How long to wait for answers after the last request was sent.
@@ -89,7 +98,7 @@ impl Plan {
         if self.classes.is_empty() || self.sources.is_empty() {
             return fault("a plan has at least one class and one source");
         }
-        if self.threads == 0 || self.connections == 0 {
+        if self.threads == 0 || self.connections == Some(0) {
             return fault("there is at least one thread and one connection");
         }
         if !self.cores.is_empty() && self.cores.len() < self.threads {
@@ -165,6 +174,7 @@ pub struct StageOutcome {
     pub peak_in_flight: u64,
     pub in_flight_ns: i128,
     pub reconnects: u64,
+    pub backlog: Option<Backlog>,
 }
 
 /// Everything about one class.
@@ -201,6 +211,11 @@ pub struct Outcome {
     pub in_flight_ns: i128,
     pub reconnects: u64,
     pub cancelled: bool,
+    /// As the plan has it.
+    pub duration_ns: Option<i64>,
+    /// Of the open sources, at the end of each quarter of the time given: arrivals that were due
+    /// and neither answered nor failed by then. None without a time, or without a schedule.
+    pub backlog: Option<[u64; QUARTERS]>,
 }
 
 /// One outcome of what the threads saw, each of the stages in order.
@@ -240,6 +255,8 @@ pub fn merge(
         in_flight_ns: stages.iter().map(|stage| stage.in_flight_ns).sum(),
         reconnects: sum(|stage| stage.reconnects),
         cancelled,
+        duration_ns: plan.limit.duration_ns,
+        backlog: backlog(&stages),
     };
     let mut warm = by_class(warmups)?;
     for (class, ledger) in plan.classes.iter().zip(by_class(stages)?) {
@@ -261,6 +278,21 @@ pub fn merge(
         });
     }
     Ok(outcome)
+}
+
+/// What was left over at the end of each quarter.
+fn backlog(stages: &[StageOutcome]) -> Option<[u64; QUARTERS]> {
+    let mut whole = [0; QUARTERS];
+    for stage in stages {
+        let (mut due, mut done) = (0, 0);
+        let seen = stage.backlog.as_ref()?;
+        for (left, quarter) in whole.iter_mut().zip(0..) {
+            due += seen.due[quarter];
+            done += seen.done[quarter];
+            *left += due - done;
+        }
+    }
+    Some(whole)
 }
 
 /// The ledgers of all threads, one for each class.

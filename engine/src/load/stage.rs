@@ -10,11 +10,12 @@ use tokio::task::{spawn_local, JoinHandle};
 
 use crate::arrival::derive;
 use crate::clock::{now_ns, thread_cpu_ns};
+use crate::load::backlog::Backlog;
 use crate::load::feed::{Cursor, Mix};
 use crate::load::ledger::{Ledger, Times};
 use crate::load::link::{Link, Seat, BACKOFF_NS};
 use crate::load::open;
-use crate::load::plan::{Limit, Pace, Source, StageOutcome};
+use crate::load::plan::{Limit, Pace, Source, StageOutcome, OWN_CONNECTIONS};
 use crate::load::{Control, Shared, TICK};
 use crate::misuse::Misuse;
 use crate::protocol::Protocol;
@@ -32,7 +33,8 @@ impl<P: Protocol> Links<P> {
     pub fn new(shared: &Shared<P>, thread: usize) -> Self {
         let (plan, threads) = (&shared.plan, shared.plan.threads);
         let links = |number| -> Vec<_> { (0..number).map(|_| Rc::new(Link::new())).collect() };
-        let connections = part(plan.connections, threads, thread).max(1);
+        let usual = if P::SHARED { threads } else { OWN_CONNECTIONS };
+        let connections = part(plan.connections.unwrap_or(usual), threads, thread).max(1);
         let of_source = |source: &Source| match &source.pace {
             Pace::Closed { workers } => links(part(*workers, threads, thread)),
             Pace::Open { in_flight, .. } => {
@@ -120,6 +122,8 @@ pub struct Stage<P: Protocol> {
     pub handed: Cell<u64>,
     pub unsent: Cell<u64>,
     pub bound_met: Cell<u64>,
+    /// Where there is a schedule and an end.
+    backlog: RefCell<Option<Backlog>>,
 }
 
 /// Requests in flight: now, at most, and integrated over time.
@@ -179,6 +183,9 @@ impl<P: Protocol> Stage<P> {
         let ledgers = plan.classes.iter().map(ledger).collect::<Result<_, _>>()?;
         let flight = Flight::default();
         flight.at.set(start);
+        let open = |source: &Source| matches!(source.pace, Pace::Open { .. });
+        let length = limit.duration_ns.filter(|_| plan.sources.iter().any(open));
+        let backlog = length.map(|length| Backlog::new(start, length));
         Ok(Self {
             thread,
             number,
@@ -200,6 +207,7 @@ impl<P: Protocol> Stage<P> {
             handed: Cell::new(0),
             unsent: Cell::new(0),
             bound_met: Cell::new(0),
+            backlog: RefCell::new(backlog),
             shared,
         })
     }
@@ -249,6 +257,7 @@ impl<P: Protocol> Stage<P> {
             peak_in_flight: self.flight.peak.get(),
             in_flight_ns: self.flight.area.get(),
             reconnects: self.links.opened() - opened,
+            backlog: self.backlog.take(),
         })
     }
 
@@ -339,6 +348,13 @@ impl<P: Protocol> Stage<P> {
         self.loops.get() == 0 && self.handed.get() == 0 && self.flight.now.get() == 0
     }
 
+    /// An arrival of a schedule is due, whether it is sent or not.
+    pub fn due(&self, at: i64) {
+        if let Some(backlog) = &mut *self.backlog.borrow_mut() {
+            backlog.due(at);
+        }
+    }
+
     /// End the stage, and the run with it.
     pub fn end_at_fault(&self, fault: Misuse) {
         self.fault.borrow_mut().get_or_insert(fault);
@@ -367,6 +383,7 @@ impl<P: Protocol> Stage<P> {
             }
         }
         let connected = outcome.is_ok();
+        let scheduled = intended.is_some();
         let intended = intended.unwrap_or(sent);
         let lag = (sent - intended).max(0) as u64;
         self.ledgers.borrow_mut()[class].lag.record(lag);
@@ -380,6 +397,9 @@ impl<P: Protocol> Stage<P> {
             done,
         };
         self.flight.change(done, self.flight.now.get() - 1);
+        if let (true, Some(backlog)) = (scheduled, &mut *self.backlog.borrow_mut()) {
+            backlog.done(done);
+        }
         self.last_done.set(done.max(self.last_done.get()));
         let mut ledgers = self.ledgers.borrow_mut();
         let written = ledgers[class].finish(index, request, times, outcome, &seat.answer);

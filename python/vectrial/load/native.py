@@ -178,7 +178,10 @@ def drive(
 
     Args:
         to, requests, sources: from `target`, `Requests` and `closed` or `arrivals`.
-        connections: one per thread unless given.
+        connections: where requests share them, in all, and one per thread unless given; else of
+            each source of arrivals (a closed loop's workers have one each), and 64 unless given,
+            all of them open before the clock starts. Arrivals that find none idle wait, and
+            `bound_met` counts them.
         drain_s: how long answers are waited for at the end; unless given, until every request
             has been answered or has run out of time.
 
@@ -193,7 +196,7 @@ def drive(
         "warmup_count": warmup_count,
         "threads": threads,
         "cores": list(cores),
-        "connections": threads if connections is None else connections,
+        "connections": connections,
         "timeout_s": timeout_s,
         "drain_s": timeout_s + 1.0 if drain_s is None else drain_s,
         "seed": seed,

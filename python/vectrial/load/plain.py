@@ -90,7 +90,8 @@ class LoadPlan(TypedDict):
     """A run: warm-up (skipped without a limit), then measurement, over the same connections.
 
     threads: client threads, each pinned to one of `cores` where these are given.
-    connections: in all where requests share them, else of each open source.
+    connections: in all where requests share them, else of each open source; None: one per thread
+        where requests share them, else 64.
     timeout_s: when a request has failed. drain_s: how long answers are waited for at the end.
     dedicated: wait for arrivals in a loop that takes a core of its own."""
 
@@ -101,7 +102,7 @@ class LoadPlan(TypedDict):
     warmup_count: int | None
     threads: int
     cores: list[int]
-    connections: int
+    connections: int | None
     timeout_s: float
     drain_s: float
     seed: int
@@ -143,7 +144,9 @@ class LoadOutcome(TypedDict):
     unsent: arrivals due before the end for which there was no room in flight. bound_met: arrivals
     that had to wait for room, by the plan or by what the server lets be in flight on its
     connections; of a closed loop, workers for whom there was none. in_flight_s: requests in
-    flight integrated over time, which by Little's law is the sum of service times."""
+    flight integrated over time, which by Little's law is the sum of service times. backlog: of
+    schedules, at the end of each quarter of the duration, arrivals that were due and neither
+    answered nor failed by then; None without a schedule or a duration_s, which is the plan's."""
 
     classes: list[LoadRecord]
     started_ns: int
@@ -155,6 +158,8 @@ class LoadOutcome(TypedDict):
     in_flight_s: float
     reconnects: int
     cancelled: bool
+    duration_s: float | None
+    backlog: list[int] | None
 
 
 class NullSettings(TypedDict):

@@ -20,6 +20,12 @@ LITTLE_TOLERANCE = 1e-6
 #: What service times may lack of the time in flight in an open loop, where a connection that had
 #: to be opened first is in flight and not in service.
 OPEN_TOLERANCE = 0.01
+#: An open loop is overloaded where the backlog (arrivals due, and neither answered nor failed yet)
+#: grows in the third quarter of its time and in the fourth, in each by more than this share of the
+#: arrivals n of a quarter ...
+BACKLOG_SHARE = 0.05
+#: ... and by more than so many times √n, which is how much Poisson arrivals vary by themselves.
+BACKLOG_DEVIATIONS = 3.0
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,7 @@ def phase_of_outcome(
         params=params,
         no_recall=no_recall,
     )
-    for fault in _run_faults(outcome):
+    for fault in _run_faults(outcome, seconds):
         phase.valid, phase.reason = False, "; ".join(filter(None, (phase.reason, fault)))
     if clients is None:
         phase.histograms["lag"] = record["lag"]
@@ -131,9 +137,11 @@ def phase_of_outcome(
     return phase
 
 
-def _run_faults(outcome: LoadOutcome) -> list[str]:
+def _run_faults(outcome: LoadOutcome, seconds: float) -> list[str]:
     """What is wrong with the run as a whole."""
     faults = []
+    if overloaded := _overloaded(outcome, seconds):
+        faults.append(overloaded)
     if outcome["cancelled"]:
         faults.append("the run was stopped before its end")
     if outcome["bound_met"]:
@@ -144,9 +152,41 @@ def _run_faults(outcome: LoadOutcome) -> list[str]:
     return faults
 
 
+def _overloaded(outcome: LoadOutcome, seconds: float) -> str | None:
+    """Why the rate offered was more than is sustained, if it was: the backlog grew without end.
+
+    With B(t) what was due by t and not done by t, T the time given and n the arrivals in a quarter
+    of it: B(3T/4) - B(T/2) and B(T) - B(3T/4) are both above max(`BACKLOG_SHARE` n,
+    `BACKLOG_DEVIATIONS` √n). A pause of the server's, even at the end, lets one of them grow; a
+    queue that is long but steady, neither.
+    """
+    backlog = outcome["backlog"]
+    if backlog is None or outcome["cancelled"]:
+        return None
+    arrivals = sum(record["issued"] for record in outcome["classes"]) + outcome["unsent"]
+    quarter = arrivals / len(backlog)
+    _, half, late, end = backlog
+    if min(late - half, end - late) <= max(
+        BACKLOG_SHARE * quarter, BACKLOG_DEVIATIONS * quarter**0.5
+    ):
+        return None
+    rate = f"{arrivals / _offered_s(outcome, seconds):,.0f}/s"
+    return (
+        f"overloaded: {(end - half) / (2 * quarter):.0%} of the arrivals of the second half were"
+        f" left over ({half:,}, {late:,} and {end:,} were waiting at its begin, middle and end):"
+        f" {rate} are not sustained, and latencies depend on how long the phase lasts"
+    )
+
+
+def _offered_s(outcome: LoadOutcome, seconds: float) -> float:
+    """How long requests were offered: without the time in which the last were waited for."""
+    duration_s = outcome["duration_s"]
+    return seconds if duration_s is None else min(duration_s, seconds)
+
+
 def _open_loop(outcome: LoadOutcome, record: LoadRecord, seconds: float) -> dict[str, float | None]:
     """What an open loop offered, what became of it, and how late it was sent."""
-    names = ("p50", "p99")
+    names, seconds = ("p50", "p99"), _offered_s(outcome, seconds)
     recorder, unsent = record["recorder"], outcome["unsent"]
     answered = bool(recorder.summary()["count"])
     service = histogram_quantiles(recorder.histogram("service"), [0.5, 0.99]) if answered else None
@@ -158,6 +198,8 @@ def _open_loop(outcome: LoadOutcome, record: LoadRecord, seconds: float) -> dict
         "bound_met": outcome["bound_met"],
         "littles_law": _little_of_open(outcome),
     }
+    if (backlog := outcome["backlog"]) is not None:
+        out["backlog"] = backlog[-1]
     out |= {f"service_{n}": None if service is None else service[i] for i, n in enumerate(names)}
     return out | {f"schedule_lag_{n}": None if lag is None else lag[i] for i, n in enumerate(names)}
 

@@ -36,6 +36,7 @@ _OPEN = (
     Column("recall", "Recall", "1", spread=True),
     Column("errors", "Errors", "1"),
     Column("in_flight", "In flight at most", "1"),
+    Column("backlog", "Left over at the end", "1"),
     Column("waited", "Found no room in flight", "1"),
     Column("arrivals", "Arrivals", numeric=False),
     Column("at", "Setting", numeric=False),
@@ -68,8 +69,8 @@ def open_loop(run: RunData, looks: Looks) -> Section | None:
     lead = (
         "How long callers wait when requests come at their own pace, as those of independent users "
         "do. Service time leaves out how late a request was sent; where the two differ, the "
-        "difference is time in a queue. Where fewer are answered than offered, that queue grows as "
-        "long as the phase lasts: latencies there tell of its length, not of the store."
+        "difference is time in a queue. Where a store cannot keep up, that queue grows as long as "
+        "the phase lasts: such rows are overloaded, and their latencies tell of that length."
     )
     return Section("open-loop", "At a given load", lead, tuple(blocks))
 
@@ -91,6 +92,7 @@ def _open_row(run: RunData, point: Point) -> Row:
         recall,
         errors,
         spread_cell(point, "in_flight_peak", "1"),
+        spread_cell(point, "backlog", "1"),
         count_cell(point, "bound_met"),
         plain(point.params.get("arrivals", text.NOTHING)),
         at,

@@ -130,6 +130,12 @@ _ALL = (
     MetricName(
         "unanswered", "1", "lower", "requests sent, and neither answered nor failed at the end"
     ),
+    MetricName(
+        "backlog",
+        "1",
+        "lower",
+        "arrivals due and neither answered nor failed when the schedule ended",
+    ),
     MetricName("schedule_lag_p50", "us", "lower", "median of actual minus intended send"),
     MetricName("schedule_lag_p99", "us", "lower", "99th percentile of actual minus intended send"),
     MetricName("service_p50", "us", "lower", "median from actual send to answer"),
