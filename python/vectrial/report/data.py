@@ -79,6 +79,8 @@ class Trial:
     differences: tuple[str, ...]
     phases: tuple[PhaseResult, ...]
     gate: tuple[Check, ...]
+    server: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -330,6 +332,9 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
             differences=tuple(json.loads(row["differences"])),
             phases=tuple(phases[trial_id]),
             gate=tuple(gate[trial_id]),
+            # Neither is there before layout 3.
+            server=json.loads(row.get("server") or "null"),
+            notes=tuple(json.loads(row.get("notes") or "[]")),
         )
 
 
