@@ -258,3 +258,28 @@ def test_client_and_server_get_cores_of_their_own_unless_asked() -> None:
         cores(Placement(client_cores=(7,)), 0, 1)
     with pytest.raises(UserError, match="2 threads"):
         cores(Placement(threads=2, client_cores=(1,)), 0, 1)
+
+
+def test_rows_that_the_engine_does_not_write_go_through_the_client() -> None:
+    ingest = '[[experiments]]\nexperiment = "ingest"\n'
+    assert lanes(plan_of(SUITE + ingest))["ingest"] == ["sdk"] * 3
+    asked = SUITE.replace('index = "flat"', 'index = "flat"\nlane = "native"')
+    plan = plan_of(asked + ingest)
+    reasons = [r.reason for r in plan.refusals if r.row.experiment == "ingest"]
+    assert len(reasons) == 3
+    assert all("does not write its rows" in reason for reason in reasons)
+
+
+def test_a_native_search_returns_only_what_the_server_can_put_into_it() -> None:
+    text = SUITE.replace("min_s = 0.1", 'min_s = 0.1\nreturns = ["ids", "vectors"]')
+    text = text.replace('index = "flat"', 'index = "flat"\nlane = ["native", "sdk"]')
+    plan = plan_of(text)
+    (refused,) = [r for r in plan.refusals if r.row.experiment == "recall_sweep"]
+    assert refused.row.lane == "native"
+    assert "returns no vectors" in refused.reason
+    swept = [t for t in plan.trials if t.row.experiment == "recall_sweep"]
+    assert sorted((t.row.lane, t.point["returns"]) for t in swept) == [
+        ("native", "ids"),
+        ("sdk", "ids"),
+        ("sdk", "vectors"),
+    ]

@@ -130,3 +130,79 @@ def test_what_a_store_cannot_do_is_refused_not_dropped() -> None:
     refused = {refusal.row.experiment for refusal in plan.refusals}
     assert refused == {"crud", "ingest", "recall_sweep"}
     assert all("ip" in refusal.reason for refusal in plan.refusals)
+
+
+@pytest.mark.parametrize(
+    ("suite", "store", "refused"),
+    [
+        (None, None, False),
+        ("buffered", None, False),
+        ("synced", None, True),
+        ("synced", "buffered", False),
+        ("synced", "default", False),
+        ("buffered", "synced", True),
+    ],
+)
+def test_durability_is_what_the_store_can_promise(
+    suite: str | None, store: str | None, refused: bool
+) -> None:
+    text = SUITE.replace('"hnswlib"', '"weaviate"').replace("m = [8, 16]", "m = 8")
+    if suite:
+        text = text.replace("repeats = 2", f'repeats = 2\ndurability = "{suite}"')
+    if store:
+        text = text.replace('index = "hnsw"', f'index = "hnsw"\ndurability = "{store}"')
+    plan = plan_of(text)
+    if refused:
+        assert not plan.trials
+        assert len(plan.refusals) == 3
+        assert all("durability 'synced'" in refusal.reason for refusal in plan.refusals)
+        assert all('durability = "buffered"' in refusal.reason for refusal in plan.refusals)
+        return
+    assert {job.durability for job in plan.jobs} == {"buffered"}
+    assert {trial.row.key for trial in plan.trials} == {
+        trial.row.key for trial in plan_of(text.replace("synced", "buffered")).trials
+    }
+    asked = {trial.row.experiment: trial.row.params.get("durability") for trial in plan.trials}
+    assert asked == {"ingest": "buffered", "crud": "buffered", "recall_sweep": None}
+    assert any("durability of writes: buffered" in d for d in plan.trials[0].row.differences)
+
+
+def test_a_store_that_promises_nothing_is_asked_for_nothing() -> None:
+    assert {job.durability for job in plan_of(SUITE).jobs} == {None}
+    refused = plan_of(SUITE.replace("repeats = 2", 'repeats = 2\ndurability = "memory"'))
+    assert not refused.trials
+
+
+def test_what_a_search_returns_is_part_of_its_point_and_its_key() -> None:
+    returns = SUITE.replace("nprobe = [1, 2] }", 'nprobe = [1, 2] }\nreturns = ["ids", "vectors"]')
+    plan = plan_of(returns)
+    points = [t.point for t in plan.trials if t.row.experiment == "recall_sweep"]
+    assert {point["returns"] for point in points} == {"ids", "vectors"}
+    assert {t.row.key for t in plan_of(SUITE).trials} < {t.row.key for t in plan.trials}
+    wrong = SUITE.replace("nprobe = [1, 2] }", 'nprobe = [1, 2] }\nreturns = "everything"')
+    with pytest.raises(UserError, match="returns"):
+        plan_of(wrong)
+
+
+def test_metadata_that_is_not_there_is_refused_and_ids_are_not() -> None:
+    returns = 'nprobe = [1, 2] }\nreturns = ["ids", "metadata"]'
+    plan = plan_of(SUITE.replace("nprobe = [1, 2] }", returns))
+    refused = [r for r in plan.refusals if r.row.experiment == "recall_sweep"]
+    assert {r.row.params["returns"] for r in refused} == {"metadata"}
+    assert all("no metadata" in r.reason for r in refused)
+    assert any(t.row.experiment == "recall_sweep" for t in plan.trials)
+
+
+def test_several_callers_of_a_library_are_refused() -> None:
+    plan = plan_of(SUITE.replace("checkpoints = [0.5, 1.0]", "concurrency = [1, 4]"))
+    loads = [t.point["concurrency"] for t in plan.trials if t.row.experiment == "ingest"]
+    assert set(loads) == {1}
+    assert any("one caller" in refusal.reason for refusal in plan.refusals)
+
+
+def test_a_server_is_loaded_through_the_lane_asked_for() -> None:
+    text = SUITE.replace('"hnswlib"', '"weaviate"').replace("m = [8, 16]", "m = 8")
+    lanes = {t.row.lane for t in plan_of(text).trials if t.row.experiment == "ingest"}
+    assert lanes == {"native"}
+    text = text.replace('index = "hnsw"', 'index = "hnsw"\nlane = "sdk"')
+    assert {t.row.lane for t in plan_of(text).trials} == {"sdk"}

@@ -24,7 +24,7 @@ from vectrial.datasets.model import Dataset, Truth
 from vectrial.errors import Unsupported
 from vectrial.filters import Filter
 from vectrial.gate.checks import Scope
-from vectrial.load.lane import Lane, refuse_returning
+from vectrial.load.lane import Lane, refuse_returning, writes_natively
 from vectrial.stores.base import Address, Field, Index, Params, Returning, Schema, Store
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, int | float | str) else value
 
 
+#: A number of at least 1, or a list of them to measure each.
+Numbers = Annotated[
+    tuple[Annotated[int, Bound(ge=1)], ...], BeforeValidator(_as_list), Bound(min_length=1)
+]
 #: What the searches of an experiment bring back: one, or a list to measure each.
 Returns = Annotated[tuple[Returning, ...], BeforeValidator(_as_list), Bound(min_length=1)]
 
@@ -168,6 +172,8 @@ class Experiment(BaseModel, ABC):
     ) -> None:
         """Raise `Unsupported`, with the reason, when one of the points cannot be measured through
         this lane or on data of this schema."""
+        if self.writes() and lane is Lane.NATIVE and not writes_natively(store):
+            raise Unsupported(f"{store.name}: the engine does not write its rows over the wire")
         refuse_returning(
             store, index, schema, lane, returning_of(point), self.clients_at(point) or 1
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,27 +16,29 @@ from vectrial import filters
 from vectrial._engine import Judge
 from vectrial.datasets.model import Dataset
 from vectrial.experiments.base import Context, Experiment, Phase, search_params, search_points
+from vectrial.load import lanes, native_rows
 from vectrial.load.bulk import make_batch
+from vectrial.load.lane import Lane
+from vectrial.load.offered import Closed
 from vectrial.load.operations import timed_operations
+from vectrial.load.readback import read_back, same_vector
 from vectrial.stores.base import Index, Store
 
 T = TypeVar("T")
 
-#: Least cosine between a vector as written and as read back from a store that keeps it exactly
-#: up to float32 and normalisation.
-SAME_DIRECTION = 1 - 1e-5
-
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that the operations write and read: ids, vectors (n, d), metadata of n rows."""
+    """Rows that the operations write or name: ids, and where they are written vectors (n, d) and
+    metadata of n rows."""
 
     ids: NDArray[np.int64]
-    vectors: NDArray[np.float32]
+    vectors: NDArray[np.float32] | None
     metadata: pa.Table | None
 
     def batch(self, context: Context, i: int) -> pa.RecordBatch:
         """Row i alone."""
+        assert self.vectors is not None, "only rows with vectors are written"
         metadata = None if self.metadata is None else self.metadata.slice(i, 1)
         return make_batch(context.schema, self.ids[i : i + 1], self.vectors[i : i + 1], metadata)
 
@@ -47,6 +49,9 @@ class Crud(Experiment):
     samples: of each operation. max_s: an operation stops after so long, and says so.
     search: search parameters of find by vector (no lists).
     limit: most rows that find by condition asks for.
+
+    Through the native lane the engine sends the operations. It finds nothing by condition, find by
+    vector asks every query once, and of a read it is known that the row came, not what is in it.
     """
 
     name: ClassVar[str] = "crud"
@@ -54,6 +59,7 @@ class Crud(Experiment):
     mutates: ClassVar[bool] = True
     uses_find: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"search"})
+    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     samples: int = Field(default=1000, ge=1)
     max_s: float = Field(default=20.0, gt=0)
@@ -73,7 +79,7 @@ class Crud(Experiment):
         if not (can.get and can.inserts_after_build):
             what = "insert after the index is built" if can.get else "get by id to verify with"
             yield _unsupported("create", what)
-            created = Rows(created.ids[:0], created.vectors[:0], None)
+            created = Rows(created.ids[:0], None, None)
         else:
             yield self._create(context, created)
         yield (
@@ -90,33 +96,46 @@ class Crud(Experiment):
     def _read(self, context: Context, rng: np.random.Generator) -> Phase:
         rows = rng.integers(0, context.dataset.rows, self.samples)
         wanted = context.dataset.ids[rows]
+        if context.lane is Lane.NATIVE:
+            phase, _ = self._sent(context, "read", "get", Rows(wanted, None, None))
+            for name in ("verified", "ineffective"):
+                phase.missing[name] = "a row that did not come is an error; its vector is not read"
+            return phase
         phase, tables = self._timed(context, "read", lambda i: context.store.get(wanted[i : i + 1]))
         right = sum(
             table is not None
             and table.num_rows == 1
             and table.column("id")[0].as_py() == wanted[i]
-            and _same_vector(table, 0, context.dataset.vectors[rows[i]])
+            and same_vector(table, 0, context.dataset.vectors[rows[i]])
             for i, table in enumerate(tables)
         )
         return _verified(phase, right)
 
     def _create(self, context: Context, new: Rows) -> Phase:
         before = context.store.count()
-        phase, done = self._write(context, "create", new, context.store.insert)
-        return _counted(_verified(phase, _present(context, new, done)), context, before + done)
+        phase, done = self._write(context, "create", new, "insert")
+        return _counted(
+            _verified(phase, _present(context, new, done)),
+            context,
+            before + done,
+        )
 
     def _update(self, context: Context, rng: np.random.Generator) -> Phase:
         dataset = context.dataset
         rows = rng.permutation(dataset.rows)[: self.samples]
         moved = _new_rows(dataset, len(rows), rng)
         new = Rows(dataset.ids[rows], moved.vectors, moved.metadata)
-        phase, done = self._write(context, "update", new, context.store.upsert)
+        phase, done = self._write(context, "update", new, "upsert")
         return _verified(phase, _present(context, new, done))
 
     def _write(
-        self, context: Context, name: str, rows: Rows, write: Callable[[pa.RecordBatch], None]
+        self, context: Context, name: str, rows: Rows, operation: Literal["insert", "upsert"]
     ) -> tuple[Phase, int]:
-        """Write rows one by one, in batches that are made before the clock starts."""
+        """Write rows one by one, in requests or batches that are made before the clock starts;
+        returns how many were sent, too."""
+        if context.lane is Lane.NATIVE:
+            return self._sent(context, name, operation, rows)
+        write = context.store.insert if operation == "insert" else context.store.upsert
         batches = [rows.batch(context, i) for i in range(len(rows.ids))]
         phase, results = self._timed(context, name, lambda i: write(batches[i]), len(batches))
         return phase, len(results)
@@ -128,15 +147,20 @@ class Crud(Experiment):
             ids = context.dataset.ids[rows]
         present = context.store.get(ids).num_rows
         before = context.store.count()
-        phase, results = self._timed(
-            context, "delete", lambda i: context.store.delete(ids[i : i + 1]), len(ids)
-        )
-        done = len(results)
+        if context.lane is Lane.NATIVE:
+            phase, done = self._sent(context, "delete", "delete", Rows(ids, None, None))
+        else:
+            phase, results = self._timed(
+                context, "delete", lambda i: context.store.delete(ids[i : i + 1]), len(ids)
+            )
+            done = len(results)
         left = context.store.get(ids[:done]).num_rows
         gone = min(done, present)
         return _counted(_verified(phase, done - left), context, before - gone)
 
     def _find_by_condition(self, context: Context, rng: np.random.Generator) -> Phase:
+        if context.lane is Lane.NATIVE:
+            return _unsupported("find_by_condition", "the engine asks for nothing without a vector")
         chosen = _conditions(context, self.samples, rng)
         if isinstance(chosen, str):
             return _unsupported("find_by_condition", chosen)
@@ -147,6 +171,10 @@ class Crud(Experiment):
         return _verified(phase, _right_finds(context.dataset, chosen, answers, self.limit))
 
     def _find_by_vector(self, context: Context, point: Mapping[str, Any]) -> Phase:
+        if context.lane is Lane.NATIVE:
+            load = Closed(1, min_s=0.0, max_s=self.max_s)
+            phase = lanes.search(context, point, load, warmup_queries=0, name="find_by_vector")
+            return _judged(phase)
         queries = context.dataset.queries
         truth = context.truth(context.k, None)
         judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
@@ -155,8 +183,6 @@ class Crud(Experiment):
             context, "find_by_vector", lambda i: search(queries[i % len(queries)])
         )
         phase.params = {**phase.params, "k": context.k, **point}
-        for name in ("verified", "ineffective"):
-            phase.missing[name] = "changes nothing: its answers are judged by their recall"
         given = [(i % len(queries), found[0]) for i, found in enumerate(answers) if found]
         if given:
             recalls = [judge.recall(query, ids) for query, ids in given]
@@ -164,6 +190,28 @@ class Crud(Experiment):
             phase.metrics["recall_p05"] = float(np.quantile(recalls, 0.05))
             for name in ("recall_mean", "recall_min", "recall_p05"):
                 phase.missing.pop(name, None)
+        return _judged(phase)
+
+    def _sent(self, context: Context, name: str, operation: str, rows: Rows) -> tuple[Phase, int]:
+        """Send an operation for each row through the engine; how many were sent, too."""
+        wire = context.store.wire_rows()
+        fields = [field.name for field in context.schema.fields]
+        phase, done = native_rows.one_by_one(
+            wire,
+            operation,
+            rows.ids,
+            rows.vectors,
+            native_rows.columns_of(rows.metadata, wire.columns, fields),
+            name=name,
+            placement=context.certificate.placement,
+            max_s=self.max_s,
+            progress=context.progress,
+        )
+        return self._told_short(phase, done, len(rows.ids)), done
+
+    def _told_short(self, phase: Phase, done: int, samples: int) -> Phase:
+        if phase.valid and done < samples:
+            phase.reason = f"stopped after {self.max_s:g} s with {done} of {samples} samples"
         return phase
 
     def _timed(
@@ -173,15 +221,17 @@ class Crud(Experiment):
         phase, results = timed_operations(
             name, act, samples, max_s=self.max_s, progress=context.progress
         )
-        if phase.valid and len(results) < samples:
-            phase.reason = (
-                f"stopped after {self.max_s:g} s with {len(results)} of {samples} samples"
-            )
-        return phase, results
+        return self._told_short(phase, len(results), samples), results
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """Six operations at about a millisecond."""
         return 0.5 + 6 * min(self.max_s, self.samples * 1e-3)
+
+
+def _judged(phase: Phase) -> Phase:
+    for name in ("verified", "ineffective"):
+        phase.missing[name] = "changes nothing: its answers are judged by their recall"
+    return phase
 
 
 def _verified(phase: Phase, right: int) -> Phase:
@@ -247,23 +297,8 @@ def _new_rows(dataset: Dataset, count: int, rng: np.random.Generator) -> Rows:
 
 def _present(context: Context, rows: Rows, done: int) -> int:
     """How many of the first `done` rows are read back as they were written."""
-    table = context.store.get(rows.ids[:done])
-    position = {int(id_): i for i, id_ in enumerate(rows.ids[:done])}
-    return sum(
-        _same_vector(table, at, rows.vectors[position[id_]])
-        for at, id_ in enumerate(table.column("id").to_pylist())
-        if id_ in position
-    )
-
-
-def _same_vector(table: pa.Table, at: int, expected: NDArray[np.float32]) -> bool:
-    """Same direction, so that a store which normalises under cosine is not called wrong."""
-    got = np.asarray(table.column("vector")[at].values.to_numpy(), dtype=np.float64)
-    want = np.asarray(expected, dtype=np.float64)
-    scale = float(np.linalg.norm(got) * np.linalg.norm(want))
-    return bool(scale == 0 and not got.any() and not want.any()) or bool(
-        got @ want >= SAME_DIRECTION * scale
-    )
+    assert rows.vectors is not None
+    return read_back(context.store, rows.ids[:done], rows.vectors[:done])
 
 
 def _conditions(context: Context, samples: int, rng: np.random.Generator) -> list[filters.Eq] | str:

@@ -104,7 +104,8 @@ def fill(context: Context, store: Store, dataset: Dataset, schema: Schema) -> li
     """Create the collection, load it, and wait until it is served by the final index."""
     store.create(schema, context.index)
     load = bulk.load(store, dataset, schema, context.batch_rows, context.progress)
-    return [load, *bulk.finish(store, context.progress)]
+    loaded = bulk.Step(load.name, load.started_ns, load.ended_ns)
+    return [loaded, *bulk.finish(store, context.progress)]
 
 
 def right_answers(

@@ -10,10 +10,22 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from vectrial._engine import Recorder
-from vectrial.errors import Unsupported
-from vectrial.experiments.base import Context, Experiment, Phase, State, search_params
-from vectrial.load import bulk
-from vectrial.stores.base import Index, Store
+from vectrial.errors import StoreError, Unsupported
+from vectrial.experiments.base import (
+    Context,
+    Experiment,
+    Numbers,
+    Phase,
+    State,
+    search_params,
+)
+from vectrial.load import bulk, lanes
+from vectrial.load.lane import Lane
+from vectrial.load.readback import read_back
+from vectrial.stores.base import Index, Schema, Store
+
+#: Rows that are read back after a load.
+VERIFIED = 100
 
 
 class Ingest(Experiment):
@@ -21,16 +33,22 @@ class Ingest(Experiment):
 
     checkpoints: fractions of the rows (at most 1), or numbers of rows; all rows are loaded in any
         case, and a number beyond them is the same as all.
-    probes: rows at the end that are inserted one by one, each searched for until found.
+    concurrency: callers, each with one batch in flight: a number, or a list to measure each.
+    batch_rows: rows of a batch; unless given, the suite's.
+    probes: rows at the end that are inserted one by one, by the store's own client in every lane,
+        each searched for until found.
     probe_limit_s: probing stops after so long.
     """
 
     name: ClassVar[str] = "ingest"
     title: ClassVar[str] = "Loading and indexing"
     starts_from: ClassVar[State] = State.EMPTY
-    axes: ClassVar[frozenset[str]] = frozenset({"checkpoints"})
+    axes: ClassVar[frozenset[str]] = frozenset({"checkpoints", "concurrency", "batch_rows"})
+    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     checkpoints: tuple[int | float, ...] = (0.25, 0.5, 1.0)
+    concurrency: Numbers = (1,)
+    batch_rows: int | None = Field(default=None, ge=1)
     probes: int = Field(default=20, ge=0, le=1000)
     probe_limit_s: float = Field(default=5.0, gt=0)
 
@@ -47,16 +65,44 @@ class Ingest(Experiment):
         if rows <= self.probes:
             raise Unsupported(f"{rows} rows are all probes: set fewer `probes` than rows")
         sizes = {min(rows, round(c * rows) if c <= 1 else int(c)) for c in self.checkpoints}
-        return [{"rows": size} for size in sorted(sizes | {rows}) if size > self.probes]
+        own = {} if self.batch_rows is None else {"batch_rows": self.batch_rows}
+        return [
+            {"rows": size, "concurrency": callers, **own}
+            for size in sorted(sizes | {rows})
+            for callers in dict.fromkeys(self.concurrency)
+            if size > self.probes
+        ]
+
+    def refuse_point(
+        self,
+        store: type[Store],
+        index: Index,
+        schema: Schema,
+        lane: Lane,
+        point: Mapping[str, Any],
+    ) -> None:
+        """Beside what every experiment refuses, several callers of a library."""
+        super().refuse_point(store, index, schema, lane, point)
+        if lane is Lane.EMBEDDED and point["concurrency"] > 1:
+            raise Unsupported(f"{store.name} is a library: its rows are inserted by one caller")
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """Callers that insert."""
+        return int(point["concurrency"])
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset
         store.create(context.schema, context.index)
         bulk_rows = dataset.rows - self.probes
-        load = bulk.load(
-            store, dataset, context.schema, context.batch_rows, context.progress, stop=bulk_rows
+        load = lanes.load(
+            context,
+            stop=bulk_rows,
+            callers=int(point["concurrency"]),
+            batch_rows=point.get("batch_rows"),
         )
-        yield _load_phase(load, bulk_rows, dataset.dim)
+        yield load
+        if load.metrics["count"] != bulk_rows:
+            raise StoreError(f"the load was not taken whole: {load.reason}")
         yield self._freshness(context, bulk_rows)
         steps = bulk.finish(store, context.progress)
         for step in steps:
@@ -65,15 +111,17 @@ class Ingest(Experiment):
             if step.name == "wait" and step.note:
                 phase.params = {"known_by": step.note}
             yield phase
-        ready_s = load.seconds + sum(step.seconds for step in steps)
+        load_s = load.metrics["load_s"] or 0.0
+        ready_s = load_s + sum(step.seconds for step in steps)
         total = Phase("ingest", load.started_ns, steps[-1].ended_ns)
         total.metrics |= {
-            "load_s": load.seconds,
+            "load_s": load_s,
             **{f"{step.name}_s": step.seconds for step in steps},
             "ready_s": ready_s,
             "ready_rows_per_s": bulk_rows / ready_s,
             "count": float(store.count()),
         }
+        _verify(context, total)
         yield total
 
     def _freshness(self, context: Context, first: int) -> Phase:
@@ -126,15 +174,26 @@ class Ingest(Experiment):
         return 0.5 + rows * (20e-6 + dim * 0.6e-6)
 
 
-def _load_phase(step: bulk.Step, rows: int, dim: int) -> Phase:
-    phase = Phase("load", step.started_ns, step.ended_ns)
-    phase.metrics |= {
-        "load_s": step.seconds,
-        "count": float(rows),
-        "rows_per_s": rows / step.seconds,
-        "mb_per_s": rows * dim * 4 / 1e6 / step.seconds,
-    }
-    return phase
+def _verify(context: Context, total: Phase) -> None:
+    """Count the rows, and read a sample back; what is wrong makes the phase invalid."""
+    store, dataset, faults = context.store, context.dataset, []
+    count = int(total.metrics["count"] or 0)
+    if count != dataset.rows:
+        faults.append(f"the store counts {count:,} rows, {dataset.rows:,} were acknowledged")
+    if store.capabilities.under(context.index.kind).get:
+        rng = np.random.default_rng(context.seed)
+        rows = rng.permutation(dataset.rows)[:VERIFIED]
+        metadata = None if dataset.metadata is None else dataset.metadata.take(rows)
+        right = read_back(store, dataset.ids[rows], dataset.vectors[rows], metadata)
+        lost = len(rows) - right
+        total.metrics |= {"verified": float(len(rows)), "ineffective": float(lost)}
+        if lost:
+            faults.append(f"{lost} of {len(rows)} rows are not as they were written")
+    else:
+        reason = "it has no get by id"
+        total.missing |= {"verified": reason, "ineffective": reason}
+    if faults:
+        total.valid, total.reason = False, "; ".join(faults)
 
 
 def _seconds_since(at_ns: int) -> float:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from time import perf_counter_ns
+from time import perf_counter_ns, process_time_ns
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vectrial._engine import Recorder, histogram_quantiles
 from vectrial.datasets.model import Dataset
+from vectrial.experiments.base import Phase
 from vectrial.stores.arrow import batch_of
 from vectrial.stores.base import Schema, Store
 
@@ -70,22 +73,81 @@ def load(
     progress: Progress,
     *,
     stop: int | None = None,
-) -> Step:
-    """Insert rows 0 … stop. The clock runs while the store works and stands still while the
-    next batch is cut from the dataset, so that reading our own data is not the store's time.
+) -> Phase:
+    """Insert rows 0 … stop by the store's own method. The clock runs while the store works and
+    stands still while the next batch is cut from the dataset, so that reading our own data is not
+    the store's time.
 
-    The step's end is its start plus the time spent in inserts.
+    The phase's end is its start plus the time spent in inserts. What the store raises is raised.
     """
     stop = dataset.rows if stop is None else stop
-    started = perf_counter_ns()
-    spent, done = 0, 0
+    recorder, started = Recorder(), perf_counter_ns()
+    recorder.start(started)
+    spent, done, cpu_ns, load_1m = 0, 0, 0, os.getloadavg()[0]
     for rows in batches(dataset, schema, batch_rows, stop=stop):
-        t0 = perf_counter_ns()
+        cpu, t0 = process_time_ns(), perf_counter_ns()
         store.insert(rows)
-        spent += perf_counter_ns() - t0
+        t1 = perf_counter_ns()
+        cpu_ns += process_time_ns() - cpu
+        recorder.operation(t0, t0, t1)
+        spent += t1 - t0
         done += rows.num_rows
         progress(done, stop, "loading")
-    return Step("load", started, started + spent)
+    recorder.finish(perf_counter_ns())
+    phase = load_phase(
+        started, spent / 1e9, taken=done, dim=schema.dim, batch_rows=batch_rows, callers=1
+    )
+    add_batches(phase, recorder)
+    phase.metrics |= {"cpu_s": cpu_ns / 1e9, "load_1m": load_1m}
+    return phase
+
+
+def load_phase(
+    started_ns: int, seconds: float, *, taken: int, dim: int, batch_rows: int, callers: int
+) -> Phase:
+    """The phase `load`, of whichever lane: `taken` rows in so many seconds of the clock.
+
+    Latencies in it are those of batches; `count` is of rows.
+    """
+    phase = Phase("load", started_ns, started_ns + int(seconds * 1e9))
+    phase.params = {"batch_rows": batch_rows}
+    phase.metrics |= {
+        "load_s": seconds,
+        "count": float(taken),
+        "rows_per_s": taken / seconds if seconds else None,
+        "mb_per_s": taken * dim * 4 / 1e6 / seconds if seconds else None,
+        "concurrency": float(callers),
+    }
+    if not seconds:
+        phase.missing |= dict.fromkeys(("rows_per_s", "mb_per_s"), "nothing was loaded")
+    return phase
+
+
+def add_batches(phase: Phase, recorder: Recorder) -> None:
+    """Write into a phase what a finished recorder says of its batches."""
+    told = recorder.summary()
+    phase.metrics |= {"batches": told["count"], "errors": told["errors"] or 0}
+    phase.windows["load"] = recorder.windows()
+    phase.errors += recorder.errors()
+    if told["count"]:
+        phase.histograms["latency"] = recorder.histogram("latency")
+        phase.metrics |= {name: told[name] for name in told if name.startswith("latency_")}
+
+
+#: Of latency, by name of the metric.
+QUANTILES = {
+    "latency_p50": 0.5,
+    "latency_p90": 0.9,
+    "latency_p95": 0.95,
+    "latency_p99": 0.99,
+    "latency_p99_9": 0.999,
+}
+
+
+def quantiles(hdr: bytes) -> dict[str, float | None]:
+    """Quantiles of a latency histogram, in microseconds by name of the metric."""
+    values = histogram_quantiles(hdr, list(QUANTILES.values()))
+    return dict(zip(QUANTILES, values, strict=True))
 
 
 def finish(store: Store, progress: Progress) -> list[Step]:

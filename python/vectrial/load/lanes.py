@@ -1,4 +1,4 @@
-"""One function for the searches of an experiment, whoever issues them."""
+"""The searches and the loading of an experiment, whoever issues them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 from vectrial.experiments.base import Context, Phase, returning_of, search_params
 from vectrial.filters import Filter
-from vectrial.load import embedded, native_search, sdk_search
+from vectrial.load import bulk, embedded, native_bulk, native_search, sdk_load, sdk_search
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed, Load
+from vectrial.load.sdk_process import Opening
 from vectrial.stores.registry import reference
 
 
@@ -57,18 +58,7 @@ def search(
             # remembers it; the clients then find it as it should be.
             context.store.searcher_returning(returning, context.k, params, where)
             phase = sdk_search.search(
-                sdk_search.Question(
-                    store=reference(type(context.store)),
-                    location=context.store.location,
-                    address=context.address,
-                    schema=context.schema,
-                    index=context.index,
-                    k=context.k,
-                    params=params,
-                    where=where,
-                    returning=returning,
-                    durability=context.store.durability,
-                ),
+                sdk_search.Question(_opening(context), context.k, params, where, returning),
                 context.dataset.queries,
                 truth,
                 load,
@@ -94,3 +84,51 @@ def search(
             )
     phase.params = {**phase.params, "k": context.k, **point}
     return phase
+
+
+def load(context: Context, *, stop: int, callers: int = 1, batch_rows: int | None = None) -> Phase:
+    """Insert rows 0 … stop into the collection, which exists, through the lane of the trial.
+
+    Args:
+        callers: each with one request in flight.
+        batch_rows: rows of a request; unless given, the suite's.
+
+    Returns:
+        The phase `load`; not valid when rows are missing.
+    """
+    store, rows = context.store, batch_rows or context.batch_rows
+    if context.lane is Lane.NATIVE:
+        return native_bulk.load(
+            store.wire_rows(),
+            context.dataset,
+            context.schema,
+            rows,
+            context.progress,
+            context.certificate,
+            workers=callers,
+            stop=stop,
+        )
+    if context.lane is Lane.SDK and callers > 1:
+        return sdk_load.load(
+            _opening(context),
+            context.dataset.name,
+            rows,
+            callers,
+            context.progress,
+            stop=stop,
+            cores=context.certificate.placement.pins,
+        )
+    assert callers == 1, "the plan refuses more of this lane"
+    return bulk.load(store, context.dataset, context.schema, rows, context.progress, stop=stop)
+
+
+def _opening(context: Context) -> Opening:
+    store = context.store
+    return Opening(
+        store=reference(type(store)),
+        location=store.location,
+        address=context.address,
+        schema=context.schema,
+        index=context.index,
+        durability=store.durability,
+    )

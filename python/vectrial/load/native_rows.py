@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial._engine import LoadControl
+from vectrial.experiments.base import Phase
 from vectrial.load.native import Requests, closed, drive
 from vectrial.load.placement import Placement
 from vectrial.load.plain import LoadColumn, LoadOutcome
+from vectrial.load.record import phase_of_outcome
 from vectrial.stores.base import WireRows
 
 #: Seconds until a request that writes, reads or deletes rows has failed.
@@ -93,3 +96,45 @@ def send(
         timeout_s=TIMEOUT_S,
         progress=progress,
     )
+
+
+def one_by_one(
+    wire: WireRows,
+    operation: str,
+    ids: NDArray[np.int64],
+    vectors: NDArray[np.float32] | None = None,
+    columns: Sequence[LoadColumn] = (),
+    *,
+    name: str,
+    placement: Placement,
+    max_s: float | None,
+    progress: Callable[[float, float, str], None],
+) -> tuple[Phase, int]:
+    """One row at a time, each timed: the phase, and how many of the rows were sent, the first."""
+    load_1m = os.getloadavg()[0]
+
+    def tell(control: LoadControl) -> None:
+        _, issued, _, _ = control.progress()
+        progress(issued, len(ids), name)
+
+    outcome = send(
+        wire,
+        operation,
+        ids,
+        vectors,
+        columns,
+        placement=placement,
+        max_s=max_s,
+        progress=tell,
+    )
+    (record,) = outcome["classes"]
+    phase = phase_of_outcome(
+        name,
+        outcome,
+        record,
+        clients=1,
+        load_1m=load_1m,
+        params={"loop": "closed", "clients": 1},
+        no_recall="an operation has no answer to judge",
+    )
+    return phase, record["issued"]

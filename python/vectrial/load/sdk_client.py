@@ -1,7 +1,8 @@
-"""A process of the sdk lane: it connects, warms up, waits for the common start, and searches.
+"""A process of the sdk lane: it connects, warms up, waits for the common start, and searches or
+inserts.
 
-Run as `python -m vectrial.load.sdk_client FD` by `vectrial.load.sdk_search`, which sends a `Share`
-over the pipe.
+Run as `python -m vectrial.load.sdk_client FD` by `vectrial.load.sdk_process`; what it is to do
+comes over the pipe: a `Share` of a search, or a `Portion` of a load.
 """
 
 from __future__ import annotations
@@ -13,21 +14,14 @@ import time
 from multiprocessing.connection import Connection
 
 from vectrial._engine import Judge
+from vectrial.load import sdk_load
 from vectrial.load.embedded import Crew, describe
 from vectrial.load.record import Outset
-from vectrial.load.sdk_search import Done, Failed, Ready, Share
+from vectrial.load.sdk_load import Portion
+from vectrial.load.sdk_process import Done, Failed, Ready
+from vectrial.load.sdk_search import Share
 from vectrial.load.worker import die_with_parent
-from vectrial.stores import registry
 from vectrial.stores.base import Store
-
-
-def _open(share: Share) -> Store:
-    asked = share.question
-    kind = registry.resolve(asked.store)
-    store = kind(asked.location, asked.address) if asked.address else kind(asked.location)
-    store.durability = asked.durability
-    store.open(asked.schema, asked.index)
-    return store
 
 
 def _crew(share: Share, store: Store, pipe: Connection) -> Crew:
@@ -58,7 +52,7 @@ def _crew(share: Share, store: Store, pipe: Connection) -> Crew:
 def _measure(share: Share, pipe: Connection) -> Done:
     if share.cores:
         os.sched_setaffinity(0, share.cores)
-    store = _open(share)
+    store = share.question.opening.open()
     try:
         crew = _crew(share, store, pipe)
         cpu_ns = crew.run(lambda: None, in_threads=share.clients > 1)
@@ -79,9 +73,12 @@ def main() -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     with Connection(int(sys.argv[1])) as pipe:
-        share = pipe.recv()
+        task = pipe.recv()
         try:
-            pipe.send(_measure(share, pipe))
+            if isinstance(task, Portion):
+                pipe.send(sdk_load.insert(task, pipe))
+            else:
+                pipe.send(_measure(task, pipe))
         except Exception as failure:  # noqa: BLE001 - the parent raises it
             pipe.send(Failed(": ".join(describe(failure))))
 

@@ -9,51 +9,34 @@ all is over, and nothing crosses a process boundary in between.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection, Pipe, wait
-from pathlib import Path
 from time import perf_counter_ns
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Judge, Recorder
 from vectrial.datasets.model import Truth
-from vectrial.errors import StoreError
 from vectrial.experiments.base import Phase
 from vectrial.filters import Filter
 from vectrial.load.offered import Closed
 from vectrial.load.record import Outset, phase_of
-from vectrial.stores.base import Address, Durability, Index, Params, Returning, Schema
+from vectrial.load.sdk_process import Done, Opening, Ready, common_start_ns, expect, processes
+from vectrial.stores.base import Params, Returning
 
 Progress = Callable[[float, float, str], None]
-T = TypeVar("T")
-
-#: From the last process that is warm to the common start.
-_LEAD_NS = 20_000_000
-_POLL_S = 0.2
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a store, for another process: how to open it, and its searcher's
-    arguments. store: "module:Class"."""
+    """What is asked of a store by another process: how to open it, and its searcher's arguments."""
 
-    store: str
-    location: Path
-    address: Address | None
-    schema: Schema
-    index: Index
+    opening: Opening
     k: int
     params: Params
     where: Filter | None = None
     returning: Returning = Returning.IDS
-    durability: Durability | None = None
 
 
 @dataclass(frozen=True)
@@ -70,30 +53,6 @@ class Share:
     warmup_queries: int
     seed: int
     name: str
-
-
-@dataclass(frozen=True)
-class Ready:
-    """Every client of the process is connected and warm."""
-
-
-@dataclass(frozen=True)
-class Done:
-    """A process's record, packed, and what was counted beside it."""
-
-    record: bytes
-    issued: int
-    ended_ns: int
-    cpu_ns: int
-    warmed: int
-    warmup_errors: int
-
-
-@dataclass(frozen=True)
-class Failed:
-    """The process could not measure, and why."""
-
-    reason: str
 
 
 def search(
@@ -125,10 +84,10 @@ def search(
             Share(question, queries, truth, load, clients, first, cores, warmup_queries, seed, name)
         )
     tell = progress or (lambda *_: None)
-    with _processes(shares) as pipes:
+    with processes(shares) as pipes:
         for pipe in pipes:
-            _expect(pipe, Ready, lambda: tell(0, 1, f"{name}: connecting and warming up"))
-        outset = replace(Outset.now(), started_ns=perf_counter_ns() + _LEAD_NS, cpu_ns=0)
+            expect(pipe, Ready, lambda: tell(0, 1, f"{name}: connecting and warming up"))
+        outset = replace(Outset.now(), started_ns=common_start_ns(), cpu_ns=0)
         for pipe in pipes:
             pipe.send(outset.started_ns)
 
@@ -136,7 +95,7 @@ def search(
             elapsed = max(perf_counter_ns() - outset.started_ns, 0) / 1e9
             tell(min(elapsed, load.min_s), load.min_s, name)
 
-        told = [_expect(pipe, Done, report) for pipe in pipes]
+        told = [expect(pipe, Done, report) for pipe in pipes]
     phase = phase_of(
         name,
         _merged(told, truth),
@@ -172,39 +131,3 @@ def _merged(told: Sequence[Done], truth: Truth) -> Recorder:
     for other in others:
         whole.merge(other)
     return whole
-
-
-@contextmanager
-def _processes(shares: Sequence[Share]) -> Iterator[list[Connection]]:
-    """A process for each share, told what to do; none is left behind."""
-    started: list[tuple[subprocess.Popen[bytes], Connection]] = []
-    try:
-        for _ in shares:
-            ours, theirs = Pipe()
-            with theirs:
-                number = theirs.fileno()
-                command = [sys.executable, "-m", "vectrial.load.sdk_client", str(number)]
-                process = subprocess.Popen(command, pass_fds=(number,), stdin=subprocess.DEVNULL)
-            started.append((process, ours))
-        for share, (_, pipe) in zip(shares, started, strict=True):
-            pipe.send(share)
-        yield [pipe for _, pipe in started]
-    finally:
-        for process, pipe in started:
-            pipe.close()
-            process.kill()
-            process.wait()
-
-
-def _expect(pipe: Connection, kind: type[T], report: Callable[[], None]) -> T:
-    """The next thing a process says, which is of that kind."""
-    while not wait([pipe], _POLL_S):
-        report()
-    try:
-        told = pipe.recv()
-    except (EOFError, ConnectionResetError):
-        told = Failed("it ended; the log of the measuring process says more")
-    if isinstance(told, Failed):
-        raise StoreError(f"a process of the Python client failed: {told.reason}")
-    assert isinstance(told, kind)
-    return told

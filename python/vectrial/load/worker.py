@@ -23,12 +23,13 @@ from time import perf_counter_ns
 from vectrial._engine import Judge
 from vectrial.datasets import library, truth
 from vectrial.datasets.model import Truth
+from vectrial.errors import StoreError
 from vectrial.experiments.base import Context, Experiment, State, fields_of
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.filters import Filter
 from vectrial.gate import GateResult, Rows, Subject, run_gate
-from vectrial.load import bulk
-from vectrial.load.lane import Lane
+from vectrial.load import bulk, native_bulk
+from vectrial.load.lane import Lane, writes_natively
 from vectrial.load.live import Busy, Live
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.stores import registry
@@ -207,7 +208,13 @@ class _Measurement:
         self._fresh_store()
         assert self.store is not None
         self.store.create(self.schema, self.index)
-        bulk.load(self.store, self.dataset, self.schema, self.spec.batch_rows, self.progress)
+        task = (self.dataset, self.schema, self.spec.batch_rows, self.progress)
+        if writes_natively(self.kind):
+            loaded = native_bulk.load(self.store.wire_rows(), *task, self.spec.certificate)
+            if loaded.metrics["count"] != self.dataset.rows:
+                raise StoreError(f"it could not be loaded: {loaded.reason}")
+        else:
+            bulk.load(self.store, *task)
         bulk.finish(self.store, self.progress)
         self.loaded = True
 

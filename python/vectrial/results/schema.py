@@ -154,6 +154,7 @@ _ALL = (
     MetricName("build_s", "s", "lower", "time to build the index, where that is a step"),
     MetricName("wait_s", "s", "lower", "time until every row is served by the final index"),
     MetricName("ready_s", "s", "lower", "load + flush + build + wait"),
+    MetricName("batches", "1", None, "acknowledged requests of a load, whose latencies these are"),
     MetricName("rows_per_s", "1/s", "higher", "rows / load time"),
     MetricName("mb_per_s", "MB/s", "higher", "n·d·4 bytes / load time, in 10^6 bytes"),
     MetricName("ready_rows_per_s", "1/s", "higher", "rows / ready time"),

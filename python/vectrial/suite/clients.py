@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vectrial.errors import StoreError
+from vectrial.experiments.base import State
 from vectrial.load.ceiling import FAMILIES, Ceiling, Certificate, in_flight_for, measure
 from vectrial.load.lane import Lane
 from vectrial.stores.base import Store
@@ -31,7 +32,7 @@ class Clients:
         found: dict[int, Ceiling] = {}
         lacking = ""
         for trial in job.trials:
-            if trial.row.lane != Lane.NATIVE:
+            if trial.row.lane != Lane.NATIVE or trial.experiment.starts_from is State.EMPTY:
                 continue
             in_flight = in_flight_for(trial.experiment.clients_at(trial.point))
             ceiling = self._ceiling(job.store, trial.row.dim, in_flight)

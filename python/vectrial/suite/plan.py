@@ -20,7 +20,7 @@ from vectrial.distance import Metric
 from vectrial.errors import Unsupported, UserError
 from vectrial.experiments.base import Experiment, State
 from vectrial.experiments.registry import EXPERIMENTS
-from vectrial.load.lane import Lane, lanes_of, python_lane, refuse_lane
+from vectrial.load.lane import Lane, lanes_of, python_lane, refuse_lane, writes_natively
 from vectrial.nearest import suggestion
 from vectrial.results.schema import SCHEMA_VERSION
 from vectrial.results.writer import TrialRow
@@ -285,6 +285,8 @@ def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:
 def _lanes(store: type[Store], ref: StoreRef, experiment: Experiment) -> list[Lane]:
     """The lanes an experiment is measured through: those asked for, where it has a choice."""
     if experiment.through is None:
+        return [python_lane(store)]
+    if ref.lane is None and experiment.writes() and not writes_natively(store):
         return [python_lane(store)]
     asked = ref.lane if isinstance(ref.lane, list) else [ref.lane or lanes_of(store)[0]]
     return list(dict.fromkeys(asked))
