@@ -8,7 +8,7 @@ import sys
 import typer
 
 from vectrial import __version__
-from vectrial.cli import data, data_fetch, experiments, report, run
+from vectrial.cli import data, data_fetch, experiments, report, reproduce, run
 from vectrial.cli import stores as stores_command
 from vectrial.cli import up as up_command
 from vectrial.errors import VectrialError
@@ -26,6 +26,7 @@ data_fetch.register(data.app)
 app.add_typer(data.app)
 app.command()(run.run)
 app.command()(report.report)
+app.command()(reproduce.reproduce)
 app.command()(experiments.experiments)
 app.command()(stores_command.stores)
 app.command()(up_command.up)

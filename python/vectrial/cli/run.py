@@ -73,18 +73,12 @@ def run(
         suite = suite.model_copy(update={"repeats": repeats})
     if only:
         suite = _restricted(suite, only, where)
-    plan = make_plan(
-        suite,
-        where=where,
-        load_store=registry.load,
-        shape_of=_shape,
-        known_stores=registry.names(),
-    )
+    plan = plan_of(suite, where)
     if dry_run:
         Console().print(dry_run_table(plan))
         return
     folder = resume.resolve() if resume is not None else _new_folder(out, suite)
-    outcome = _measure(plan, suite, text, folder, console)
+    outcome = measure(plan, suite, text, folder, console)
     _show(folder, report, console)
     print(folder)
     if outcome.counts and not set(outcome.counts) - {"failed", "skipped"}:
@@ -149,7 +143,22 @@ def _new_folder(out: Path, suite: Suite) -> Path:
     return folder
 
 
-def _measure(plan: Plan, suite: Suite, text: str, folder: Path, console: Console) -> Outcome:
+def plan_of(suite: Suite, where: str) -> Plan:
+    """The plan of a suite with the stores and datasets of this machine; see `make_plan`."""
+    return make_plan(
+        suite,
+        where=where,
+        load_store=registry.load,
+        shape_of=_shape,
+        known_stores=registry.names(),
+    )
+
+
+def measure(plan: Plan, suite: Suite, text: str, folder: Path, console: Console) -> Outcome:
+    """Measure what `folder` does not hold yet of a plan; the suite is kept there as `text`.
+
+    On Ctrl-C says how to go on, and ends the program.
+    """
     signal.signal(signal.SIGTERM, _terminated)
     with RunWriter(folder) as writer, make_view(plan, console) as view:
         _begin(writer, suite, text)

@@ -1,0 +1,253 @@
+"""`vectrial reproduce`: a published report measured again, published beside measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import tomli_w
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from vectrial.cli import run as run_command
+from vectrial.cli.run_view import dry_run_table
+from vectrial.errors import UserError
+from vectrial.nearest import suggestion
+from vectrial.published import figures
+from vectrial.reproduce import REPRODUCTIONS
+from vectrial.reproduce.model import Reproduction
+from vectrial.reproduce.planning import PartPlan, Settings, plan_parts
+from vectrial.results.database import DATABASE
+from vectrial.stores import registry
+from vectrial.stores.base import Store
+
+#: What a folder of a reproduction says of itself.
+MANIFEST = "reproduction.json"
+
+
+class Format(StrEnum):
+    """What the cells are written as."""
+
+    TABLE = "table"
+    MARKDOWN = "md"
+    JSONL = "jsonl"
+
+
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[REPORT]", help="Which report; without it, they are listed."),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(help="Share of the report's rows; 1 is its own size. Its default is listed."),
+    ] = None,
+    store: Annotated[
+        list[str] | None, typer.Option(help="Measure only this store (may be repeated).")
+    ] = None,
+    faithful: Annotated[
+        bool,
+        typer.Option("--faithful", help="Repeat the report's own method where ours differs."),
+    ] = False,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="How often everything is done; 3 give a spread.")
+    ] = 1,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be measured; measure nothing.")
+    ] = False,
+    format_: Annotated[
+        Format, typer.Option("--format", "-f", help="How the cells are printed.")
+    ] = Format.TABLE,
+    show: Annotated[
+        Path | None, typer.Option(help="Measure nothing: print the cells of this folder.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Complete the reproduction in this folder.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where its folder is made.")] = Path("runs"),
+) -> None:
+    """Measure a published REPORT again: its own tables, in its order, each cell with what was
+    published, what was measured here and the ratio; or why there is nothing to show.
+
+    \b
+    vectrial reproduce                                   which reports there are
+    vectrial reproduce docarray-sift1m --dry-run         what would be measured
+    vectrial reproduce docarray-sift1m --scale 0.1       at a tenth of its size
+    vectrial reproduce --show runs/latest -f md          the tables again, as Markdown
+
+    Progress goes to stderr, the cells to stdout. The runs, the tables as reproduction.md and the
+    cells as reproduction.jsonl stay in the folder.
+    """
+    console = Console(stderr=True)
+    folder = show or resume
+    if folder is not None:
+        report, settings = _kept(folder)
+    elif name is None:
+        _list()
+        return
+    else:
+        report = _report(name)
+        settings = Settings(scale or report.scale, tuple(store or ()), faithful, repeats)
+    kinds = {known: registry.load(known) for known in registry.names()}
+    parts = plan_parts(report, settings, kinds)
+    if dry_run:
+        _dry_run(report, parts, kinds, settings)
+        return
+    if show is None:
+        if folder is None:
+            folder = _new_folder(out, report)
+        _measure(report, settings, parts, folder, console)
+    assert folder is not None
+    _write(report, settings, parts, folder, kinds, format_)
+    console.print(f"folder: {folder}", soft_wrap=True, highlight=False)
+
+
+def _report(name: str) -> Reproduction:
+    if name not in REPRODUCTIONS:
+        raise UserError(f"there is no report '{name}'", remedy=suggestion(name, REPRODUCTIONS))
+    return REPRODUCTIONS[name]
+
+
+def _list() -> None:
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("report", no_wrap=True)
+    for column in ("what", "figures", "default scale"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    for report in REPRODUCTIONS.values():
+        count = str(len(figures(report.name)))
+        table.add_row(report.name, report.title, count, f"{report.scale:g}")
+    Console().print(table)
+
+
+def _kept(folder: Path) -> tuple[Reproduction, Settings]:
+    """The report and settings of a folder."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise UserError(
+            "there is no reproduction here",
+            where=str(folder),
+            remedy="give the folder that `vectrial reproduce` printed",
+        )
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    settings = Settings(kept["scale"], tuple(kept["stores"]), kept["faithful"], kept["repeats"])
+    return _report(kept["report"]), settings
+
+
+def _new_folder(out: Path, report: Reproduction) -> Path:
+    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    return (out / f"{stamp}-reproduce-{report.name}").resolve()
+
+
+def _dry_run(
+    report: Reproduction,
+    parts: list[PartPlan],
+    kinds: Mapping[str, type[Store]],
+    settings: Settings,
+) -> None:
+    from vectrial.reproduce.collect import place
+
+    console = Console()
+    for part in parts:
+        console.print(f"{part.part.title}: {part.rows:,} rows of {part.dataset}", highlight=False)
+        if part.suite is None:
+            console.print("  none of its stores is here or was asked for")
+        else:
+            console.print(dry_run_table(run_command.plan_of(part.suite, report.name)))
+    every = figures(report.name)
+    can = 0
+    for figure in every:
+        found = place(report, figure)
+        arms = {arm.published: arm.store for arm in found[0].arms} if found else {}
+        can += arms.get(figure.store) in kinds
+    console.print(
+        f"{can} of {len(every)} published figures have something to be compared with here;"
+        " the others say why not."
+    )
+
+
+def _measure(
+    report: Reproduction, settings: Settings, parts: list[PartPlan], folder: Path, console: Console
+) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = {
+        "report": report.name,
+        "scale": settings.scale,
+        "stores": list(settings.stores),
+        "faithful": settings.faithful,
+        "repeats": settings.repeats,
+        "parts": {part.part.name: {"dataset": part.dataset, "rows": part.rows} for part in parts},
+    }
+    path = folder / MANIFEST
+    if not path.exists():
+        path.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    for part in parts:
+        if part.suite is None:
+            continue
+        console.print(f"{part.part.title}: {part.rows:,} rows of {part.dataset}", highlight=False)
+        plan = run_command.plan_of(part.suite, report.name)
+        text = tomli_w.dumps(part.suite.model_dump(mode="json", exclude_none=True))
+        run_command.measure(plan, part.suite, text, folder / part.part.name, console)
+
+
+def _write(
+    report: Reproduction,
+    settings: Settings,
+    parts: list[PartPlan],
+    folder: Path,
+    kinds: Mapping[str, type[Store]],
+    form: Format,
+) -> None:
+    """Print the cells, and keep them in the folder."""
+    # Imported here: the chart library behind it takes its time, and measuring needs it not.
+    from vectrial.report.data import load
+    from vectrial.reproduce import render
+    from vectrial.reproduce.collect import Measured, cells
+
+    kept = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["parts"]
+    measured = {
+        name: Measured(load(folder / name), about["dataset"], about["rows"])
+        for name, about in kept.items()
+        if (folder / name / DATABASE).is_file()
+    }
+    every = cells(report, measured, known=kinds, asked=settings.stores, faithful=settings.faithful)
+    titles = {part.name: part.title for part in report.parts}
+    about = render.Heading(
+        settings.scale,
+        _machine([one.run.run["environment"] for one in measured.values()]),
+        tuple(f"{titles[n]}: {m.rows:,} rows of {m.dataset}." for n, m in measured.items()),
+        settings.faithful,
+    )
+    text = render.markdown(report, every, about)
+    lines = list(render.jsonl(every))
+    (folder / "reproduction.md").write_text(text, encoding="utf-8")
+    (folder / "reproduction.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    match form:
+        case Format.JSONL:
+            for line in lines:
+                print(line)
+        case Format.MARKDOWN:
+            print(text, end="")
+        case Format.TABLE:
+            render.terminal(report, every, about, Console())
+
+
+def _machine(environments: list[Mapping[str, Any]]) -> str:
+    """The machine of the first run, in words."""
+    if not environments:
+        return "nothing was measured"
+    facts = environments[0]
+    cpu = facts.get("cpu") or {}
+    memory = facts.get("memory_bytes")
+    parts = [
+        str(cpu.get("model") or "unknown processor"),
+        f"{cpu.get('logical_cores')} cores" if cpu.get("logical_cores") else "",
+        f"{memory / 2**30:.0f} GiB" if isinstance(memory, int | float) else "",
+        str(facts.get("kernel") or ""),
+    ]
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,184 @@
+"""From runs to cells: beside every published figure what was measured here, or why nothing was."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vectrial.published import Figure, figures
+from vectrial.report.data import Point, RunData
+from vectrial.reproduce.model import Arm, Measure, Part, Reproduction
+from vectrial.results.schema import METRICS
+
+#: (our unit, published unit) → what our value is multiplied by.
+_FACTORS = {
+    ("us", "ms"): 1e-3, ("us", "s"): 1e-6, ("s", "s"): 1.0, ("s", "ms"): 1e3, ("s", "min"): 1 / 60,
+    ("1", "1"): 1.0, ("1", "%"): 100.0, ("B", "MB"): 1e-6, ("MB/s", "MB/s"): 1.0,
+    ("1/s", "rows/s"): 1.0, ("1/s", "queries/s"): 1.0, ("1/s", "ops/s"): 1.0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One published figure and what stands beside it.
+
+    measured: in the figure's unit. rows: that were loaded. ratio: measured over published.
+    valid: None where nothing was measured, and `note` says why.
+    """
+
+    figure: Figure
+    measured: float | None
+    ratio: float | None
+    valid: bool | None
+    note: str
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A part that was measured: its run, and how many rows were loaded of which dataset."""
+
+    run: RunData
+    dataset: str
+    rows: int
+
+
+def cells(
+    report: Reproduction,
+    measured: Mapping[str, Measured],
+    *,
+    known: Collection[str],
+    asked: Collection[str] = (),
+    faithful: bool = False,
+) -> list[Cell]:
+    """A cell for each published figure, in the report's order.
+
+    Args:
+        measured: by the name of the part.
+        known: names of the stores there are. asked: those asked for; none: all.
+        faithful: whether the report's own method was repeated.
+    """
+    return [
+        _cell(report, figure, measured, known, asked, faithful) for figure in figures(report.name)
+    ]
+
+
+def place(report: Reproduction, figure: Figure) -> tuple[Part, Measure] | None:
+    """The part and the measure that a figure belongs to."""
+    for part in report.parts:
+        about = {"dataset": part.dataset, **part.only}
+        if any(figure.params.get(name) != value for name, value in about.items()):
+            continue
+        for measure in part.measures:
+            given = all(figure.params.get(n) == value for n, value in measure.given.items())
+            if measure.covers == (figure.experiment, figure.metric) and given:
+                return part, measure
+    return None
+
+
+def _cell(
+    report: Reproduction,
+    figure: Figure,
+    measured: Mapping[str, Measured],
+    known: Collection[str],
+    asked: Collection[str],
+    faithful: bool,
+) -> Cell:
+    def nothing(why: str) -> Cell:
+        return Cell(figure, None, None, None, _joined(why, figure.note))
+
+    found = place(report, figure)
+    if found is None:
+        return nothing(report.not_yet.get(figure.experiment, "not yet: nothing here measures it"))
+    part, measure = found
+    arm = next((arm for arm in part.arms if arm.published == figure.store), None)
+    if arm is None or arm.store not in known:
+        return nothing(f"not yet: no store here stands for {figure.store}")
+    if asked and arm.store not in asked:
+        return nothing(f"skipped: {arm.store} was not asked for")
+    if part.name not in measured:
+        return nothing("skipped: not measured in this run")
+    return _beside(figure, part, measure, arm, measured[part.name], faithful)
+
+
+def _beside(
+    figure: Figure, part: Part, measure: Measure, arm: Arm, measured: Measured, faithful: bool
+) -> Cell:
+    metric = measure.faithful if faithful and measure.faithful else measure.metric
+    point = _point(figure, part, measure, arm, measured)
+    value = None if point is None else point.value(metric)
+    if point is None or value is None:
+        why = _why(point, metric, measure, arm, measured)
+        return Cell(figure, None, None, None, _joined(why, figure.note))
+    if measure.minus and metric == measure.metric:
+        value -= point.value(measure.minus) or 0.0
+    value *= _FACTORS[METRICS[metric].unit, figure.unit]
+    published = figure.value
+    if measure.per_row:
+        published *= point.rows / int(figure.params.get("rows", part.rows))
+    own = [point.reason or point.state] if point.state != "ok" else [point.reason or ""]
+    if measured.dataset != part.sources[0] and "{rows}" not in part.sources[0]:
+        own.append(f"{measured.dataset} stands in for {part.dataset}")
+    if measure.per_row and point.rows != figure.params.get("rows"):
+        own.append("the ratio is that per row")
+    return Cell(
+        figure,
+        value,
+        value / published if published else None,
+        point.state == "ok",
+        _joined(*own, "" if faithful and measure.faithful else measure.note, arm.note, figure.note),
+        point.rows,
+    )
+
+
+def _point(
+    figure: Figure, part: Part, measure: Measure, arm: Arm, measured: Measured
+) -> Point | None:
+    """What was measured at the figure's settings; of several the one preferred by `where`."""
+    rows = int(figure.params.get("rows", part.rows))
+    sizes = any(ask.sizes for ask in part.asks if ask.experiment == measure.experiment)
+    expected = part.size(rows, measured.rows) if sizes else measured.rows
+    fitting = [
+        point
+        for point in measured.run.select(measure.experiment, measure.phase)
+        if point.series.store == arm.store
+        and point.series.index_kind == arm.index
+        and point.rows == expected
+        and _same(figure.params, {**point.index_params, **point.params})
+    ]
+    for name, wanted in measure.where.items():
+        choices = wanted if isinstance(wanted, tuple) else (wanted,)
+        fitting = next(
+            (
+                own
+                for choice in choices
+                if (own := [p for p in fitting if p.params.get(name) == choice])
+            ),
+            [],
+        )
+    return fitting[0] if fitting else None
+
+
+def _same(published: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
+    """Whether all that both name has the same value."""
+    return all(
+        ours[name] == value
+        for name, value in published.items()
+        if ours.get(name) is not None and name not in ("dataset", "rows", "queries")
+    )
+
+
+def _why(point: Point | None, metric: str, measure: Measure, arm: Arm, measured: Measured) -> str:
+    """Why there is no value."""
+    if point is not None:
+        return f"skipped: {point.why_missing(metric)}"
+    for trial in measured.run.trials:
+        mine = trial.series.store == arm.store and trial.experiment == measure.experiment
+        if mine and trial.status in ("failed", "skipped"):
+            return f"{trial.status}: {trial.reason}"
+    return "skipped: not measured at these settings"
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(dict.fromkeys(part for part in parts if part))

@@ -1,0 +1,125 @@
+"""How a published report is described, so that it can be measured again.
+
+A report is data: which systems it named, on which datasets, asking which of our experiments; where
+in the results each of its published metrics is found; and what its method did that ours does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Scalar = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A system of the report, and the store and index here that stand for it.
+
+    published: its name in the report. params: build parameters; a list is a grid.
+    note: what differs between the two.
+    """
+
+    published: str
+    store: str
+    index: str
+    params: Mapping[str, Scalar | list[Scalar]] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One of our experiments with its settings.
+
+    sizes: a setting that is a list of published numbers of rows, which are scaled.
+    faithful: settings that replace these where the report's own method is repeated.
+    """
+
+    experiment: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    faithful: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Where a published metric is found in our results.
+
+    covers: parts of the report (`Figure.experiment`) and their metric that this is for.
+    given: published parameters that must hold.
+    experiment, phase, metric: ours. minus: a metric of ours to subtract.
+    faithful: our metric where the report's method is repeated; nothing is subtracted then.
+    where: parameters of ours that must hold; of a tuple the first that was measured.
+    per_row: the value grows with the rows, so that the ratio is that of the values per row.
+    note: what to know about the comparison.
+    """
+
+    covers: tuple[str, str]
+    experiment: str
+    phase: str
+    metric: str
+    given: Mapping[str, Scalar] = field(default_factory=dict)
+    minus: str = ""
+    faithful: str = ""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    per_row: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is measured on one dataset with one k: one suite.
+
+    dataset: as the figures call it. only: other published parameters of this part's figures.
+    sources: names of datasets here, best first; the last can be made without the network.
+        `{rows}` becomes the number of rows.
+    rows, queries: of the report at scale 1. least: rows below which nothing is scaled.
+    """
+
+    name: str
+    title: str
+    dataset: str
+    sources: tuple[str, ...]
+    rows: int
+    queries: int
+    k: int
+    arms: tuple[Arm, ...]
+    asks: tuple[Ask, ...]
+    measures: tuple[Measure, ...]
+    only: Mapping[str, Scalar] = field(default_factory=dict)
+    batch_rows: int = 1000
+    least: int = 1000
+
+    def size(self, published: int, rows: int) -> int:
+        """A published number of rows where `rows` are loaded instead of all."""
+        floor = min(rows, max(200, 2 * self.k))
+        return max(floor, min(rows, round(published * rows / self.rows)))
+
+
+@dataclass(frozen=True)
+class Note:
+    """A difference of method. faithful: what `--faithful` does about it; empty: nothing."""
+
+    about: str
+    theirs: str
+    ours: str
+    faithful: str = ""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A published report.
+
+    document: where it was published. machine: that it was measured on. scale: the default.
+    not_yet: part of the report → why nothing here measures it, for what no measure covers.
+    """
+
+    name: str
+    title: str
+    document: str
+    machine: str
+    scale: float
+    parts: tuple[Part, ...]
+    notes: tuple[Note, ...]
+    not_yet: Mapping[str, str] = field(default_factory=dict)

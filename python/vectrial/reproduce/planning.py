@@ -1,0 +1,125 @@
+"""From a report and a scale to the suites that measure it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from vectrial.datasets import catalog, library
+from vectrial.errors import UserError
+from vectrial.load.lane import Lane
+from vectrial.nearest import suggestion
+from vectrial.reproduce.model import Arm, Ask, Part, Reproduction
+from vectrial.stores.base import Store
+from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
+
+#: Queries at least, where there are so many: fewer say little of a tail.
+_QUERIES = 500
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a report is repeated.
+
+    scale: share of the report's rows. stores: only these (none: all). faithful: by the report's
+        own method where it differs from ours.
+    """
+
+    scale: float
+    stores: tuple[str, ...] = ()
+    faithful: bool = False
+    repeats: int = 1
+
+
+@dataclass(frozen=True)
+class PartPlan:
+    """A part with what it is measured with; no suite where no store of it is there."""
+
+    part: Part
+    dataset: str
+    rows: int
+    suite: Suite | None
+
+
+def plan_parts(
+    report: Reproduction, settings: Settings, kinds: dict[str, type[Store]]
+) -> list[PartPlan]:
+    """Every part of a report as a suite.
+
+    kinds: the stores there are, by name.
+
+    Raises:
+        UserError: a store that the report does not name, or a scale out of bounds.
+    """
+    if not 0 < settings.scale <= 1:
+        raise UserError(
+            f"a scale of {settings.scale:g} is not between 0 and 1", remedy="--scale 0.1"
+        )
+    _check_stores(report, settings.stores)
+    return [_plan(report, part, settings, kinds) for part in report.parts]
+
+
+def _check_stores(report: Reproduction, asked: Iterable[str]) -> None:
+    named = {arm.store for part in report.parts for arm in part.arms}
+    for store in asked:
+        if store not in named:
+            raise UserError(
+                f"{report.name} does not name a store '{store}'", remedy=suggestion(store, named)
+            )
+
+
+def _plan(
+    report: Reproduction, part: Part, settings: Settings, kinds: dict[str, type[Store]]
+) -> PartPlan:
+    dataset, rows, queries = _dataset(part, settings.scale)
+    arms = [arm for arm in part.arms if arm.store in kinds and asked_for(arm, settings.stores)]
+    suite = None
+    if arms:
+        suite = Suite(
+            name=f"{report.name}-{part.name}",
+            description=f"{report.title}: {part.title}, at {settings.scale:g} of its size"
+            + (", by its own method where that differs." if settings.faithful else "."),
+            repeats=settings.repeats,
+            k=part.k,
+            batch_rows=min(part.batch_rows, rows),
+            datasets=[DatasetRef(name=dataset, rows=rows, queries=queries)],
+            stores=[_store(arm, kinds[arm.store], settings.faithful) for arm in arms],
+            experiments=[_experiment(part, ask, rows, settings.faithful) for ask in part.asks],
+        )
+    return PartPlan(part, dataset, rows, suite)
+
+
+def asked_for(arm: Arm, stores: Collection[str]) -> bool:
+    """Whether an arm is among the stores that were asked for."""
+    return not stores or arm.store in stores
+
+
+def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
+    """The dataset's name, and how many of its rows and queries are used."""
+    rows = min(part.rows, max(part.least, round(part.rows * scale)))
+    here = set(library.names())
+    name = next((source for source in part.sources if source in here), "")
+    if not name:
+        name = part.sources[-1]
+        if "{rows}" in name:
+            name = name.format(rows=rows)
+        elif rows < catalog.entry(name).rows:
+            name = f"{name}-{rows}"
+    entry = library.load(name) if name in here else catalog.entry(name)
+    there = len(entry.queries) if not isinstance(entry.queries, int) else entry.queries
+    queries = min(part.queries, there, max(_QUERIES, round(part.queries * scale)))
+    return name, min(rows, entry.rows), queries
+
+
+def _store(arm: Arm, kind: type[Store], faithful: bool) -> StoreRef:
+    lane = Lane.SDK if faithful and kind.kind == "server" else None
+    params: dict[str, Any] = dict(arm.params)
+    return StoreRef(store=arm.store, index=arm.index, params=params, lane=lane)
+
+
+def _experiment(part: Part, ask: Ask, rows: int, faithful: bool) -> ExperimentRef:
+    settings = {**ask.settings, **(ask.faithful if faithful else {})}
+    for name, sizes in ask.sizes.items():
+        settings[name] = sorted({part.size(size, rows) for size in sizes})
+    return ExperimentRef.model_validate({"experiment": ask.experiment, **settings})

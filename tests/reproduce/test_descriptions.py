@@ -1,0 +1,103 @@
+"""The descriptions of the reports fit their figures, and make suites that can be planned."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vectrial.errors import UserError
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.published import REPORTS, figures
+from vectrial.reproduce import REPRODUCTIONS
+from vectrial.reproduce.collect import _FACTORS, cells, place
+from vectrial.reproduce.planning import Settings, plan_parts
+from vectrial.reproduce.render import KEYS, jsonl, sheets, shown
+from vectrial.results.schema import METRICS
+from vectrial.stores import registry
+
+KINDS = {name: registry.load(name) for name in registry.names()}
+NAMES = sorted(REPRODUCTIONS)
+
+
+def test_every_report_is_described() -> None:
+    assert set(REPRODUCTIONS) == set(REPORTS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_is_measured_or_said_not_to_be(name: str) -> None:
+    report = REPRODUCTIONS[name]
+    for figure in figures(name):
+        found = place(report, figure)
+        if found is None:
+            assert report.not_yet[figure.experiment].startswith("not yet: ")
+            continue
+        part, measure = found
+        assert any(arm.published == figure.store for arm in part.arms)
+        assert any(ask.experiment == measure.experiment for ask in part.asks)
+        for metric in filter(None, (measure.metric, measure.faithful, measure.minus)):
+            assert (METRICS[metric].unit, figure.unit) in _FACTORS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_part_covers_figures_and_asks_known_experiments(name: str) -> None:
+    report = REPRODUCTIONS[name]
+    used = [found[0].name for f in figures(name) if (found := place(report, f))]
+    assert {part.name for part in report.parts} == set(used)
+    for part in report.parts:
+        assert {ask.experiment for ask in part.asks} <= EXPERIMENTS.keys()
+        assert {arm.published for arm in part.arms} <= {f.store for f in figures(name)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("faithful", [False, True])
+def test_every_part_is_a_valid_suite(name: str, faithful: bool) -> None:
+    plans = plan_parts(REPRODUCTIONS[name], Settings(0.001, faithful=faithful), KINDS)
+    for plan in plans:
+        if plan.suite is None:
+            assert not {arm.store for arm in plan.part.arms} & KINDS.keys()
+            continue
+        for ref in plan.suite.experiments:
+            EXPERIMENTS[ref.experiment].model_validate(ref.parameters())
+        for ref in plan.suite.stores:
+            kind = KINDS[ref.store].capabilities.indexes[ref.index]
+            assert set(ref.params) <= set(kind.build.model_fields)
+            if faithful and KINDS[ref.store].kind == "server":
+                assert ref.lane == "sdk"
+
+
+def test_the_reports_own_size_is_asked_for_at_scale_one() -> None:
+    plans = plan_parts(REPRODUCTIONS["docarray-1m"], Settings(1.0), KINDS)
+    assert {(p.rows, p.dataset) for p in plans} == {(1_000_000, "uniform-128-1000000-cosine")}
+
+
+def test_published_sizes_are_scaled() -> None:
+    (glove, *_) = REPRODUCTIONS["milvus-weaviate"].parts
+    assert [glove.size(n, 118_351) for n in (10_000, 100_000, 1_183_514)] == [1000, 10_000, 118_351]
+
+
+def test_a_scale_or_store_that_makes_no_sense_is_refused() -> None:
+    report = REPRODUCTIONS["docarray-1m"]
+    with pytest.raises(UserError, match="between 0 and 1"):
+        plan_parts(report, Settings(2.0), KINDS)
+    with pytest.raises(UserError, match="does not name"):
+        plan_parts(report, Settings(0.01, ("faiss",)), KINDS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_a_run_every_cell_says_why_it_is_empty(name: str) -> None:
+    found = cells(REPRODUCTIONS[name], {}, known=KINDS)
+    assert [cell.figure for cell in found] == list(figures(name)), "the report's own order"
+    assert all(cell.note.startswith(("not yet: ", "skipped: ")) for cell in found)
+    assert all("—" in shown(cell) for cell in found)
+    objects = [json.loads(line) for line in jsonl(found)]
+    assert all(tuple(each)[: len(KEYS)] == KEYS for each in objects)
+    assert all(each["valid"] is None for each in objects)
+
+
+def test_the_sift_grid_is_one_table_in_its_order() -> None:
+    (sheet,) = sheets(cells(REPRODUCTIONS["docarray-sift1m"], {}, known=KINDS))
+    assert len(sheet.rows) == 2 + 5 * 24
+    assert [store for store, _, _ in sheet.rows[:2]] == ["In-Memory", "AnnLite"]
+    assert len(sheet.metrics) == 7
+    assert all(len(held) == 7 for _, _, held in sheet.rows)

@@ -1,0 +1,146 @@
+"""A report measured again through the command line, small, on stores that are really there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vectrial.published import figures
+from vectrial.report.data import load
+from vectrial.reproduce import REPRODUCTIONS
+from vectrial.reproduce.collect import Cell, Measured, cells
+from vectrial.reproduce.model import Arm, Part, Reproduction
+from vectrial.stores import registry
+
+pytestmark = pytest.mark.slow
+
+SUITE = """
+name = "small"
+repeats = 1
+[[datasets]]
+name = "clustered-16-2k"
+queries = 50
+[[stores]]
+store = "memory"
+index = "flat"
+[[stores]]
+store = "hnswlib"
+index = "hnsw"
+params = { m = 16, ef_construction = [64, 128] }
+[[experiments]]
+experiment = "ingest"
+checkpoints = [1.0]
+probes = 0
+[[experiments]]
+experiment = "recall_sweep"
+search = { ef_search = [32, 64] }
+min_s = 0.1
+[[experiments]]
+experiment = "crud"
+samples = 20
+"""
+
+
+def vectrial(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "vectrial.cli.main", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "VECTRIAL_HOME": str(folder / "home")},
+        timeout=280,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[object, ...], Cell]:
+    """Cells of the SIFT report's figures, with stores of this environment in place of two of
+    its systems."""
+    folder = tmp_path_factory.mktemp("reproduce")
+    (folder / "small.toml").write_text(SUITE)
+    done = vectrial(folder, "run", "small.toml", "--no-report")
+    assert done.returncode == 0, done.stderr
+    told = REPRODUCTIONS["docarray-sift1m"]
+    (whole,) = told.parts
+    part = Part(
+        "sift", "", whole.dataset, whole.sources, whole.rows, 50, 10,
+        (Arm("In-Memory", "memory", "flat"), Arm("Redis", "hnswlib", "hnsw")),
+        whole.asks, whole.measures,
+    )  # fmt: skip
+    report = Reproduction(told.name, "", "", "", 1, (part,), ())
+    run = load(Path(done.stdout.strip()))
+    measured = {"sift": Measured(run, "clustered-16-2k", 2000)}
+    every = cells(report, measured, known=registry.names())
+    return {
+        (c.figure.store, c.figure.metric, c.figure.params.get("m"),
+         c.figure.params.get("ef_construction"), c.figure.params.get("ef_search")): c
+        for c in every
+    }  # fmt: skip
+
+
+def test_a_cell_holds_what_was_measured_at_its_own_settings(
+    found: dict[tuple[object, ...], Cell],
+) -> None:
+    low = found["Redis", "recall", 16, 64, 32]
+    high = found["Redis", "recall", 16, 64, 64]
+    assert low.valid
+    assert low.measured is not None
+    assert high.measured is not None
+    assert low.measured <= high.measured <= 1
+    assert low.ratio == pytest.approx(low.measured / low.figure.value)
+
+
+def test_units_are_those_of_the_report(found: dict[tuple[object, ...], Cell]) -> None:
+    exact = found["In-Memory", "find_by_vector", None, None, None]
+    graph = found["Redis", "find_by_vector", 16, 64, 32]
+    assert (exact.figure.unit, graph.figure.unit) == ("s", "ms")
+    assert exact.measured is not None
+    assert graph.measured is not None
+    assert exact.measured < 0.05, "seconds"
+    assert graph.measured > 0.001, "milliseconds"
+
+
+def test_what_is_measured_once_a_build_stands_in_each_of_its_rows(
+    found: dict[tuple[object, ...], Cell],
+) -> None:
+    reads = {found["Redis", "read", 16, 64, ef].measured for ef in (32, 64, 128, 256)}
+    assert len(reads) == 1
+    assert reads != {found["Redis", "read", 16, 128, 32].measured}
+
+
+def test_create_is_compared_per_row(found: dict[tuple[object, ...], Cell]) -> None:
+    cell = found["Redis", "create", 16, 64, 32]
+    assert cell.measured is not None
+    assert cell.ratio == pytest.approx(cell.measured / (cell.figure.value * 2000 / 1_000_000))
+    assert "per row" in cell.note
+
+
+def test_what_was_not_measured_says_why(found: dict[tuple[object, ...], Cell]) -> None:
+    assert found["Redis", "recall", 32, 64, 32].note.startswith("skipped: not measured at these")
+    assert found["Redis", "find_by_condition", 16, 64, 32].measured is None
+    assert found["AnnLite", "recall", 16, 64, 32].note.startswith("not yet: no store")
+
+
+def test_through_the_command_line(tmp_path: Path) -> None:
+    """On a report whose stores are not here the plan is empty, and every cell says so."""
+    listed = vectrial(tmp_path, "reproduce")
+    assert listed.returncode == 0, listed.stderr
+    assert "docarray-sift1m" in listed.stdout
+    done = vectrial(tmp_path, "reproduce", "aistor-index", "-f", "jsonl")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) == len(figures("aistor-index"))
+    assert all(row["note"].startswith("not yet: ") for row in rows)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert "| 12 → — " in (folder / "reproduction.md").read_text(), "published, and nothing beside"
+    again = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "jsonl")
+    assert again.stdout == done.stdout
+    wrong = vectrial(tmp_path, "reproduce", "docaray-1m")
+    assert wrong.returncode == 2
+    assert "docarray-1m" in wrong.stderr
