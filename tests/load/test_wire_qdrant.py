@@ -21,7 +21,8 @@ from vectrial.load.plain import LoadColumn, LoadOutcome
 
 QUERY, GET = "/qdrant.Points/Query", "/qdrant.Points/Get"
 UPSERT, DELETE = "/qdrant.Points/Upsert", "/qdrant.Points/Delete"
-IDS = np.array([0, 7, 300, 2**62], np.int64)
+#: The last is negative, and so a number with all bits set there.
+IDS = np.array([0, 7, 300, -1], np.int64)
 VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3) / 7
 OPTIONS = {"collection": "things"}
 
@@ -38,14 +39,14 @@ def send(peer: Peer, requests: Requests, count: int = 1) -> LoadOutcome:
 
 
 def point(row: int) -> common.PointId:
-    return common.PointId(num=row)
+    return common.PointId(num=row % 2**64)
 
 
 def test_a_search_is_what_the_client_would_ask_and_its_answer_is_judged(peer: Peer) -> None:
-    scored = [pb.ScoredPoint(id=point(row), score=row / 8, version=3) for row in (7, 0, 2**62)]
+    scored = [pb.ScoredPoint(id=point(row), score=row / 8, version=3) for row in (7, 0, -1)]
     answer = pb.QueryResponse(result=scored, time=0.001).SerializeToString()
     peer.answers[QUERY] = lambda _: answer
-    judge = Judge(3, np.arange(0, 13, 3), np.tile([0, 7, 2**62], 4), np.full(4, 3))
+    judge = Judge(3, np.arange(0, 13, 3), np.tile([-1, 0, 7], 4), np.full(4, 3))
     narrow = Filter(must=[FieldCondition(key="c", range=Range(lt=5.0))])
     wide = Filter(must_not=[FieldCondition(key="w", match=MatchValue(value="x"))])
     filters = [RestToGrpc.convert_filter(one) for one in (narrow, wide)]
@@ -132,7 +133,7 @@ def test_rows_are_written_with_their_columns(peer: Peer, operation: str, name: s
             payload["w"] = ["a", "", "é"][row]
         vector = VECTORS[row].tolist()
         struct = PointStruct(
-            id=int(IDS[row]), vector={name: vector} if name else vector, payload=payload
+            id=int(IDS[row]) % 2**64, vector={name: vector} if name else vector, payload=payload
         )
         assert one == RestToGrpc.convert_point_struct(struct)
 
@@ -174,8 +175,9 @@ def test_rows_are_deleted_by_id(peer: Peer) -> None:
 
 
 def test_what_qdrant_cannot_do_is_refused_before_anything_is_sent(peer: Peer) -> None:
-    with pytest.raises(UserError, match="no negative ids, such as -1"):
-        send(peer, Requests("get", "get", ids=np.array([3, -1]), options=OPTIONS))
+    twice = {**OPTIONS, "oversampling": "twice"}
+    with pytest.raises(UserError, match="'oversampling' cannot be 'twice'"):
+        send(peer, Requests("search", vectors=VECTORS, options=twice))
     with pytest.raises(UserError, match="'wait' is one of false, true, not 'yes'"):
         send(peer, Requests("get", "delete", ids=IDS, options={**OPTIONS, "wait": "yes"}))
     with pytest.raises(UserError, match="'ef' cannot be 'many'"):

@@ -32,6 +32,11 @@ def made(store: type[Store], location: Path, address: Address | None) -> Store:
         ("lancedb", {"m": 8, "ef_construction": 32}),
         pytest.param("weaviate", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
         pytest.param("flight", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
+        pytest.param(
+            "qdrant",
+            {"full_scan_threshold_kb": 10, "m": 8, "ef_construction": 32, "segments": 1},
+            marks=pytest.mark.server,
+        ),
     ],
 )
 def test_ef_search_decides_recall(name: str, build: dict[str, int], tmp_path: Path) -> None:

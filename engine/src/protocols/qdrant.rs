@@ -1,12 +1,13 @@
 //! Qdrant's gRPC service, `qdrant.Points`.
 //!
-//! Rows are known by number there, which is our id; negative ids are refused.
+//! Rows are known by unsigned number there, which is our id in two's complement.
 //!
 //! Options of a class: `collection`; `vector`, the name of a named vector; for search, `ef`,
-//! `exact` and `indexed_only`; for reads, `consistency` (`all`, `majority`, `quorum`); for writes
-//! and deletes, `wait` (`true` unless given: an answer means applied, not only logged) and
-//! `ordering` (`weak`, `medium`, `strong`); for get, `with_payload` and `with_vector`. Filters are
-//! serialised `qdrant.Filter`. An insert and an upsert are the same call.
+//! `exact`, `indexed_only`, and of compressed vectors `rescore` and `oversampling`; for reads,
+//! `consistency` (`all`, `majority`, `quorum`), `with_payload` and `with_vector`; for writes and
+//! deletes, `wait` (`true` unless given: an answer means applied, not only logged) and `ordering`
+//! (`weak`, `medium`, `strong`). Filters are serialised `qdrant.Filter`. An insert and an upsert
+//! are the same call.
 
 use std::ops::Range;
 
@@ -32,9 +33,6 @@ impl Protocol for Qdrant {
     }
 
     fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, Misuse> {
-        if let Some(id) = task.ids.iter().find(|id| **id < 0) {
-            return Err(Misuse(format!("qdrant has no negative ids, such as {id}")));
-        }
         let to = Collection::of(&task.options)?;
         let head = |method: &str| grpc::head(&self.target, &format!("/qdrant.Points/{method}"));
         Ok(match task.operation {
@@ -91,10 +89,20 @@ mod query {
     pub const PARAMS: u32 = 6;
     pub const PARAMS_EF: u32 = 1;
     pub const PARAMS_EXACT: u32 = 2;
+    pub const PARAMS_QUANTIZATION: u32 = 3;
+    pub const RESCORE: u32 = 2;
+    pub const OVERSAMPLING: u32 = 3;
     pub const PARAMS_INDEXED_ONLY: u32 = 4;
     pub const LIMIT: u32 = 8;
+    pub const WITH_VECTORS: u32 = 10;
+    pub const WITH_PAYLOAD: u32 = 11;
     pub const CONSISTENCY: u32 = 12;
     pub const CONSISTENCY_TYPE: u32 = 1;
+}
+
+/// `qdrant.WithPayloadSelector` and `qdrant.WithVectorsSelector`.
+mod selector {
+    pub const ENABLE: u32 = 1;
 }
 
 /// `qdrant.GetPoints`.
@@ -103,8 +111,6 @@ mod get {
     pub const IDS: u32 = 2;
     pub const WITH_PAYLOAD: u32 = 4;
     pub const WITH_VECTORS: u32 = 5;
-    /// Of either.
-    pub const ENABLE: u32 = 1;
     pub const CONSISTENCY: u32 = 6;
 }
 
@@ -183,6 +189,14 @@ impl<'a> Collection<'a> {
             put_bytes(out, query::PARAMS, params);
         }
         put_number(out, query::LIMIT, task.k as u64);
+        for (field, wanted) in [
+            (query::WITH_VECTORS, self.with_vector),
+            (query::WITH_PAYLOAD, self.with_payload),
+        ] {
+            if wanted {
+                put_selector(out, field, true);
+            }
+        }
         self.put_consistency(out, query::CONSISTENCY);
     }
 
@@ -201,9 +215,7 @@ impl<'a> Collection<'a> {
             (get::WITH_PAYLOAD, self.with_payload),
             (get::WITH_VECTORS, self.with_vector),
         ] {
-            put_message(out, field, |selector| {
-                put_number(selector, get::ENABLE, wanted.into());
-            });
+            put_selector(out, field, wanted);
         }
         self.put_consistency(out, get::CONSISTENCY);
     }
@@ -263,6 +275,13 @@ impl<'a> Collection<'a> {
     }
 }
 
+/// Append whether an answer is to hold what `field` is about.
+fn put_selector(out: &mut Vec<u8>, field: u32, wanted: bool) {
+    put_message(out, field, |selector| {
+        put_number(selector, selector::ENABLE, wanted.into());
+    });
+}
+
 /// Append ids, each a message of its own.
 fn put_ids(out: &mut Vec<u8>, field: u32, ids: &[i64]) {
     for id in ids {
@@ -300,6 +319,16 @@ fn search_params(options: &Options) -> Result<Vec<u8>, Misuse> {
         if let Some(wanted) = flag(options, name)? {
             put_number(&mut params, field, wanted.into());
         }
+    }
+    let mut compressed = vec![];
+    if let Some(wanted) = flag(options, "rescore")? {
+        put_number(&mut compressed, query::RESCORE, wanted.into());
+    }
+    if let Some(times) = options.parse::<f64>("oversampling")? {
+        protobuf::put_fixed64(&mut compressed, query::OVERSAMPLING, times.to_le_bytes());
+    }
+    if !compressed.is_empty() {
+        put_bytes(&mut params, query::PARAMS_QUANTIZATION, &compressed);
     }
     Ok(params)
 }

@@ -18,8 +18,8 @@ from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import StoreError
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
-from vectrial.stores.arrow import batch_of, columns_of, ids_of, table_of, vectors_of
+from vectrial.filters import Filter, Range
+from vectrial.stores.arrow import batch_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
     Capabilities,
@@ -32,6 +32,8 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
+from vectrial.stores.qdrant_filters import Words, path, translate
+from vectrial.stores.qdrant_points import payloads, signed, unsigned
 
 _UPSERT_ROWS = 1_000
 #: Above any collection that fits this machine, so that optimizing ends with one segment.
@@ -58,8 +60,7 @@ class QdrantEdge(Store):
     """One shard with one unnamed vector per point; metadata is its payload.
 
     Ids are unsigned in Qdrant: int64 is kept as its two's complement. A missing value is a
-    missing payload key. Qdrant's `must_not` is two-valued, so negation is pushed down to the
-    comparisons, each of which then also demands that the field is there.
+    missing payload key.
     """
 
     name = "qdrant-edge"
@@ -121,7 +122,7 @@ class QdrantEdge(Store):
         for field in schema.fields:
             if field.indexed:
                 operation = self._q.UpdateOperation.create_field_index(
-                    _path(field.name), types[field.type]
+                    path(field.name), types[field.type]
                 )
                 self._shard.update(operation)
 
@@ -209,15 +210,15 @@ class QdrantEdge(Store):
         for start in range(0, batch.num_rows, _UPSERT_ROWS):
             part = batch.slice(start, _UPSERT_ROWS)
             points = list(
-                map(make, _unsigned(ids_of(part)), vectors_of(part).tolist(), _payloads(part))
+                map(make, unsigned(ids_of(part)), vectors_of(part).tolist(), payloads(part))
             )
             self._shard.update(write(points))
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        self._shard.update(self._q.UpdateOperation.delete_points(_unsigned(ids)))
+        self._shard.update(self._q.UpdateOperation.delete_points(unsigned(ids)))
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        found = self._shard.retrieve(_unsigned(ids), with_payload=True, with_vector=True)
+        found = self._shard.retrieve(unsigned(ids), with_payload=True, with_vector=True)
         return table_of(self._schema, [self._batch(found)])
 
     def count(self) -> int:
@@ -239,7 +240,7 @@ class QdrantEdge(Store):
         payloads = [record.payload or {} for record in records]
         return batch_of(
             self._schema,
-            np.array([record.id for record in records], dtype=np.uint64).view(np.int64),
+            signed([record.id for record in records]),
             np.array([record.vector for record in records], dtype=np.float32),
             {name: [payload.get(name) for payload in payloads] for name in self._types},
         )
@@ -258,9 +259,8 @@ class QdrantEdge(Store):
 
         def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
             found = search(request(nearest(vector.tolist()), k, None, kept, settings))
-            ids = np.array([point.id for point in found], dtype=np.uint64)
             scores = np.array([point.score for point in found], dtype=np.float32)
-            return ids.view(np.int64), scores
+            return signed([point.id for point in found]), scores
 
         return run
 
@@ -269,68 +269,30 @@ class QdrantEdge(Store):
             limit=limit, filter=self._translate(where), with_payload=False, with_vector=False
         )
         found, _ = self._shard.scroll(request)
-        return np.array([record.id for record in found], dtype=np.uint64).view(np.int64)
+        return signed([record.id for record in found])
 
     def _translate(self, where: Filter) -> Any:
-        return self._q.Filter(must=[self._condition(where, holds=True)])
-
-    def _condition(self, where: Filter, *, holds: bool) -> Any:
-        """The condition under which `where` is true (`holds`), or false and not unknown."""
-        q = self._q
-        match where:
-            case Not(part):
-                return self._condition(part, holds=not holds)
-            case And(parts) | Or(parts):
-                conditions = [self._condition(part, holds=holds) for part in parts]
-                if isinstance(where, And) is holds:
-                    return q.Filter(must=conditions)
-                return q.Filter(should=conditions)
-            case IsNull(name):
-                empty = q.IsEmptyCondition(_path(name))
-                return q.Filter(must=[empty]) if holds else q.Filter(must_not=[empty])
-            case _:
-                comparison = self._comparison(where)
-                if holds:
-                    return comparison
-                return q.Filter(must_not=[comparison, q.IsEmptyCondition(_path(where.field))])
-
-    def _comparison(self, where: Eq | In | Range) -> Any:
-        q = self._q
-        match where:
-            case Eq(name, value):
-                # Qdrant matches text, integers and booleans; a float equals through a range.
-                if self._types[name] is FieldType.FLOAT or isinstance(value, float):
-                    return q.FieldCondition(_path(name), range=q.RangeFloat(gte=value, lte=value))
-                # The binding takes Python's True for the integer 1, but numpy's for a boolean.
-                exact = np.bool_(value) if isinstance(value, bool) else value
-                return q.FieldCondition(_path(name), match=q.MatchValue(exact))
-            case In(name, values):
-                wanted = {FieldType.INT: int, FieldType.STRING: str}.get(self._types[name])
-                if wanted is not None and all(type(value) is wanted for value in values):
-                    return q.FieldCondition(_path(name), match=q.MatchAny(list(values)))
-                return q.Filter(should=[self._comparison(Eq(name, value)) for value in values])
-            case Range():
-                bounds = q.RangeFloat(gt=where.gt, gte=where.gte, lt=where.lt, lte=where.lte)
-                return q.FieldCondition(_path(where.field), range=bounds)
+        return translate(where, self._types, _words(self._q))
 
 
-def _path(field: str) -> str:
-    """The field as a JSON path of one quoted step, so that dots and brackets are plain text."""
-    return field if field.isidentifier() else f'"{field}"'
+def _words(q: Any) -> Words:
+    """Conditions as the binding spells them."""
 
+    def equal(path: str, value: str | int | bool) -> Any:
+        # The binding takes Python's True for the integer 1, but numpy's for a boolean.
+        exact = np.bool_(value) if isinstance(value, bool) else value
+        return q.FieldCondition(path, match=q.MatchValue(exact))
 
-def _unsigned(ids: NDArray[np.int64]) -> list[Any]:
-    values: list[Any] = np.ascontiguousarray(ids, dtype=np.int64).view(np.uint64).tolist()
-    return values
+    def within(path: str, where: Range) -> Any:
+        bounds = q.RangeFloat(gt=where.gt, gte=where.gte, lt=where.lt, lte=where.lte)
+        return q.FieldCondition(path, range=bounds)
 
-
-def _payloads(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """One payload per row, without the keys whose values are missing."""
-    metadata = columns_of(batch)
-    if not metadata:
-        return [{}] * batch.num_rows
-    columns = zip(*metadata.values(), strict=True)
-    return [
-        {name: value for name, value in zip(metadata, row, strict=True) if value is not None}
-        for row in columns
-    ]
+    return Words(
+        must=lambda conditions: q.Filter(must=conditions),
+        should=lambda conditions: q.Filter(should=conditions),
+        must_not=lambda conditions: q.Filter(must_not=conditions),
+        empty=q.IsEmptyCondition,
+        equal=equal,
+        any_of=lambda path, values: q.FieldCondition(path, match=q.MatchAny(list(values))),
+        within=within,
+    )

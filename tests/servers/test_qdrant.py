@@ -1,0 +1,192 @@
+"""Qdrant's driver without Qdrant's server, which no package registry has: its filters in Qdrant
+Edge, the same engine, and its calls in the client's own in-memory mode.
+
+Where there is a server, the conformance suite runs against it; the requests of both lanes are
+compared in `tests/load/test_qdrant_lanes.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import qdrant_client
+import qdrant_edge as edge
+
+import vectrial.stores.qdrant as driver
+from vectrial.distance import Metric, distances
+from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
+from vectrial.servers.base import NoProgram
+from vectrial.servers.qdrant import QDRANT
+from vectrial.stores.arrow import batch_of, metadata_of
+from vectrial.stores.base import Address, Field, FieldType, Index, IndexKind, Returning, Schema
+from vectrial.stores.qdrant import Qdrant
+from vectrial.stores.qdrant_edge import QdrantEdge
+
+ROWS, DIM, K = 400, 8, 10
+RNG = np.random.default_rng(13)
+VECTORS = RNG.normal(size=(ROWS, DIM)).astype(np.float32)
+IDS = np.append(RNG.integers(-(2**63), 2**63 - 1, ROWS - 2), [-(2**63), 2**63 - 1])
+FIELDS = (
+    Field("number", FieldType.INT),
+    Field("price.net", FieldType.FLOAT, indexed=False),
+    Field("colour", FieldType.STRING),
+    Field("flag", FieldType.BOOL),
+)
+SCHEMA = Schema(DIM, Metric.L2, FIELDS)
+COLUMNS: dict[str, list[Any]] = {
+    "number": [None if i % 9 == 0 else i % 50 for i in range(ROWS)],
+    "price.net": [None if i % 7 == 0 else i / 100 - 2 for i in range(ROWS)],
+    "colour": [("red", 'it\'s "grün"', "", None)[i % 4] for i in range(ROWS)],
+    "flag": [None if i % 5 == 0 else i % 3 == 0 for i in range(ROWS)],
+}
+BATCH = batch_of(SCHEMA, IDS, VECTORS, COLUMNS)
+FILTERS: tuple[Filter, ...] = (
+    Eq("number", 7),
+    Eq("number", 7.5),
+    Eq("price.net", 0),
+    Eq("colour", 'it\'s "grün"'),
+    Eq("colour", ""),
+    Eq("flag", True),
+    In("number", (1, 2.0, 3.5, 49)),
+    In("colour", ("red", "")),
+    In("flag", (True, False)),
+    In("price.net", (1, -1.5)),
+    Range("number", gt=10.5, lte=40),
+    Range("price.net", gte=-1, lt=0.25),
+    IsNull("colour"),
+    Not(IsNull("price.net")),
+    Not(Eq("flag", True)),
+    Not(In("number", (1, 2, 3))),
+    Not(Range("number", gte=5)),
+    And((Not(Or((IsNull("number"), Eq("flag", True)))), Not(Eq("colour", "red")))),
+    Or((And((Eq("colour", "red"), Range("number", lt=10))), Not(Not(Eq("number", 4))))),
+)
+
+
+def kept_by(where: Filter) -> list[int]:
+    """Ids of the rows that a filter keeps."""
+    kept: list[int] = IDS[evaluate(where, pa.Table.from_batches([metadata_of(BATCH)]))].tolist()
+    return sorted(kept)
+
+
+def kind(name: str) -> IndexKind:
+    return Qdrant.capabilities.indexes[name]
+
+
+def index(name: str) -> Index:
+    return Index(name, kind(name).build())
+
+
+@pytest.fixture
+def local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Qdrant]:
+    """The driver over the client's own in-memory mode: its calls, and none of the server's."""
+    monkeypatch.setattr(driver, "connected", lambda _: qdrant_client.QdrantClient(":memory:"))
+    store = Qdrant(tmp_path, Address("nowhere", {"http": 1, "grpc": 2}))
+    yield store
+    store.close()
+
+
+@pytest.mark.filterwarnings("ignore:Payload indexes have no effect", "ignore:Local mode performs")
+def test_the_client_takes_every_call(local: Qdrant) -> None:
+    local.create(SCHEMA, index("flat"))
+    local.create(SCHEMA, index("flat"))  # what was there before is gone
+    local.insert(BATCH)
+    local.flush()
+    local.build()
+    assert f"of {ROWS} vectors" in local.wait_indexed()
+    local.open(SCHEMA, index("flat"))
+    assert local.count() == ROWS
+    expected = {row["id"]: row for row in BATCH.to_pylist()}
+    assert {row["id"]: row for row in local.get(IDS[-3:]).to_pylist()} == {
+        id_: expected[id_] for id_ in IDS[-3:].tolist()
+    }
+    assert local.get(np.array([5], np.int64)).num_rows == 0
+    scanned = [row for batch in local.scan(90) for row in batch.to_pylist()]
+    assert {row["id"]: row for row in scanned} == expected
+    assert len(scanned) == ROWS
+    for where in FILTERS:
+        assert sorted(local.find(where, ROWS).tolist()) == kept_by(where), where
+    near = np.argsort(distances(VECTORS[3], VECTORS, Metric.L2))[:K]
+    for returning in Returning:
+        search = local.searcher_returning(returning, K, kind("flat").search())
+        ids, scores = search(VECTORS[3])
+        assert ids.tolist() == IDS[near].tolist()
+        np.testing.assert_allclose(
+            scores, distances(VECTORS[3], VECTORS[near], Metric.L2), atol=1e-3
+        )
+    local.delete(IDS[:10])
+    assert local.count() == ROWS - 10
+    local.drop()
+    with pytest.raises(Exception, match="no collection"):
+        local.open(SCHEMA, index("flat"))
+
+
+@pytest.mark.filterwarnings("ignore:Payload indexes have no effect", "ignore:Local mode performs")
+def test_its_filters_keep_the_right_rows_in_qdrants_engine(local: Qdrant, tmp_path: Path) -> None:
+    local.create(SCHEMA, index("flat"))
+    folder = tmp_path / "edge"
+    folder.mkdir()
+    engine = QdrantEdge(folder)
+    engine.create(SCHEMA, Index("flat", QdrantEdge.capabilities.indexes["flat"].build()))
+    engine.insert(BATCH)
+    engine.wait_indexed()
+    for where in FILTERS:
+        ours = edge_filter(local._translate(where).model_dump(exclude_none=True))
+        request = edge.ScrollRequest(limit=ROWS, filter=ours)
+        found, _ = engine._shard.scroll(request)
+        ids = np.array([row.id for row in found], np.uint64).view(np.int64)
+        assert sorted(ids.tolist()) == kept_by(where), where
+    engine.close()
+
+
+def edge_filter(plain: dict[str, Any]) -> Any:
+    """A filter of the client's models, member by member, as one of Qdrant Edge's classes."""
+
+    def condition(one: dict[str, Any]) -> Any:
+        match one:
+            case {"is_empty": {"key": key}}:
+                return edge.IsEmptyCondition(key)
+            case {"key": key, "range": bounds}:
+                return edge.FieldCondition(key, range=edge.RangeFloat(**bounds))
+            case {"key": key, "match": {"any": values}}:
+                return edge.FieldCondition(key, match=edge.MatchAny(values))
+            case {"key": key, "match": {"value": value}}:
+                exact = np.bool_(value) if isinstance(value, bool) else value
+                return edge.FieldCondition(key, match=edge.MatchValue(exact))
+            case _:
+                return edge_filter(one)
+
+    assert set(plain) <= {"must", "should", "must_not"}, plain
+    return edge.Filter(**{word: [condition(one) for one in parts] for word, parts in plain.items()})
+
+
+def test_without_a_program_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VECTRIAL_QDRANT_BIN", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(
+        NoProgram, match=r"VECTRIAL_QDRANT_BIN.*VECTRIAL_QDRANT_ADDRESS.*qdrant-edge"
+    ):
+        QDRANT.program(print)
+    assert QDRANT.at_hand().works is False
+
+
+def test_a_program_that_is_given_gets_its_folder_and_ports(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "my-qdrant"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("VECTRIAL_QDRANT_BIN", str(program))
+    assert QDRANT.program(print) == program
+    assert QDRANT.at_hand().works is True
+    command = QDRANT.command(program, tmp_path, {"http": 11, "grpc": 12})
+    assert command.argv == (str(program),)
+    assert command.env["QDRANT__SERVICE__HOST"] == "127.0.0.1"
+    assert command.env["QDRANT__SERVICE__HTTP_PORT"] == "11"
+    assert command.env["QDRANT__SERVICE__GRPC_PORT"] == "12"
+    assert command.env["QDRANT__STORAGE__STORAGE_PATH"].startswith(str(tmp_path))
