@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.servers.base import NoProgram
-from vectrial.servers.java import find_java, java_version
+from vectrial.servers.java import Java, find_java, java_version
 from vectrial.servers.maven import Artifact, MavenProgram, maven_program, maven_program_at_hand
 
 
@@ -113,14 +113,17 @@ def java(home: Path, version: str) -> Path:
     return home
 
 
-def test_the_first_java_that_is_new_enough_is_taken(
+def test_the_newest_java_that_fits_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old, new = java(tmp_path / "old", "1.8.0_402"), java(tmp_path / "new", "21.0.3")
-    assert (java_version(old), java_version(new), java_version(tmp_path)) == (8, 21, None)
-    monkeypatch.setenv("MY_JAVA", str(old))
+    old, new = java(tmp_path / "old", "1.8.0_402"), java(tmp_path / "new", "121.0.3")
+    assert (java_version(old), java_version(new), java_version(tmp_path)) == (8, 121, None)
     monkeypatch.setenv("JAVA_HOME", str(new))
-    assert find_java(8, "it", ("MY_JAVA",)) == old
-    assert find_java(17, "it", ("MY_JAVA",)) == new
-    with pytest.raises(NoProgram, match=r"it needs Java 99 .*old is 8.*install openjdk-99"):
-        find_java(99, "it", ("MY_JAVA",))
+    monkeypatch.setenv("PATH", str(old / "bin"))
+    monkeypatch.delenv("MY_JAVA", raising=False)
+    assert find_java(Java(8, 8, "MY_JAVA"), "it") == old
+    assert find_java(Java(8, 121, "MY_JAVA"), "it") == new
+    with pytest.raises(NoProgram, match=r"it needs Java 99 to 100.*old is 8.*install openjdk-99"):
+        find_java(Java(99, 100, "MY_JAVA"), "it")
+    monkeypatch.setenv("MY_JAVA", str(tmp_path))
+    assert find_java(Java(99, 100, "MY_JAVA"), "it") == tmp_path, "who names one decides"

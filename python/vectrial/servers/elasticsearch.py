@@ -15,7 +15,7 @@ from pathlib import Path
 from vectrial.errors import UserError
 from vectrial.servers import lucene
 from vectrial.servers.base import Command, NoProgram, Progress, Recipe
-from vectrial.servers.java import find_java
+from vectrial.servers.java import Java, find_java
 from vectrial.servers.maven import Artifact, MavenProgram, maven_program, maven_program_at_hand
 from vectrial.servers.programs import given
 from vectrial.stores.registry import Availability
@@ -48,7 +48,7 @@ def chosen() -> MavenProgram:
 
 def _java(program: MavenProgram) -> Path:
     least = 17 if program.version.startswith("8.") else 21
-    return find_java(least, f"elasticsearch {program.version}", (_JAVA,))
+    return find_java(Java(least, 25, _JAVA), f"elasticsearch {program.version}")
 
 
 def _program(progress: Progress) -> Path:

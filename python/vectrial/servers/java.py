@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from vectrial.servers.base import NoProgram
@@ -14,26 +15,36 @@ from vectrial.servers.base import NoProgram
 _PLACES = Path("/usr/lib/jvm")
 
 
-def find_java(at_least: int, what: str, variables: tuple[str, ...] = ()) -> Path:
-    """The home of the first Java of this version or a newer one, among those that are named by
-    the environment variables `variables` and JAVA_HOME, that PATH has, and that are installed
-    where Debian installs them.
+@dataclass(frozen=True)
+class Java:
+    """The versions that a program runs on. variable: of the environment, which names one."""
+
+    least: int
+    most: int
+    variable: str
+
+
+def find_java(wanted: Java, what: str) -> Path:
+    """The home of the Java that its variable names, or else of the newest that fits among those
+    of JAVA_HOME, of PATH, and where Debian installs them.
+
+    The newest, since Lucene compares vectors with the processor's wide instructions from Java 21
+    on, and one at a time before.
 
     Raises:
-        NoProgram: there is none; `what` needs it, as the message says.
+        NoProgram: there is none that fits; `what` needs it, as the message says.
     """
-    seen = []
-    for place in _candidates(variables):
-        version = java_version(place)
-        if version is None:
-            continue
-        if version >= at_least:
-            return place
-        seen.append(f"{place} is {version}")
-    found = f"; {', '.join(dict.fromkeys(seen))}" if seen else ""
+    if given := os.environ.get(wanted.variable):
+        return Path(given)
+    found = {place: version for place in _candidates() if (version := java_version(place))}
+    fitting = [place for place, version in found.items() if wanted.least <= version <= wanted.most]
+    if fitting:
+        return max(fitting, key=lambda place: found[place])
+    seen = "".join(f"; {place} is {version}" for place, version in found.items())
     raise NoProgram(
-        f"{what} needs Java {at_least} or newer, and there is none here{found}; install one "
-        f"(Debian: apt install openjdk-{at_least}-jre-headless), or set JAVA_HOME to it"
+        f"{what} needs Java {wanted.least} to {wanted.most}, and there is none here{seen}; "
+        f"install one (Debian: apt install openjdk-{wanted.least}-jre-headless), or set JAVA_HOME"
+        f" or {wanted.variable} to it"
     )
 
 
@@ -48,11 +59,10 @@ def java_version(place: Path) -> int | None:
     return int(told[1]) if told else None
 
 
-def _candidates(variables: tuple[str, ...]) -> Iterator[Path]:
-    for variable in (*variables, "JAVA_HOME"):
-        if given := os.environ.get(variable):
-            yield Path(given)
+def _candidates() -> Iterator[Path]:
+    if given := os.environ.get("JAVA_HOME"):
+        yield Path(given)
     if on_path := shutil.which("java"):
         yield Path(on_path).resolve().parents[1]
     if _PLACES.is_dir():
-        yield from sorted(_PLACES.iterdir())
+        yield from sorted(place.resolve() for place in _PLACES.iterdir())

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from vectrial.servers import lucene
 from vectrial.servers.base import Command, NoProgram, Progress, Recipe
-from vectrial.servers.java import find_java
+from vectrial.servers.java import Java, find_java
 from vectrial.servers.maven import Artifact, MavenProgram, maven_program, maven_program_at_hand
 from vectrial.servers.programs import given
 from vectrial.stores.registry import Availability
@@ -40,11 +40,11 @@ PROGRAM = MavenProgram(
 )
 _BIN = "VECTRIAL_OPENSEARCH_BIN"
 _HEAP = "VECTRIAL_OPENSEARCH_HEAP"
-_JAVA = "OPENSEARCH_JAVA_HOME"
+_JAVA = Java(21, 25, "OPENSEARCH_JAVA_HOME")
 
 
 def _java() -> Path:
-    return find_java(21, f"opensearch {PROGRAM.version}", (_JAVA,))
+    return find_java(_JAVA, f"opensearch {PROGRAM.version}")
 
 
 def _program(progress: Progress) -> Path:
@@ -77,7 +77,7 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
         "OPENSEARCH_JAVA_OPTS": f"-Xms{heap} -Xmx{heap}",
     }
     if not (distribution / "jdk").is_dir():  # a full distribution has its own
-        env[_JAVA] = str(_java())
+        env[_JAVA.variable] = str(_java())
     return Command((str(program),), env, unprivileged=True)
 
 

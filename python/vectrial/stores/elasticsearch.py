@@ -29,6 +29,7 @@ from vectrial.stores.base import (
 from vectrial.stores.lucene import (
     CONNECTIONS,
     DURABILITY,
+    ID,
     MERGE_S,
     REQUEST_S,
     SCORES,
@@ -166,8 +167,10 @@ class Elasticsearch(LuceneStore):
         patient.indices.forcemerge(index=self._collection, max_num_segments=segments)
 
     def _with_vectors(self) -> dict[str, Any]:
-        # Since 9.2 a document comes without its vectors unless they are asked for.
-        return {} if self._major < 9 else {"source_exclude_vectors": False}
+        # Since 9.2 a document comes without its vectors unless they are named.
+        if self._major < 9:
+            return {}
+        return {"source_includes": [ID, VECTOR, *self._names.values()]}
 
 
 def _candidates(k: int, params: Params) -> int | None:
