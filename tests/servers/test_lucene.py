@@ -38,7 +38,8 @@ from vectrial.stores.base import (
     untested,
 )
 from vectrial.stores.elasticsearch import Elasticsearch
-from vectrial.stores.lucene import LuceneStore, authorization
+from vectrial.stores.lucene import LuceneStore
+from vectrial.stores.lucene_words import authorization
 from vectrial.stores.opensearch import OpenSearch
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from vectrial.errors import UserError
 from vectrial.servers import lucene
-from vectrial.servers.base import Command, NoProgram, Progress, Recipe
+from vectrial.servers.base import Command, Image, NoProgram, Progress, Recipe
 from vectrial.servers.java import Java, find_java
 from vectrial.servers.maven import Artifact, MavenProgram, maven_program, maven_program_at_hand
 from vectrial.servers.programs import given
@@ -25,6 +25,23 @@ VERSIONS: Mapping[str, str] = {
     "8.19.21": "215d5f3dbf0609a149f6218a9e47b6ae2df34ebbff3c5754e35f15a5e5393c8a",
     "9.2.4": "af7b81fe31627c7523b2546351cd4e47310faa6a72c8db8dc8f7a191e871cfaf",
 }
+IMAGE = Image(
+    name="elasticsearch",
+    tag=next(iter(VERSIONS)),
+    digest=None,
+    ports={"http": 9200},
+    data="/usr/share/elasticsearch/data",
+    env={
+        "discovery.type": "single-node",
+        "xpack.security.enabled": "false",
+        "cluster.routing.allocation.disk.threshold_enabled": "false",
+        "ES_JAVA_OPTS": f"-Xms{lucene.HEAP} -Xmx{lucene.HEAP}",
+    },
+)
+SNIPPET = """\
+from elasticsearch import Elasticsearch
+client = Elasticsearch("http://{host}:{http}")
+print(client.nodes.info())"""
 _BIN = "VECTRIAL_ELASTICSEARCH_BIN"
 _VERSION = "VECTRIAL_ELASTICSEARCH_VERSION"
 _HEAP = "VECTRIAL_ELASTICSEARCH_HEAP"
@@ -95,4 +112,6 @@ ELASTICSEARCH = Recipe(
     ready=lucene.ready,
     secrets=("user", "password", "api_key"),
     stop_s=60.0,
+    image=IMAGE,
+    snippet=SNIPPET,
 )

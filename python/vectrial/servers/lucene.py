@@ -17,7 +17,7 @@ from vectrial.errors import UserError
 from vectrial.servers.base import NotReady
 from vectrial.servers.local import HOST
 from vectrial.stores.base import Address
-from vectrial.stores.lucene import authorization
+from vectrial.stores.lucene_words import authorization
 
 #: Of the heap, unless the environment says otherwise.
 HEAP = "1g"

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial.servers import lucene
-from vectrial.servers.base import Command, NoProgram, Progress, Recipe
+from vectrial.servers.base import Command, Image, NoProgram, Progress, Recipe
 from vectrial.servers.java import Java, find_java
 from vectrial.servers.maven import Artifact, MavenProgram, maven_program, maven_program_at_hand
 from vectrial.servers.programs import given
@@ -38,6 +38,24 @@ PROGRAM = MavenProgram(
     "bin/opensearch",
     ((_SERVER, ""), (_KNN, "plugins/opensearch-knn")),
 )
+IMAGE = Image(
+    name="opensearchproject/opensearch",
+    tag=PROGRAM.version,
+    digest=None,
+    ports={"http": 9200},
+    data="/usr/share/opensearch/data",
+    env={
+        "discovery.type": "single-node",
+        "DISABLE_SECURITY_PLUGIN": "true",
+        "DISABLE_INSTALL_DEMO_CONFIG": "true",
+        "cluster.routing.allocation.disk.threshold_enabled": "false",
+        "OPENSEARCH_JAVA_OPTS": f"-Xms{lucene.HEAP} -Xmx{lucene.HEAP}",
+    },
+)
+SNIPPET = """\
+from opensearchpy import OpenSearch
+client = OpenSearch("http://{host}:{http}")
+print(client.info())"""
 _BIN = "VECTRIAL_OPENSEARCH_BIN"
 _HEAP = "VECTRIAL_OPENSEARCH_HEAP"
 _JAVA = Java(21, 25, "OPENSEARCH_JAVA_HOME")
@@ -91,4 +109,6 @@ OPENSEARCH = Recipe(
     ready=lucene.ready,
     secrets=("user", "password"),
     stop_s=60.0,
+    image=IMAGE,
+    snippet=SNIPPET,
 )

@@ -1,9 +1,7 @@
 """Elasticsearch, driven by its official client; its server is `vectrial.servers.elasticsearch`.
 
 Facts below are those of server 8.19.21 and 9.2.4 and elasticsearch-py 8.19.3, from the reference
-of the field type `dense_vector` and of the kNN search, and tried. By that reference a score is
-1 / (1 + d²) under `l2_norm`, (1 + cos) / 2 under `cosine`, and under `max_inner_product` 1 + p, or
-1 / (1 - p) where the product p is negative.
+of the field type `dense_vector` and of the kNN search, and tried.
 """
 
 from __future__ import annotations
@@ -26,19 +24,9 @@ from vectrial.stores.base import (
     Returning,
     Schema,
 )
-from vectrial.stores.lucene import (
-    CONNECTIONS,
-    DURABILITY,
-    ID,
-    MERGE_S,
-    REQUEST_S,
-    SCORES,
-    VECTOR,
-    LuceneStore,
-    Segmented,
-    authorization,
-)
+from vectrial.stores.lucene import CONNECTIONS, ID, MERGE_S, REQUEST_S, VECTOR, LuceneStore
 from vectrial.stores.lucene_filters import Query
+from vectrial.stores.lucene_words import DURABILITY, SCORES, Segmented, authorization
 
 _SIMILARITIES = {
     Metric.L2: "l2_norm",
@@ -80,7 +68,6 @@ class Elasticsearch(LuceneStore):
     extra = "elasticsearch"
     server = "vectrial.servers.elasticsearch:ELASTICSEARCH"
     tested = ("8.19.", "9.2.")
-    flavor = "elasticsearch"
     vectors_in_columns = True
     capabilities = Capabilities(
         scores=SCORES,

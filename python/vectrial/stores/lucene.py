@@ -12,7 +12,6 @@ What is written is seen by searches after a refresh. Nothing that writes asks fo
 
 from __future__ import annotations
 
-import base64
 import json
 import time
 from abc import abstractmethod
@@ -23,9 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field as Bound
 
-from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import PartialFailure, StoreError, Unsupported
 from vectrial.filters import Filter
 from vectrial.stores import lucene_filters
@@ -44,6 +41,7 @@ from vectrial.stores.base import (
     Wire,
     WireRows,
 )
+from vectrial.stores.lucene_words import Segmented, authorization, told_scores
 from vectrial.stores.naming import collection_name
 from vectrial.stores.typed import fitted
 
@@ -51,16 +49,6 @@ if TYPE_CHECKING:
     from vectrial.load.plain import LoadTarget
 
 VECTOR, ID = "vector", "id"
-SCORES: Mapping[Metric, ScoreKind] = {
-    Metric.L2: ScoreKind.L2_SQUARED,
-    Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
-    Metric.IP: ScoreKind.INNER_PRODUCT,
-}
-DURABILITY: Mapping[Durability, str] = {
-    Durability.SYNCED: "index.translog.durability=request: the log is forced to the disk before"
-    " a write is acknowledged",
-    Durability.BUFFERED: "index.translog.durability=async: the log is forced to the disk every 5 s",
-}
 #: Seconds that one request may take, and the merge to the final segments.
 REQUEST_S, MERGE_S = 60.0, 3600.0
 #: Connections that the client keeps: as many as there may be threads.
@@ -80,23 +68,14 @@ _TYPES: Mapping[FieldType, str] = {
 }
 
 
-class Segmented(Params):
-    """segments: at most so many are left by `build`, which merges them; each has a graph of its
-    own, so that 1 gives the one final graph. None merges nothing."""
-
-    segments: int | None = Bound(default=1, ge=1)
-
-
 class LuceneStore(Store):
     """One index with one shard and no replicas, refreshed every second once it has been loaded.
 
-    flavor: of the protocol of the native lane.
     vectors_in_columns: a search can return vectors from columns; else from documents.
     """
 
     kind = "server"
     protocol = "elasticsearch"
-    flavor: ClassVar[str]
     vectors_in_columns: ClassVar[bool]
 
     def __init__(self, location: Path, address: Address | None = None) -> None:
@@ -345,7 +324,7 @@ class LuceneStore(Store):
         search, collection = self._client.search, self._collection
         question = self._question(k, params, self._kept(where))
         asked = {"size": k, **self._fields(*self._returned(returning))}
-        score = self._score
+        metric = self._schema.metric
 
         def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
             told = search(index=collection, body={**asked, **question(vector.tolist())})
@@ -353,7 +332,8 @@ class LuceneStore(Store):
                 raise StoreError(f"the answer is not complete: {told['_shards']}")
             hits = told["hits"]["hits"]
             ids = np.array([hit["fields"][ID][0] for hit in hits], dtype=np.int64)
-            return ids, score(np.array([hit["_score"] for hit in hits], dtype=np.float64))
+            scores = np.array([hit["_score"] for hit in hits], dtype=np.float64)
+            return ids, told_scores(scores, metric)
 
         return run
 
@@ -391,7 +371,7 @@ class LuceneStore(Store):
             self._address.host,
             self._address.ports["http"],
             headers=[("authorization", allowed)] if allowed else (),
-            options={"flavor": self.flavor},
+            options=self.dialect,
         )
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
@@ -431,31 +411,3 @@ class LuceneStore(Store):
         if self.vectors_in_columns:
             return [], list(names)
         return [one for one in names if one == VECTOR], [one for one in names if one != VECTOR]
-
-    def _score(self, scores: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Servers' scores, larger is closer and never negative, as `SCORES` declares them."""
-        match self._schema.metric:
-            case Metric.L2:
-                told = 1.0 / scores - 1.0
-            case Metric.COSINE:
-                told = 2.0 * scores - 1.0
-            case Metric.IP:
-                told = np.where(scores < 1.0, 1.0 - 1.0 / scores, scores - 1.0)
-        return told.astype(np.float32)
-
-
-def authorization(address: Address) -> str | None:
-    """The header that lets one in, from an API key or else a user and password, if any.
-
-    Raises:
-        StoreError: there is a user without a password, or the other way round.
-    """
-    secrets = address.secrets
-    if key := secrets.get("api_key"):
-        return f"ApiKey {key}"
-    user, password = secrets.get("user"), secrets.get("password")
-    if user is None and password is None:
-        return None
-    if user is None or password is None:
-        raise StoreError("a user and a password are given together, or neither")
-    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"

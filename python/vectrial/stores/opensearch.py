@@ -2,8 +2,7 @@
 `vectrial.servers.opensearch`.
 
 Facts below are those of server and plugin 3.5.0 and opensearch-py 3.2.0, from the plugin's
-reference of spaces and methods, and tried. Scores of the lucene engine are those of Lucene: see
-`vectrial.stores.elasticsearch`; and those of an exact scan are the same.
+reference of spaces, methods and scripts, and tried.
 
 Only the lucene engine is offered: the plugin's archive in the registry has no native libraries,
 and making an index of faiss or nmslib ends the node.
@@ -12,6 +11,7 @@ and making an index of faiss or nmslib ends the node.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import Field as Bound
@@ -29,17 +29,9 @@ from vectrial.stores.base import (
     Returning,
     Schema,
 )
-from vectrial.stores.lucene import (
-    CONNECTIONS,
-    DURABILITY,
-    MERGE_S,
-    REQUEST_S,
-    SCORES,
-    VECTOR,
-    LuceneStore,
-    Segmented,
-)
+from vectrial.stores.lucene import CONNECTIONS, MERGE_S, REQUEST_S, VECTOR, LuceneStore
 from vectrial.stores.lucene_filters import Query
+from vectrial.stores.lucene_words import DURABILITY, SCORES, Segmented
 
 _SPACES = {Metric.L2: "l2", Metric.COSINE: "cosinesimil", Metric.IP: "innerproduct"}
 
@@ -67,7 +59,7 @@ class OpenSearch(LuceneStore):
     extra = "opensearch"
     server = "vectrial.servers.opensearch:OPENSEARCH"
     tested = ("3.5.",)
-    flavor = "opensearch"
+    dialect = MappingProxyType({"flavor": "opensearch"})
     vectors_in_columns = False
     capabilities = Capabilities(
         scores=SCORES,
