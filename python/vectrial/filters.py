@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,9 @@ class Not:
 
 
 Filter = Eq | In | Range | IsNull | And | Or | Not
+
+#: One filter for all queries, or one for each of them.
+Filters = Filter | Sequence[Filter] | None
 
 #: The operators a store may declare, by the name used in suites and in `vectrial stores`.
 OPERATORS: Mapping[str, type] = {

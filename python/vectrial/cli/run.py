@@ -22,10 +22,11 @@ from vectrial.datasets import catalog, library
 from vectrial.datasets.entry import Entry
 from vectrial.datasets.model import Dataset
 from vectrial.errors import UserError
-from vectrial.experiments.base import fields_of
+from vectrial.experiments.base import fields_of, own_filters
 from vectrial.nearest import suggestion
 from vectrial.results.writer import RunWriter
 from vectrial.stores import registry
+from vectrial.stores.base import ALL_OPERATORS
 from vectrial.suite.model import DatasetRef, Suite, parse_suite, read_suite
 from vectrial.suite.plan import DatasetShape, Plan, make_plan
 from vectrial.suite.runner import Outcome, run_plan
@@ -122,16 +123,18 @@ def _shape(ref: DatasetRef) -> DatasetShape:
     if ref.name in library.names():
         whole = library.load(ref.name)
         fields, queries = fields_of(whole), len(whole.queries)
+        own = own_filters(whole)
     else:
         whole = catalog.entry(ref.name)
         fields, queries = whole.fields, whole.queries
+        own = ALL_OPERATORS if whole.filtered else None
     for what, asked, there in (("rows", ref.rows, whole.rows), ("queries", ref.queries, queries)):
         if asked is not None and asked > there:
             raise UserError(
                 f"dataset '{ref.name}' has {there:,} {what}, {asked:,} are asked for",
                 remedy=f"ask for fewer {what}",
             )
-    return DatasetShape(ref.name, ref.rows or whole.rows, whole.dim, whole.metric, fields)
+    return DatasetShape(ref.name, ref.rows or whole.rows, whole.dim, whole.metric, fields, own)
 
 
 def _new_folder(out: Path, suite: Suite) -> Path:

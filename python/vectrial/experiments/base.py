@@ -22,7 +22,7 @@ from pydantic import Field as Bound
 
 from vectrial.datasets.model import Dataset, Truth
 from vectrial.errors import Unsupported
-from vectrial.filters import Filter
+from vectrial.filters import Filters, operators
 from vectrial.gate.checks import Scope
 from vectrial.load.lane import Lane, refuse_returning, writes_natively
 from vectrial.stores.base import Address, Field, Index, Params, Returning, Schema, Store
@@ -49,6 +49,15 @@ Numbers = Annotated[
 ]
 #: What the searches of an experiment bring back: one, or a list to measure each.
 Returns = Annotated[tuple[Returning, ...], BeforeValidator(_as_list), Bound(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a plan knows of a dataset. own_filters: operators of the filters that it has for its
+    queries; None when not every query has one."""
+
+    schema: Schema
+    own_filters: frozenset[str] | None = None
 
 
 @dataclass
@@ -107,7 +116,7 @@ class Context:
     batch_rows: int
     progress: Callable[[float, float, str], None]
     show: Callable[[Live], None]
-    truth: Callable[[int, Filter | None], Truth]
+    truth: Callable[[int, Filters], Truth]
     data_dirs: tuple[Path, ...]
     resident_bytes: Callable[[], int | None]
     baseline_rss_bytes: int | None
@@ -152,6 +161,10 @@ class Experiment(BaseModel, ABC):
         """Its figures are those of writes, too."""
         return cls.mutates or cls.starts_from is State.EMPTY
 
+    def on(self, data: Data) -> Experiment:
+        """The experiment on these data: parameters that were left open, settled."""
+        return self
+
     @abstractmethod
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         """The operating points, each a flat dict of parameters that defines one trial.
@@ -166,16 +179,16 @@ class Experiment(BaseModel, ABC):
         self,
         store: type[Store],
         index: Index,
-        schema: Schema,
+        data: Data,
         lane: Lane,
         point: Mapping[str, Any],
     ) -> None:
         """Raise `Unsupported`, with the reason, when one of the points cannot be measured through
-        this lane or on data of this schema."""
+        this lane or on these data."""
         if self.writes() and lane is Lane.NATIVE and not writes_natively(store):
             raise Unsupported(f"{store.name}: the engine does not write its rows over the wire")
         refuse_returning(
-            store, index, schema, lane, returning_of(point), self.clients_at(point) or 1
+            store, index, data.schema, lane, returning_of(point), self.clients_at(point) or 1
         )
 
     @abstractmethod
@@ -248,3 +261,15 @@ def fields_of(dataset: Dataset) -> tuple[Field, ...]:
         return ()
     kinds = {arrow: kind for kind, arrow in ARROW_TYPES.items()}
     return tuple(Field(c.name, kinds[c.type]) for c in dataset.metadata.schema)
+
+
+def own_filters(dataset: Dataset) -> frozenset[str] | None:
+    """Operators of the filters that a dataset has for its queries; see `Data`."""
+    if dataset.filters is None:
+        return None
+    used = frozenset[str]()
+    for one in dataset.filters:
+        if one is None:
+            return None
+        used |= operators(one)
+    return used

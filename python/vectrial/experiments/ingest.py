@@ -13,6 +13,7 @@ from vectrial._engine import Recorder
 from vectrial.errors import StoreError, Unsupported
 from vectrial.experiments.base import (
     Context,
+    Data,
     Experiment,
     Numbers,
     Phase,
@@ -22,7 +23,7 @@ from vectrial.experiments.base import (
 from vectrial.load import bulk, lanes
 from vectrial.load.lane import Lane
 from vectrial.load.readback import read_back
-from vectrial.stores.base import Index, Schema, Store
+from vectrial.stores.base import Index, Store
 
 #: Rows that are read back after a load.
 VERIFIED = 100
@@ -77,12 +78,12 @@ class Ingest(Experiment):
         self,
         store: type[Store],
         index: Index,
-        schema: Schema,
+        data: Data,
         lane: Lane,
         point: Mapping[str, Any],
     ) -> None:
         """Beside what every experiment refuses, several callers of a library."""
-        super().refuse_point(store, index, schema, lane, point)
+        super().refuse_point(store, index, data, lane, point)
         if lane is Lane.EMBEDDED and point["concurrency"] > 1:
             raise Unsupported(f"{store.name} is a library: its rows are inserted by one caller")
 

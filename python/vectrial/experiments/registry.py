@@ -9,6 +9,7 @@ from vectrial.experiments.concurrency import Concurrency
 from vectrial.experiments.condition import Condition
 from vectrial.experiments.crud import Crud
 from vectrial.experiments.export import Export
+from vectrial.experiments.filtered import Filtered
 from vectrial.experiments.footprint import FootprintExperiment
 from vectrial.experiments.ingest import Ingest
 from vectrial.experiments.mixed import Mixed
@@ -27,6 +28,7 @@ EXPERIMENTS: Mapping[str, type[Experiment]] = {
         TimeToSearchable,
         FootprintExperiment,
         RecallSweep,
+        Filtered,
         SizeSweep,
         Concurrency,
         OpenLoop,

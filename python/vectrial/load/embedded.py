@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import length_hint
 
 import numpy as np
@@ -24,8 +24,8 @@ from vectrial.load.record import Outset, phase_of
 from vectrial.stores.base import Searcher
 
 Progress = Callable[[float, float, str], None]
-#: (index of the query, its vector)
-Request = tuple[int, NDArray[np.float32]]
+#: (index of the query, its vector, what searches for it)
+Request = tuple[int, NDArray[np.float32], Searcher]
 
 #: Seconds between two reports of progress, which a client makes between two samples.
 PROGRESS_S = 0.5
@@ -37,7 +37,7 @@ _clock = time.perf_counter_ns
 
 
 def closed_loop(
-    searcher: Searcher,
+    searcher: Searcher | Sequence[Searcher],
     queries: NDArray[np.float32],
     truth: Truth | None,
     *,
@@ -63,7 +63,8 @@ def closed_loop(
     With one client, the loop runs in the calling thread.
 
     Args:
-        searcher: called as it is; must be safe for concurrent calls when `clients` > 1.
+        searcher: called as it is; must be safe for concurrent calls when `clients` > 1. One for
+            all queries, or one for each.
         queries: float32 (q, d).
         truth: exact neighbours of the same queries; without it there is no recall.
         progress: called with (done, of, name) every half second, between two samples.
@@ -127,7 +128,7 @@ class Crew:
 
     def __init__(
         self,
-        searcher: Searcher,
+        searcher: Searcher | Sequence[Searcher],
         queries: NDArray[np.float32],
         judge: Judge | None,
         clients: int,
@@ -136,8 +137,12 @@ class Crew:
         max_s: float | None,
         count: int | None,
     ) -> None:
-        self.searcher, self.clients, self.seed = searcher, clients, seed
-        self.requests: list[Request] = list(enumerate(queries))
+        self.clients, self.seed = clients, seed
+        each = [searcher] * len(queries) if callable(searcher) else searcher
+        self.requests: list[Request] = [
+            (at, query, search)
+            for at, (query, search) in enumerate(zip(queries, each, strict=True))
+        ]
         self.min_s, self.max_s, self.count = min_s, max_s, count
         self.warmup = (0, 0.0)
         self.recorders = [Recorder(judge) for _ in range(clients)]
@@ -224,9 +229,9 @@ class Crew:
         count, max_s = self.warmup
         end = _clock() + int(max_s * 1e9)
         while self.warmed[client] < count and not self.halt:
-            for _, vector in self._order(rng)[: count - self.warmed[client]]:
+            for _, vector, search in self._order(rng)[: count - self.warmed[client]]:
                 try:
-                    self.searcher(vector)
+                    search(vector)
                 except FATAL:
                     raise
                 except BaseException:  # noqa: BLE001 - counted and shown with the phase
@@ -239,13 +244,13 @@ class Crew:
         self, client: int, batch: list[Request], stop: int, report: Callable[[], None]
     ) -> bool:
         """Send the requests of `batch`; whether there is time for more."""
-        search, clock, recorder = self.searcher, _clock, self.recorders[client]
+        clock, recorder = _clock, self.recorders[client]
         answer, rest, done = recorder.answer, iter(batch), self.ended[client]
         going = True
         try:
             while going:
                 pause = min(stop, self.report_at[client])
-                for query, vector in rest:
+                for query, vector, search in rest:
                     sent = clock()
                     try:
                         ids, _ = search(vector)

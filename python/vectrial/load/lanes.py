@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from vectrial.experiments.base import Context, Phase, returning_of, search_params
-from vectrial.filters import Filter
+from vectrial.filters import Filters
 from vectrial.load import bulk, embedded, native_bulk, native_search, sdk_load, sdk_search
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed, Load
 from vectrial.load.sdk_process import Opening
+from vectrial.load.searchers import searchers, wires
 from vectrial.stores.registry import reference
 
 
@@ -20,7 +21,7 @@ def search(
     load: Load,
     *,
     warmup_queries: int = 100,
-    where: Filter | None = None,
+    where: Filters = None,
     name: str = "search",
 ) -> Phase:
     """Ask the dataset's queries under `load`, through the lane of the trial, and judge every
@@ -29,7 +30,7 @@ def search(
     Args:
         point: the operating point, with the search parameters among its entries.
         warmup_queries: of each client, before the clock starts.
-        where: a filter that every search is under.
+        where: a filter that every search is under, or one for each query.
 
     Returns:
         The phase; its `params` are the point's, k, and how the load was offered. What the store
@@ -40,7 +41,7 @@ def search(
     match context.lane:
         case Lane.NATIVE:
             phase = native_search.search(
-                context.store.wire(context.k, params, where, returning),
+                *wires(context.store, returning, context.k, params, where),
                 context.dataset.queries,
                 truth,
                 context.k,
@@ -56,7 +57,7 @@ def search(
             assert isinstance(load, Closed), "the plan refuses open loops of this lane"
             # What the server keeps of the search parameters is settled here, where the store
             # remembers it; the clients then find it as it should be.
-            context.store.searcher_returning(returning, context.k, params, where)
+            searchers(context.store, returning, context.k, params, where)
             phase = sdk_search.search(
                 sdk_search.Question(_opening(context), context.k, params, where, returning),
                 context.dataset.queries,
@@ -71,7 +72,7 @@ def search(
         case Lane.EMBEDDED:
             assert isinstance(load, Closed), "the plan refuses open loops of this lane"
             phase = embedded.closed_loop(
-                context.store.searcher_returning(returning, context.k, params, where),
+                searchers(context.store, returning, context.k, params, where),
                 context.dataset.queries,
                 truth,
                 clients=load.clients,

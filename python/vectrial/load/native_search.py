@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ WARMUP_S = 5.0
 
 def search(
     wire: Wire,
+    filters: Sequence[bytes],
+    filter_of: NDArray[np.uint32] | None,
     queries: NDArray[np.float32],
     truth: Truth,
     k: int,
@@ -40,13 +42,14 @@ def search(
     show: Callable[[Live], None] = lambda _: None,
     name: str = "search",
 ) -> Phase:
-    """Send the queries (q, d) under `load`, judge the answers by `truth`, and say how near the
-    client was to its limits."""
+    """Send the queries (q, d), each under its filter (see `searchers.wires`), under `load`, judge
+    the answers by `truth`, and say how near the client was to its limits."""
     requests = Requests(
         name,
         vectors=queries,
         k=k,
-        filters=[] if wire.filter is None else [wire.filter],
+        filters=filters,
+        filter_of=filter_of,
         options=wire.options,
         judge=Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
     )

@@ -35,7 +35,7 @@ def _crew(share: Share, store: Store, pipe: Connection) -> Crew:
         return Outset(started_ns, time.process_time_ns(), 0.0)
 
     crew = Crew(
-        store.searcher_returning(asked.returning, asked.k, asked.params, asked.where),
+        asked.searchers(store),
         share.queries,
         Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
         share.clients,

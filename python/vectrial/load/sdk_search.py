@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from vectrial._engine import Judge, Recorder
 from vectrial.datasets.model import Truth
 from vectrial.experiments.base import Phase
-from vectrial.filters import Filter
+from vectrial.filters import Filters
 from vectrial.load.offered import Closed
 from vectrial.load.record import Outset, phase_of
 from vectrial.load.sdk_process import Done, Opening, Ready, common_start_ns, expect, processes
-from vectrial.stores.base import Params, Returning
+from vectrial.load.searchers import searchers
+from vectrial.stores.base import Params, Returning, Searcher, Store
 
 Progress = Callable[[float, float, str], None]
 
@@ -35,8 +36,12 @@ class Question:
     opening: Opening
     k: int
     params: Params
-    where: Filter | None = None
+    where: Filters = None
     returning: Returning = Returning.IDS
+
+    def searchers(self, store: Store) -> Searcher | Sequence[Searcher]:
+        """The searcher of every query, or one for all."""
+        return searchers(store, self.returning, self.k, self.params, self.where)
 
 
 @dataclass(frozen=True)

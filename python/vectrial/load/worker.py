@@ -26,7 +26,7 @@ from vectrial.datasets.model import Truth
 from vectrial.errors import StoreError
 from vectrial.experiments.base import Context, Experiment, State, fields_of
 from vectrial.experiments.registry import EXPERIMENTS
-from vectrial.filters import Filter
+from vectrial.filters import Filters
 from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.load import bulk, native_bulk
 from vectrial.load.lane import Lane, writes_natively
@@ -269,7 +269,7 @@ class _Measurement:
             address=self.address,
         )
 
-    def _truth(self, k: int, where: Filter | None) -> Truth:
+    def _truth(self, k: int, where: Filters) -> Truth:
         return truth.truth_of(self.dataset, k, where)
 
 

@@ -103,6 +103,7 @@ _ALL = (
     MetricName("recall_mean", "1", "higher", "mean tie-aware recall@k of the timed answers"),
     MetricName("recall_p05", "1", "higher", "5th percentile of recall over the answers"),
     MetricName("recall_min", "1", "higher", "least recall of an answer"),
+    MetricName("selectivity", "1", None, "share of the rows that a filter keeps, mean of queries"),
     MetricName("warmup_count", "1", None, "requests before the clock started, not recorded"),
     MetricName("warmup_errors", "1", "lower", "those of them that failed"),
     MetricName("concurrency", "1", None, "closed-loop clients"),

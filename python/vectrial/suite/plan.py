@@ -11,14 +11,14 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from vectrial.distance import Metric
 from vectrial.errors import Unsupported, UserError
-from vectrial.experiments.base import Experiment, State
+from vectrial.experiments.base import Data, Experiment, State
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.load.lane import Lane, lanes_of, python_lane, refuse_lane, writes_natively
 from vectrial.nearest import suggestion
@@ -30,13 +30,15 @@ from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, val
 
 @dataclass(frozen=True)
 class DatasetShape:
-    """What the plan needs to know of a dataset, whether it was fetched or not."""
+    """What the plan needs to know of a dataset, whether it was fetched or not. own_filters: see
+    `experiments.base.Data`."""
 
     name: str
     rows: int
     dim: int
     metric: Metric
     fields: tuple[Field, ...] = ()
+    own_filters: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -305,8 +307,9 @@ class _Asked:
     lane: Lane
 
     @property
-    def schema(self) -> Schema:
-        return Schema(self.shape.dim, self.shape.metric, self.shape.fields)
+    def data(self) -> Data:
+        schema = Schema(self.shape.dim, self.shape.metric, self.shape.fields)
+        return Data(schema, self.shape.own_filters)
 
     @property
     def durability(self) -> Durability | None:
@@ -314,9 +317,10 @@ class _Asked:
 
 
 def _points(asked: _Asked) -> tuple[list[PlannedTrial], list[Refusal]]:
-    shape, experiment = asked.shape, asked.experiment
+    shape, experiment = asked.shape, asked.experiment.on(asked.data)
+    asked = replace(asked, experiment=experiment)
     try:
-        refuse(asked.store, asked.schema, asked.index)
+        refuse(asked.store, asked.data.schema, asked.index)
         durability = asked.durability
         refuse_lane(asked.store, asked.lane)
         _refuse_through(experiment, asked.lane)
@@ -326,7 +330,7 @@ def _points(asked: _Asked) -> tuple[list[PlannedTrial], list[Refusal]]:
     able, refused = [], []
     for point in points:
         try:
-            experiment.refuse_point(asked.store, asked.index, asked.schema, asked.lane, point)
+            experiment.refuse_point(asked.store, asked.index, asked.data, asked.lane, point)
         except Unsupported as error:
             refused.append(Refusal(_trial_row(asked, durability, point, 1), str(error)))
         else:
