@@ -7,6 +7,7 @@ nor stopped here, or `local`, a program that runs on this machine for as long as
 
 from __future__ import annotations
 
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -95,7 +96,10 @@ class Recipe:
     ready: returns when the server answers through its own API, raises `NotReady` when it does
         not yet; each call takes a few seconds at most.
     secrets: names of what the server may ask for, read from the environment when it is external.
+    generated: those of them that a server started here is given, made anew for each, with the
+        variables of its environment by which its program learns them.
     stop_s: how long it may take to end by itself when asked to.
+    stop_signal: how it is asked.
     image: how the provider `docker` runs it; None: it does not.
     snippet: a few lines of Python that connect to it with its official client, with {host} and
         the names of public ports in braces where they go; other braces are doubled.
@@ -109,7 +113,9 @@ class Recipe:
     command: Callable[[Path, Path, Mapping[str, int]], Command]
     ready: Callable[[Address], None]
     secrets: tuple[str, ...] = ()
+    generated: Mapping[str, str] = field(default_factory=dict)
     stop_s: float = 20.0
+    stop_signal: signal.Signals = signal.SIGTERM
     image: Image | None = None
     snippet: str = ""
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ __all__ = ["HOST", "Local", "free_ports", "variable"]
 
 #: Debian's user and group `nobody`.
 _NOBODY = 65534
+#: Bytes of a secret that is made here, written as twice as many letters.
+_SECRET_BYTES = 16
 
 
 class Local(Server):
@@ -79,8 +82,15 @@ class Local(Server):
         if not self._ports:
             free = free_ports(len(self._recipe.ports))
             self._ports = dict(zip(self._recipe.ports, free, strict=True))
-            self._address = Address(HOST, {name: self._ports[name] for name in self._recipe.public})
-        self._execute(self._recipe.command(self._program, self._data, self._ports))
+            public = {name: self._ports[name] for name in self._recipe.public}
+            made = {name: secrets.token_hex(_SECRET_BYTES) for name in self._recipe.generated}
+            self._address = Address(HOST, public, made)
+        command = self._recipe.command(self._program, self._data, self._ports)
+        told = {
+            name: self.address.secrets[secret] for secret, name in self._recipe.generated.items()
+        }
+        # By the environment, which other users cannot read, and not on the command line.
+        self._execute(replace(command, env={**command.env, **told}))
 
     def _execute(self, command: Command) -> None:
         prefix = self._as_nobody() if command.unprivileged and os.geteuid() == 0 else ()
@@ -182,7 +192,7 @@ class Local(Server):
         self.wait_ready()
 
     def stop(self) -> None:
-        self._process.signal(signal.SIGTERM)
+        self._process.signal(self._recipe.stop_signal)
         self._process.wait()
 
 

@@ -32,8 +32,9 @@ _NO_GO = "there is no Go here; install Go 1.21 or newer, or give the program you
 class GoProgram:
     """A program that Go's package manager builds from a module of its registry.
 
-    package: below the module, of the program's `main`. sum: of the module, as Go's checksum
-    database has it ("h1:…"); modules it depends on are held against that database by Go itself.
+    package: below the module, of the program's `main`; "" is the module itself.
+    sum: of the module, as Go's checksum database has it ("h1:…"); modules it depends on are held
+        against that database by Go itself.
     """
 
     module: str
@@ -43,7 +44,16 @@ class GoProgram:
 
     @property
     def name(self) -> str:
-        return self.package.rpartition("/")[2]
+        return self._path.rpartition("/")[2]
+
+    @property
+    def _path(self) -> str:
+        return f"{self.module}/{self.package}".rstrip("/")
+
+    @property
+    def installed(self) -> str:
+        """The package of this version, as Go installs it."""
+        return f"{self._path}@{self.version}"
 
 
 def given(variable: str) -> Path | None:
@@ -136,9 +146,8 @@ def _build(program: GoProgram, into: Path, progress: Progress) -> None:
     started = time.monotonic()
     progress(f"{program.name} {program.version}: building it from its Go module (once; minutes)")
     _check_module(go, program)
-    package = f"{program.module}/{program.package}@{program.version}"
     env = {**os.environ, "GOBIN": str(into)}
-    run_logged((go, "install", package), env, log, f"{program.name}: building", progress)
+    run_logged((go, "install", program.installed), env, log, f"{program.name}: building", progress)
     progress(f"{program.name}: built in {time.monotonic() - started:.0f} s")
 
 

@@ -11,7 +11,7 @@ schema's fields, null where a value is missing, and text without what a filter c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ from vectrial.stores.base import (
     Wire,
     WireRows,
 )
-from vectrial.stores.redis_settings import flush, needs_version, settle
+from vectrial.stores.redis_settings import DURABILITY, flush, needs_version, settle, wire_target
 
 #: Commands of one pipeline.
 _ROWS = 1_000
@@ -101,11 +101,7 @@ class Redis(Store):
         persistent=True,
         concurrent_search=True,
         returns=frozenset({Returning.IDS, Returning.METADATA}),
-        durability={
-            Durability.BUFFERED: "appendonly yes, appendfsync everysec",
-            Durability.SYNCED: "appendonly yes, appendfsync always",
-            Durability.MEMORY: "appendonly no",
-        },
+        durability=DURABILITY,
         differences=(
             "cosine only; vectors are normalised when stored",
             "Redis' own default is int8 (here hnsw_int8); hnsw keeps float32",
@@ -314,7 +310,7 @@ class Redis(Store):
         options = {word: str(asked[name]).lower() for name, word in words.items() if name in asked}
         told = {"attributes": "true"} if returning is Returning.METADATA else {}
         return Wire(
-            self._target(told),
+            wire_target(self._address, told),
             {"collection": self._key, **options},
             None if kept is None else kept.encode(),
         )
@@ -324,15 +320,7 @@ class Redis(Store):
         if isinstance(self._index.params, HnswBuild):
             params = self._index.params
             options |= {"ef_construction": str(params.ef_construction), "m": str(params.m)}
-        return WireRows(self._target({}), options, self._names)
-
-    def _target(self, options: Mapping[str, str]) -> Any:
-        from vectrial.load.native import target
-
-        secrets = self._address.secrets
-        let_in = {name: secrets[name] for name in ("user", "password") if name in secrets}
-        port = self._address.ports["redis"]
-        return target("redis", self._address.host, port, options={**let_in, **options})
+        return WireRows(wire_target(self._address, {}), options, self._names)
 
 
 def key_name(location: Path) -> str:

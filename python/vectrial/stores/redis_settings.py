@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from vectrial.errors import StoreError
-from vectrial.stores.base import Durability
+from vectrial.load.plain import LoadTarget
+from vectrial.stores.base import Address, Durability
+
+#: What a write can be asked to be: the settings of the server by which it is so.
+DURABILITY = {
+    Durability.BUFFERED: "appendonly yes, appendfsync everysec",
+    Durability.SYNCED: "appendonly yes, appendfsync always",
+    Durability.MEMORY: "appendonly no",
+}
 
 _APPEND = {
     Durability.BUFFERED: ("yes", "everysec"),
@@ -77,3 +86,13 @@ def flush(client: Any) -> None:
         synced, _ = one.execute_command("WAITAOF", 1, 0, int(_WRITING_S * 1000))
         if not synced:
             raise StoreError(f"writes were not on the disk within {_WRITING_S:g} s")
+
+
+def wire_target(address: Address, options: Mapping[str, str]) -> LoadTarget:
+    """The server, as the native lane reaches it."""
+    from vectrial.load.native import target
+
+    secrets = address.secrets
+    let_in = {name: secrets[name] for name in ("user", "password") if name in secrets}
+    port = address.ports["redis"]
+    return target("redis", address.host, port, options={**let_in, **options})

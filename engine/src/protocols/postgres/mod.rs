@@ -16,7 +16,8 @@
 //! `set.NAME` for settings of the connection, such as `set.hnsw.ef_search`.
 //! Options of a class: `table`, `schema`; `id` and `vector`, the names of these columns;
 //! `operator` (`<->`, `<=>`, `<#>` or `<+>`); `fields`, the further columns that come back, with
-//! commas between (of a get: `vector` unless given); `write` (`copy` or `insert`).
+//! commas between (of a get: `vector` unless given); `write` (`copy` or `insert`); `sort` ("true"):
+//! the rows that an index scan brings in a relaxed order are sorted.
 //! `COPY` takes columns of bigint, double precision, boolean and text; `INSERT` also what these
 //! can be assigned to.
 //! A filter is an SQL expression, in which `$2`, `$3`, … stand for values that follow it as text,
@@ -191,6 +192,7 @@ impl Postgres {
             operator,
             fields,
         } = names;
+        let sort = task.options.parse("sort")?.unwrap_or(false);
         let search = |query: usize| {
             let filter = task.filter(query).map_or(&b""[..], |filter| filter);
             let mut parts = filter.split(|byte| *byte == 0);
@@ -200,11 +202,17 @@ impl Postgres {
                 "" => String::new(),
                 condition => format!(" WHERE {condition}"),
             };
-            let sql = format!(
-                "SELECT {id}, {vector} {operator} $1{fields} FROM {table}{condition} \
+            let mut sql = format!(
+                "SELECT {id}, {vector} {operator} $1 AS score{fields} FROM {table}{condition} \
                  ORDER BY {vector} {operator} $1 LIMIT {}",
                 task.k
             );
+            if sort {
+                // Added to zero, a score is not taken for sorted already.
+                sql = format!(
+                    "WITH found AS MATERIALIZED ({sql}) SELECT * FROM found ORDER BY score + 0"
+                );
+            }
             let name = self.statement(sql, vec![])?;
             let values = parts.map(|value| (0, Some(value.to_vec())));
             let vector = (1, Some(vector_bytes(task.vectors.row(query))));
@@ -322,7 +330,7 @@ mod tests {
         asked.filters = vec![b"c < $2\x005"[..].into(), b"c < $2\x006"[..].into()];
         asked.filter_of = vec![0, 1];
         let requests = protocol.prepare(&asked).unwrap();
-        let sql = r#"SELECT "id", "vector" <=> $1 FROM "t" WHERE c < $2 ORDER BY "vector" <=> $1 LIMIT 3"#;
+        let sql = r#"SELECT "id", "vector" <=> $1 AS score FROM "t" WHERE c < $2 ORDER BY "vector" <=> $1 LIMIT 3"#;
         assert_eq!(statements(&protocol), [sql]);
         // Bind: two formats, two values (a vector of two, the text 5), one format for results.
         let vector = b"\0\0\0\x0c\0\x02\0\0\x3f\0\0\0\xbf\x80\0\0";

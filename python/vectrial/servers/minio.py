@@ -1,0 +1,102 @@
+"""MinIO, an object store that speaks S3, built from its Go module.
+
+Its root user and password are made anew for every server and known to nobody but whoever is given
+its address.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vectrial.servers.base import Command, NotReady, Progress, Recipe, ServerError
+from vectrial.servers.local import HOST
+from vectrial.servers.programs import GoProgram, given, go_program, go_program_at_hand
+from vectrial.stores.base import Address
+from vectrial.stores.registry import Availability
+
+#: The last version that was published as a module.
+PROGRAM = GoProgram(
+    module="github.com/minio/minio",
+    package="",
+    version="v0.0.0-20260212201848-7aac2a2c5b7c",
+    sum="h1:/qdoYujxF5MBLDMVLeiYJ/7fBa1HikX39Dvzb9Ji8pA=",
+)
+_ASK_S = 5.0
+#: Names a program to use instead of the one that is built.
+_BIN = "VECTRIAL_MINIO_BIN"
+#: What a server says to a user or a password that it does not know.
+_REFUSALS = frozenset({"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
+
+
+def connect(address: Address, timeout_s: float) -> Any:
+    """The official client, which asks nothing twice and waits for an answer for `timeout_s`."""
+    import urllib3
+    from minio import Minio
+
+    return Minio(
+        f"{address.host}:{address.ports['s3']}",
+        address.secrets.get("user"),
+        address.secrets.get("password"),
+        secure=False,
+        region="us-east-1",  # else it asks for each bucket's
+        http_client=urllib3.PoolManager(timeout=timeout_s, retries=False),
+    )
+
+
+def _program(progress: Progress) -> Path:
+    return given(_BIN) or go_program(PROGRAM, progress)
+
+
+def _at_hand() -> Availability:
+    return Availability(True) if os.environ.get(_BIN) else go_program_at_hand(PROGRAM)
+
+
+def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+    listens = (
+        *("--address", f"{HOST}:{ports['s3']}"),
+        *("--console-address", f"{HOST}:{ports['console']}"),
+    )
+    env = {
+        "MINIO_BROWSER": "off",
+        "MINIO_UPDATE": "off",
+        "MINIO_CALLHOME_ENABLE": "off",
+        # Its own files, such as certificates, are looked for at home otherwise.
+        "HOME": str(folder.parent),
+    }
+    return Command((str(program), "server", "--quiet", *listens, str(folder)), env)
+
+
+def _ready(address: Address) -> None:
+    """It says that it is ready, and answers a signed request."""
+    import urllib3
+    from minio.error import S3Error
+
+    at = f"http://{address.host}:{address.ports['s3']}/minio/health/ready"
+    try:
+        with urllib3.PoolManager(timeout=_ASK_S, retries=False) as pool:
+            told = pool.request("GET", at)
+        if told.status != 200:
+            raise NotReady(f"/minio/health/ready answers {told.status}")
+        connect(address, _ASK_S).list_buckets()
+    except S3Error as error:
+        if error.code in _REFUSALS:
+            raise ServerError(f"minio at {address.host}: {error.code}: {error.message}") from error
+        raise NotReady(f"{error.code}: {error.message}") from error
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise NotReady(f"{type(error).__name__}: {error}") from error
+
+
+MINIO = Recipe(
+    name="minio",
+    program=_program,
+    at_hand=_at_hand,
+    ports=("s3", "console"),
+    public=("s3",),
+    command=_command,
+    ready=_ready,
+    secrets=("user", "password"),
+    generated={"user": "MINIO_ROOT_USER", "password": "MINIO_ROOT_PASSWORD"},
+)

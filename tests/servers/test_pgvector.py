@@ -1,0 +1,311 @@
+"""PostgreSQL with pgvector for real: both lanes ask and write the same, searches are planned over
+the index, and a crash loses nothing that was acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from vectrial._engine import Judge
+from vectrial.distance import Metric, distances
+from vectrial.errors import StoreError
+from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Range, evaluate
+from vectrial.load.native import Requests, closed, drive
+from vectrial.servers.base import NoProgram, Server, ServerError
+from vectrial.servers.postgres import POSTGRES, connect
+from vectrial.servers.provide import prepare, provide
+from vectrial.stores.arrow import batch_of
+from vectrial.stores.base import (
+    Address,
+    Durability,
+    Field,
+    FieldType,
+    Index,
+    Params,
+    Returning,
+    Schema,
+)
+from vectrial.stores.pgvector import PgVector
+from vectrial.stores.pgvector_sql import HnswBuild, HnswScan, HnswSearch, IvfScan, IvfSearch
+
+pytestmark = pytest.mark.server
+
+ROWS, DIM, K = 1_000, 16, 10
+FIELDS = (
+    Field("number", FieldType.INT),
+    Field("price", FieldType.FLOAT, indexed=False),
+    Field("colour", FieldType.STRING),
+    Field("flag", FieldType.BOOL, indexed=False),
+)
+RNG = np.random.default_rng(13)
+VECTORS = RNG.normal(size=(ROWS, DIM)).astype(np.float32)
+QUERIES = RNG.normal(size=(20, DIM)).astype(np.float32)
+IDS = np.append(RNG.integers(-(2**63), 2**63 - 1, ROWS - 3), [-(2**63), 2**63 - 1, 0])
+TEXTS = ["red", "", None, 'it\'s "quoted" 5% $1 \\', "new\nline\t\x01", "ünï 🦉"]
+COLUMNS: Mapping[str, list[Any]] = {
+    "number": [None if i % 11 == 0 else i % 50 - 20 for i in range(ROWS)],
+    "price": [(None, -1.5, 1e-7, 1e30, 0.1)[i % 5] for i in range(ROWS)],
+    "colour": [TEXTS[i % len(TEXTS)] for i in range(ROWS)],
+    "flag": [(None, True, False)[i % 3] for i in range(ROWS)],
+}
+METADATA = pa.table(COLUMNS)
+
+
+def schema(metric: Metric = Metric.L2) -> Schema:
+    return Schema(DIM, metric, FIELDS)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    try:
+        prepare(POSTGRES, print)
+    except NoProgram as error:
+        pytest.skip(str(error))
+    with provide(POSTGRES, tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+def made(server: Server, location: Path, metric: Metric, index: str, **build: int) -> PgVector:
+    """A store with all rows, indexed."""
+    location.mkdir(parents=True)
+    store = PgVector(location, server.address)
+    kind = store.capabilities.indexes[index]
+    store.create(schema(metric), Index(index, kind.build.model_validate(build)))
+    store.insert(batch_of(schema(metric), IDS, VECTORS, COLUMNS))
+    store.build()
+    assert "VACUUM" in store.wait_indexed()
+    return store
+
+
+@pytest.fixture(scope="module", params=Metric)
+def flat(
+    request: pytest.FixtureRequest, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PgVector]:
+    store = made(server, tmp_path_factory.mktemp("pg") / "flat", request.param, "flat")
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def graph(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PgVector]:
+    location = tmp_path_factory.mktemp("pg-graph") / "hnsw"
+    store = made(server, location, Metric.L2, "hnsw", m=4, ef_construction=8, workers=0)
+    yield store
+    store.close()
+
+
+def nearest(metric: Metric, where: Filter | None = None) -> list[NDArray[np.int64]]:
+    mask = np.ones(ROWS, bool) if where is None else evaluate(where, METADATA)
+    ids, vectors = IDS[mask], VECTORS[mask]
+    return [ids[np.argsort(distances(q, vectors, metric))[:K]] for q in QUERIES]
+
+
+def native(
+    store: PgVector,
+    metric: Metric,
+    params: Params,
+    where: Filter | None = None,
+    returning: Returning = Returning.IDS,
+) -> float:
+    """The recall of the native lane; no request fails."""
+    near = nearest(metric, where)
+    count = np.array([len(one) for one in near], np.int64)
+    offsets = np.append(0, np.cumsum(count)).astype(np.int64)
+    wire = store.wire(K, params, where, returning)
+    asked = Requests(
+        "search",
+        vectors=QUERIES,
+        k=K,
+        filters=[wire.filter] if wire.filter else [],
+        options=wire.options,
+        judge=Judge(K, offsets, np.concatenate([np.sort(one) for one in near]), count),
+    )
+    outcome = drive(wire.target, [asked], [closed(3, count=len(QUERIES))])
+    recorder = outcome["classes"][0]["recorder"]
+    assert recorder.errors() == []
+    return float(recorder.summary()["recall_mean"] or 0.0)
+
+
+def by_client(
+    store: PgVector, metric: Metric, params: Params, where: Filter | None = None
+) -> float:
+    search = store.searcher(K, params, where)
+    near = nearest(metric, where)
+    found = [set(search(query)[0].tolist()) for query in QUERIES]
+    return float(
+        np.mean([len(set(n.tolist()) & f) / len(n) for n, f in zip(near, found, strict=True)])
+    )
+
+
+FILTERS: dict[str, Filter | None] = {
+    "none": None,
+    "text": Eq("colour", TEXTS[3] or ""),
+    "control": In("colour", (TEXTS[4] or "", "")),
+    "small float": Eq("price", 1e-7),
+    "nested": And((Range("number", gte=-7, lt=20), Not(Eq("flag", True)))),
+    "null": IsNull("colour"),
+}
+
+
+@pytest.mark.parametrize("label", FILTERS)
+def test_the_native_lane_finds_what_is_true(flat: PgVector, label: str) -> None:
+    metric, params = flat._schema.metric, flat.capabilities.indexes["flat"].search()
+    for returning in Returning:
+        assert native(flat, metric, params, FILTERS[label], returning) == 1.0
+    assert by_client(flat, metric, params, FILTERS[label]) == 1.0
+
+
+def test_ef_search_decides_recall_in_both_lanes(graph: PgVector) -> None:
+    recalls = []
+    for ef in (K, 400):
+        params = HnswSearch(ef_search=ef)
+        found = by_client(graph, Metric.L2, params)
+        assert native(graph, Metric.L2, params) == pytest.approx(found)
+        recalls.append(found)
+    assert recalls[0] < recalls[1] - 0.05
+
+
+def test_a_filter_gets_full_answers_where_the_scan_goes_on(graph: PgVector) -> None:
+    where = And((Eq("flag", True), Range("price", gt=0.0, lt=1.0)))  # neither has an index
+    for scan in (None, HnswScan.STRICT, HnswScan.RELAXED):
+        params = HnswSearch(ef_search=K, iterative_scan=scan)
+        for query in QUERIES:
+            ids, scores = graph.searcher(K, params, where)(query)
+            assert len(ids) == K
+            assert (np.diff(scores) >= 0).all()
+        found = by_client(graph, Metric.L2, params, where)
+        assert native(graph, Metric.L2, params, where) == pytest.approx(found)
+    off = HnswSearch(ef_search=K, iterative_scan=HnswScan.OFF)
+    assert min(len(graph.searcher(K, off, where)(query)[0]) for query in QUERIES) < K
+
+
+def test_lists_are_looked_at_and_sorted(server: Server, tmp_path: Path) -> None:
+    store = made(server, tmp_path / "ivf", Metric.L2, "ivf_flat", nlist=20)
+    recalls = []
+    for probes in (1, 20):
+        params = IvfSearch(nprobe=probes)
+        recalls.append(by_client(store, Metric.L2, params))
+        assert native(store, Metric.L2, params) == pytest.approx(recalls[-1])
+    assert recalls[0] < 0.95
+    assert recalls[1] == 1.0
+    for scan in (None, IvfScan.RELAXED):
+        search = store.searcher(K, IvfSearch(iterative_scan=scan), Eq("flag", True))
+        for query in QUERIES:
+            ids, scores = search(query)
+            assert len(ids) == K
+            assert (np.diff(scores) >= 0).all()
+    store.drop()
+    store.close()
+
+
+def test_an_index_that_was_not_built_is_missed(server: Server, tmp_path: Path) -> None:
+    tmp_path.joinpath("bare").mkdir()
+    store = PgVector(tmp_path / "bare", server.address)
+    store.create(schema(), Index("hnsw", HnswBuild()))
+    with pytest.raises(StoreError, match="was build called"):
+        store.wait_indexed()
+    wide = Schema(2_001, Metric.L2)
+    with pytest.raises(StoreError, match="2000 dimensions"):
+        store.create(wide, Index("hnsw", HnswBuild()))
+    with pytest.raises(ValidationError, match="at least 2 m"):
+        HnswBuild(m=40)
+    store.close()
+
+
+def test_rows_written_over_the_wire_are_as_those_that_the_client_writes(
+    server: Server, flat: PgVector, tmp_path: Path
+) -> None:
+    tmp_path.joinpath("wire").mkdir()
+    store = PgVector(tmp_path / "wire", server.address)
+    store.durability = Durability.BUFFERED
+    store.create(schema(), Index("flat", store.capabilities.indexes["flat"].build()))
+    wire = store.wire_rows()
+    assert wire.target["options"]["set.synchronous_commit"] == "off"
+    columns = []
+    for field in FIELDS:
+        values = COLUMNS[field.name]
+        empty = {"int": 0, "float": 0.0, "string": "", "bool": False}[field.type]
+        filled = [empty if value is None else value for value in values]
+        valid = np.array([value is not None for value in values])
+        given = filled if field.type == "string" else np.array(filled)
+        columns.append({"name": wire.columns[field.name], "values": given, "valid": valid})
+
+    def ask(operation: str, ids: NDArray[np.int64], vectors: Any = None) -> None:
+        rows = Requests(
+            operation,
+            operation,
+            vectors,
+            ids,
+            columns=columns if vectors is not None else (),  # type: ignore[arg-type]
+            batch=128,
+            options=wire.options,
+            once=True,
+        )
+        told = drive(wire.target, [rows], [closed(2)])["classes"][0]
+        assert told["recorder"].errors() == []
+        assert told["rows"] == len(ids)
+
+    ask("insert", IDS, VECTORS)
+    assert store.count() == ROWS
+    order = [("id", "ascending")]
+    assert store.get(IDS).sort_by(order).equals(flat.get(IDS).sort_by(order))
+    ask("get", IDS[:200])
+    ask("upsert", IDS, VECTORS[::-1].copy())
+    (vector,) = store.get(IDS[5:6]).column("vector").to_pylist()
+    np.testing.assert_array_equal(np.float32(vector), VECTORS[ROWS - 6])
+    ask("delete", IDS[:200])
+    assert store.count() == ROWS - 200
+    store.drop()
+    store.close()
+
+
+def test_what_was_acknowledged_survives_a_crash(tmp_path: Path) -> None:
+    try:
+        prepare(POSTGRES, print)
+    except NoProgram as error:
+        pytest.skip(str(error))
+    with provide(POSTGRES, tmp_path / "server") as own:
+        store = made(own, tmp_path / "crash", Metric.COSINE, "hnsw", workers=0)
+        assert store.footprint().index_bytes
+        assert store.version().startswith("18")
+        store.close()
+        own.kill()
+        own.restart()
+        again = PgVector(tmp_path / "crash", own.address)
+        again.open(schema(Metric.COSINE), Index("hnsw", HnswBuild()))
+        assert again.count() == ROWS
+        assert again.searcher(1, HnswSearch())(VECTORS[7])[0].tolist() == [IDS[7]]
+        with pytest.raises(StoreError, match="no table"):
+            PgVector(tmp_path / "other", own.address).open(schema(), Index("hnsw", HnswBuild()))
+        assert set(own.processes()) == {"server"}
+
+
+def test_passwords_are_asked_for_and_kept(server: Server, tmp_path: Path) -> None:
+    """Over scram, as every server but our own would; a wrong one is told at once."""
+    with connect(server.address) as admin:
+        (config,) = admin.execute("SHOW hba_file").fetchone()
+        admin.execute("DROP ROLE IF EXISTS guest")
+        admin.execute("CREATE ROLE guest SUPERUSER LOGIN PASSWORD 's''ecret ü'")
+        before = Path(config).read_text()
+        Path(config).write_text(f"host all guest 127.0.0.1/32 scram-sha-256\n{before}")
+        admin.execute("SELECT pg_reload_conf()")
+    known = Address(server.address.host, server.address.ports, {"user": "guest"})
+    right = Address(known.host, known.ports, {"user": "guest", "password": "s'ecret ü"})
+    with pytest.raises(ServerError, match="password"):
+        POSTGRES.ready(known)
+    POSTGRES.ready(right)
+    tmp_path.joinpath("guest").mkdir()
+    store = PgVector(tmp_path / "guest", right)
+    store.create(schema(), Index("flat", store.capabilities.indexes["flat"].build()))
+    store.insert(batch_of(schema(), IDS, VECTORS, COLUMNS))
+    assert native(store, Metric.L2, store.capabilities.indexes["flat"].search()) == 1.0
+    assert "ecret" not in repr(right)
+    store.drop()
+    store.close()
