@@ -121,6 +121,18 @@ def test_create_is_compared_per_row(found: dict[tuple[object, ...], Cell]) -> No
     assert "per row" in cell.note
 
 
+def test_a_scan_is_compared_per_row_and_a_graph_is_not(
+    found: dict[tuple[object, ...], Cell],
+) -> None:
+    scan = found["In-Memory", "find_by_vector", None, None, None]
+    graph = found["Redis", "find_by_vector", 16, 64, 32]
+    assert scan.measured is not None
+    assert graph.measured is not None
+    assert scan.ratio == pytest.approx(scan.measured / (scan.figure.value * 0.002))
+    assert graph.ratio == pytest.approx(graph.measured / graph.figure.value)
+    assert scan.stand_in == graph.stand_in == "clustered-16-2k"
+
+
 def test_what_was_not_measured_says_why(found: dict[tuple[object, ...], Cell]) -> None:
     assert found["Redis", "recall", 32, 64, 32].note.startswith("skipped: not measured at these")
     assert found["Redis", "find_by_condition", 16, 64, 32].measured is None
@@ -138,7 +150,9 @@ def test_through_the_command_line(tmp_path: Path) -> None:
     assert len(rows) == len(figures("aistor-index"))
     assert all(row["note"].startswith("not yet: ") for row in rows)
     (folder,) = (tmp_path / "runs").iterdir()
-    assert "| 12 → — " in (folder / "reproduction.md").read_text(), "published, and nothing beside"
+    assert "| 12.0 → — " in (folder / "reproduction.md").read_text(), (
+        "published, and nothing beside"
+    )
     again = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "jsonl")
     assert again.stdout == done.stdout
     wrong = vectrial(tmp_path, "reproduce", "docaray-1m")

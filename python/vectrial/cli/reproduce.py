@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tomli_w
 import typer
@@ -21,11 +21,14 @@ from vectrial.errors import UserError
 from vectrial.nearest import suggestion
 from vectrial.published import figures
 from vectrial.reproduce import REPRODUCTIONS
-from vectrial.reproduce.model import Reproduction
+from vectrial.reproduce.model import Part, Reproduction
 from vectrial.reproduce.planning import PartPlan, Settings, plan_parts
 from vectrial.results.database import DATABASE
 from vectrial.stores import registry
 from vectrial.stores.base import Store
+
+if TYPE_CHECKING:
+    from vectrial.reproduce.collect import Measured
 
 #: What a folder of a reproduction says of itself.
 MANIFEST = "reproduction.json"
@@ -104,7 +107,7 @@ def reproduce(
             folder = _new_folder(out, report)
         _measure(report, settings, parts, folder, console)
     assert folder is not None
-    _write(report, settings, parts, folder, kinds, format_)
+    _write(report, settings, folder, kinds, format_)
     console.print(f"folder: {folder}", soft_wrap=True, highlight=False)
 
 
@@ -198,7 +201,6 @@ def _measure(
 def _write(
     report: Reproduction,
     settings: Settings,
-    parts: list[PartPlan],
     folder: Path,
     kinds: Mapping[str, type[Store]],
     form: Format,
@@ -216,11 +218,11 @@ def _write(
         if (folder / name / DATABASE).is_file()
     }
     every = cells(report, measured, known=kinds, asked=settings.stores, faithful=settings.faithful)
-    titles = {part.name: part.title for part in report.parts}
+    described = {part.name: part for part in report.parts}
     about = render.Heading(
         settings.scale,
         _machine([one.run.run["environment"] for one in measured.values()]),
-        tuple(f"{titles[n]}: {m.rows:,} rows of {m.dataset}." for n, m in measured.items()),
+        tuple(_loaded(described[name], one) for name, one in measured.items()),
         settings.faithful,
     )
     text = render.markdown(report, every, about)
@@ -237,17 +239,25 @@ def _write(
             render.terminal(report, every, about, Console())
 
 
+def _loaded(part: Part, measured: Measured) -> str:
+    """How many rows of what, and what it stands in for."""
+    from vectrial.reproduce.collect import stand_in
+
+    instead = stand_in(part, measured.dataset)
+    of = f", which stands in for {part.dataset}" if instead else ""
+    return f"{part.title}: {measured.rows:,} rows of {measured.dataset}{of}."
+
+
 def _machine(environments: list[Mapping[str, Any]]) -> str:
     """The machine of the first run, in words."""
     if not environments:
         return "nothing was measured"
     facts = environments[0]
-    cpu = facts.get("cpu") or {}
-    memory = facts.get("memory_bytes")
+    cpu, memory = facts.get("cpu") or {}, (facts.get("memory") or {}).get("total_bytes")
     parts = [
         str(cpu.get("model") or "unknown processor"),
-        f"{cpu.get('logical_cores')} cores" if cpu.get("logical_cores") else "",
+        f"{cpu['logical']} cores" if cpu.get("logical") else "",
         f"{memory / 2**30:.0f} GiB" if isinstance(memory, int | float) else "",
-        str(facts.get("kernel") or ""),
+        str((facts.get("os") or {}).get("name") or ""),
     ]
     return ", ".join(part for part in parts if part)

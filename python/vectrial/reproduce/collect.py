@@ -25,6 +25,7 @@ class Cell:
 
     measured: in the figure's unit. rows: that were loaded. ratio: measured over published.
     valid: None where nothing was measured, and `note` says why.
+    stand_in: the dataset that was loaded instead of the report's; empty for its own.
     """
 
     figure: Figure
@@ -33,6 +34,7 @@ class Cell:
     valid: bool | None
     note: str
     rows: int | None = None
+    stand_in: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,11 @@ def _beside(
         value -= point.value(measure.minus) or 0.0
     value *= _FACTORS[METRICS[metric].unit, figure.unit]
     published = figure.value
-    if measure.per_row:
+    per_row = measure.per_row or (measure.scans and arm.index == "flat")
+    if per_row:
         published *= point.rows / int(figure.params.get("rows", part.rows))
     own = [point.reason or point.state] if point.state != "ok" else [point.reason or ""]
-    if measured.dataset != part.sources[0] and "{rows}" not in part.sources[0]:
-        own.append(f"{measured.dataset} stands in for {part.dataset}")
-    if measure.per_row and point.rows != figure.params.get("rows"):
+    if per_row and point.rows != figure.params.get("rows"):
         own.append("the ratio is that per row")
     return Cell(
         figure,
@@ -129,7 +130,14 @@ def _beside(
         point.state == "ok",
         _joined(*own, "" if faithful and measure.faithful else measure.note, arm.note, figure.note),
         point.rows,
+        stand_in(part, measured.dataset),
     )
+
+
+def stand_in(part: Part, dataset: str) -> str:
+    """The dataset where it is another than the report's; empty where it is made alike."""
+    first = part.sources[0]
+    return "" if dataset == first or "{rows}" in first else dataset
 
 
 def _point(

@@ -52,6 +52,7 @@ class Measure:
     faithful: our metric where the report's method is repeated; nothing is subtracted then.
     where: parameters of ours that must hold; of a tuple the first that was measured.
     per_row: the value grows with the rows, so that the ratio is that of the values per row.
+    scans: it does so where the index compares with every row.
     note: what to know about the comparison.
     """
 
@@ -64,6 +65,7 @@ class Measure:
     faithful: str = ""
     where: Mapping[str, Any] = field(default_factory=dict)
     per_row: bool = False
+    scans: bool = False
     note: str = ""
 
 

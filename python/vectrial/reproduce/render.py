@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,7 @@ class Sheet:
 def as_json(cell: Cell) -> dict[str, Any]:
     """One cell as an object with `KEYS`, then the rows loaded and the figure's source."""
     figure = cell.figure
+    instead = f"{cell.stand_in} stands in for {figure.params['dataset']}" if cell.stand_in else ""
     return {
         "report": figure.report,
         "experiment": figure.experiment,
@@ -52,7 +54,7 @@ def as_json(cell: Cell) -> dict[str, Any]:
         "measured": cell.measured,
         "ratio": cell.ratio,
         "valid": cell.valid,
-        "note": cell.note,
+        "note": "; ".join(part for part in (cell.note, instead) if part),
         "rows": cell.rows,
         "source": figure.source,
     }
@@ -81,17 +83,23 @@ def _sheet(key: tuple[str, ...], cells: Sequence[Cell]) -> Sheet:
         units.setdefault(cell.figure.metric, set()).add(cell.figure.unit)
     metrics = {metric: own.pop() if len(own) == 1 else "" for metric, own in units.items()}
     rows: dict[tuple[str, str], dict[str, Cell]] = {}
+    shared = _shared([cell.figure for cell in cells])
     for cell in cells:
-        row = rows.setdefault((cell.figure.store, _setting(cell.figure)), {})
+        row = rows.setdefault((cell.figure.store, _setting(cell.figure, shared)), {})
         row[cell.figure.metric] = cell
     made = tuple((store, setting, held) for (store, setting), held in rows.items())
     return Sheet(" · ".join(part for part in title if part), tuple(metrics.items()), made)
 
 
-def _setting(figure: Figure) -> str:
-    shown = {n: v for n, v in figure.params.items() if n not in (*_TITLED, "dim", "fields")}
-    if shown.get("rows") in (1_000_000, 105_100) and len(shown) > 1:
-        del shown["rows"]
+def _shared(figures: Sequence[Figure]) -> frozenset[str]:
+    """Parameters that say nothing about a row: in the title, or the same in every row."""
+    first, *others = figures
+    same = {n for n, v in first.params.items() if all(f.params.get(n) == v for f in others)}
+    return frozenset({*_TITLED, *same})
+
+
+def _setting(figure: Figure, shared: frozenset[str]) -> str:
+    shown = {name: value for name, value in figure.params.items() if name not in shared}
     return text.params(shown) if shown else ""
 
 
@@ -169,28 +177,55 @@ def _method(report: Reproduction) -> Iterator[str]:
 
 
 def terminal(report: Reproduction, cells: Sequence[Cell], about: Heading, console: Console) -> None:
-    """The same on a terminal: reasons as numbers, explained below each table."""
-    console.print(f"[bold]{report.title}[/bold]", highlight=False)
+    """The same on a terminal, a line for each figure; what has nothing beside it is counted."""
+    console.print(f"[bold]{escape(report.title)}[/bold]", highlight=False)
     for line in heading(report, about):
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, markup=False)
     for sheet in sheets(cells):
-        table = Table(box=SIMPLE_HEAD, title=sheet.title, title_justify="left")
-        table.add_column("store", no_wrap=True)
-        table.add_column("setting")
-        for metric, unit in sheet.metrics:
-            table.add_column(f"{metric.replace('_', ' ')}{escape(_unit(unit))}", justify="right")
-        notes: list[str] = []
-        for store, setting, held in sheet.rows:
-            values = []
-            for metric, of in sheet.metrics:
-                marked = _marked(held.get(metric), notes, not of)
-                values.append(marked.replace("<sup>", "").replace("</sup>", ")"))
-            table.add_row(store, setting, *values)
-        console.print(table)
-        for number, note in enumerate(notes, 1):
-            console.print(f"  {number}) {note}", highlight=False)
+        _lines(sheet, console)
     console.print("\nMethod: what the report did, and what is done here")
     for difference in report.notes:
-        console.print(f"- {difference.about}: {difference.theirs}.", highlight=False)
+        console.print(f"- {difference.about}: {difference.theirs}.", highlight=False, markup=False)
         if difference.ours:
-            console.print(f"  Here: {difference.ours}.", highlight=False)
+            console.print(f"  Here: {difference.ours}.", highlight=False, markup=False)
+
+
+def _lines(sheet: Sheet, console: Console) -> None:
+    table = Table(box=SIMPLE_HEAD, title=sheet.title, title_justify="left")
+    for column in ("store", "setting", "metric"):
+        table.add_column(column, overflow="fold")
+    for column in ("published", "measured", "ratio", "note"):
+        table.add_column(column, justify="right", no_wrap=True)
+    notes: list[str] = []
+    empty: Counter[tuple[str, str]] = Counter()
+    for store, setting, held in sheet.rows:
+        head = (store, setting)
+        for cell in held.values():
+            if cell.measured is None:
+                empty[store, cell.note.split("; ")[0]] += 1
+                continue
+            table.add_row(*head, *_line(cell, notes))
+            head = ("", "")
+    if table.row_count:
+        console.print(table)
+    else:
+        console.print(f"\n{sheet.title}", highlight=False)
+    for number, note in enumerate(notes, 1):
+        console.print(f"  {number}) {note}", highlight=False, markup=False)
+    for (store, why), count in empty.items():
+        shown = text.plural(count, "figure")
+        console.print(f"  {store}: {shown}: {why}", highlight=False, markup=False)
+
+
+def _line(cell: Cell, notes: list[str]) -> tuple[str, ...]:
+    """Metric, published, measured, ratio and the number of the note."""
+    unit = "" if cell.figure.unit == "1" else f" {cell.figure.unit}"
+    if cell.note and cell.note not in notes:
+        notes.append(cell.note)
+    return (
+        cell.figure.metric.replace("_", " "),
+        f"{text.number(cell.figure.value)}{unit}",
+        f"{text.number(cell.measured or 0.0)}{unit}{'' if cell.valid else ' ✗'}",
+        "" if cell.ratio is None else f"×{text.number(cell.ratio, 2)}",
+        str(notes.index(cell.note) + 1) if cell.note else "",
+    )

@@ -1,0 +1,128 @@
+"""Which experiment works on which store: asked of the planner, not typed.
+
+`python -m vectrial.suite.matrix` prints docs/matrix.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vectrial.distance import Metric
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.reproduce import REPRODUCTIONS
+from vectrial.stores import registry
+from vectrial.stores.base import Field, FieldType, Store
+from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
+from vectrial.suite.plan import DatasetShape, make_plan
+
+#: Experiments of the reports, and of the field, that are not written yet.
+PLANNED = ("filtered", "transport", "hybrid", "anomaly", "sharded")
+#: What an experiment cannot do without a value for.
+_NEEDED: Mapping[str, Mapping[str, Any]] = {"open_loop": {"rates": [10.0]}}
+_ROWS, _DIM = 10_000, 64
+
+
+@dataclass(frozen=True)
+class Support:
+    """What one store can do of one experiment.
+
+    kinds: of index it works with; none: it does not work. reason: why not, with the others.
+    whole: it works with every kind.
+    """
+
+    kinds: tuple[str, ...]
+    reason: str
+    whole: bool
+
+
+def support(store: type[Store], experiment: str) -> Support:
+    """As the planner decides it, for every kind of index of the store."""
+    every = tuple(store.capabilities.indexes)
+    reasons = {kind: _refusal(store, kind, experiment) for kind in every}
+    kinds = tuple(kind for kind in every if reasons[kind] is None)
+    said = dict.fromkeys(reason for reason in reasons.values() if reason is not None)
+    return Support(kinds, "; ".join(said), len(kinds) == len(every))
+
+
+def _refusal(store: type[Store], kind: str, experiment: str) -> str | None:
+    """Why the planner refuses, or None."""
+    can = store.capabilities.under(kind)
+    metric = next(metric for metric in Metric if metric in can.scores)
+    fields = tuple(Field(str(t), t) for t in FieldType if t in can.field_types)
+    shape = DatasetShape("rows", _ROWS, _DIM, metric, fields)
+    asked = {"experiment": experiment, **_NEEDED.get(experiment, {})}
+    suite = Suite(
+        name="matrix",
+        repeats=1,
+        datasets=[DatasetRef(name=shape.name)],
+        stores=[StoreRef(store=store.name, index=kind)],
+        experiments=[ExperimentRef.model_validate(asked)],
+    )
+    plan = make_plan(
+        suite,
+        where="matrix",
+        load_store=lambda _: store,
+        shape_of=lambda _: shape,
+        known_stores=(),
+    )
+    if plan.jobs:
+        return None
+    return "; ".join(dict.fromkeys(refusal.reason for refusal in plan.refusals))
+
+
+def markdown() -> str:
+    """The page: a table of stores by experiments, and the reasons below it."""
+    names = registry.names()
+    planned = [name for name in PLANNED if name not in EXPERIMENTS]
+    missing = _missing(names)
+    notes: list[str] = []
+    out = [
+        "# What works on what",
+        "",
+        "Every experiment on every store, as the planner decides it from what each store declares;"
+        " the conformance suite proves these declarations. Written by `make matrix`.",
+        "",
+        "✓ works; ✓ with a number: with some kinds of index; — not supported by the store, and why;"
+        " · not yet.",
+        "",
+        "| store | " + " | ".join(f"`{name}`" for name in (*EXPERIMENTS, *planned)) + " |",
+        "| --- |" + " :-: |" * (len(EXPERIMENTS) + len(planned)),
+    ]
+    for name in names:
+        store = registry.load(name)
+        cells = [_cell(store, support(store, one), notes) for one in EXPERIMENTS]
+        out.append(_line(name, [*cells, *("·" for _ in planned)]))
+    out += [_line(name, ["·"] * (len(EXPERIMENTS) + len(planned))) for name in missing]
+    out += ["", *(f"{number}. {note}" for number, note in enumerate(notes, 1))]
+    out += [
+        "",
+        "`crud` and `condition` leave out single operations that a store does not have, and say so"
+        " in their results. `vectrial stores STORE` shows what a store declares.",
+    ]
+    return "\n".join(out) + "\n"
+
+
+def _missing(names: Iterable[str]) -> list[str]:
+    """Stores that the reports name and that are not here."""
+    named = {a.store for report in REPRODUCTIONS.values() for p in report.parts for a in p.arms}
+    return sorted(named - set(names))
+
+
+def _cell(store: type[Store], found: Support, notes: list[str]) -> str:
+    if found.whole:
+        return "✓"
+    reason = found.reason.replace(f"{store.name} ", "", 1).strip()
+    note = reason if not found.kinds else f"with {', '.join(found.kinds)}; {reason}"
+    if note not in notes:
+        notes.append(note)
+    return f"{'✓' if found.kinds else '—'} <sup>{notes.index(note) + 1}</sup>"
+
+
+def _line(name: str, cells: Sequence[str]) -> str:
+    return f"| {name} | " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")
