@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -106,11 +107,46 @@ def test_both_lanes_on_a_real_server(served: Path, vectrial: Vectrial) -> None:
         assert recall["native"] == pytest.approx(recall["sdk"], abs=0.002)
         seen = run.rows("select distinct process from telemetry order by process")
         assert seen == [{"process": "client"}, {"process": "server"}]
+        _check_telemetry(run)
         size = {m["metric"]: m["value"] for m in run.measured() if m["experiment"] == "footprint"}
         assert size["disk_bytes"] > 2000 * 16 * 4, "it is the server's folder that is measured"
         assert size["rss_bytes"] > 20e6, "and the server's memory"
     assert list((folder / "logs").glob("weaviate-*-server.log")), "its log is kept"
     assert not list((folder / "work").iterdir()), "its data is not"
+
+
+def _check_telemetry(run: RunReader) -> None:
+    """Processor seconds of phases are those of the process, and memory and disk are its own."""
+    used = run.rows(
+        "select trial_id, max(cpu_s) - min(cpu_s) as cpu_s, max(peak_rss_bytes) as peak,"
+        " max(rss_bytes) as rss, max(disk_bytes) as disk from telemetry"
+        " where process = 'server' group by trial_id order by trial_id"
+    )
+    phases = {
+        row["trial_id"]: row["cpu_s"]
+        for row in run.rows(
+            "select trial_id, sum(value) as cpu_s from metric join phase using (phase_id)"
+            " where metric.name = 'server_cpu_s' group by trial_id"
+        )
+    }
+    sweeps = run.rows("select trial_id from trial where experiment = 'recall_sweep'")
+    assert len(sweeps) == 4
+    for trial in used:
+        assert phases[trial["trial_id"]] <= trial["cpu_s"] + 0.03, "more than the process used"
+        # The kernel's record is kept in steps, so that a sample may be a little above it.
+        assert trial["peak"] >= 0.95 * trial["rss"] > 20e6
+        assert trial["disk"] > 2000 * 16 * 4
+    for sweep in sweeps:
+        assert phases[sweep["trial_id"]] > 0, "searching costs the server something"
+    # What one trial ends with, the next begins with: nothing is lost in between.
+    ends = run.rows(
+        "select min(cpu_s) as first, max(cpu_s) as last from telemetry"
+        " where process = 'server' group by trial_id order by trial_id"
+    )
+    for before, after in pairwise(ends):
+        assert after["first"] >= before["last"]
+    idle = run.rows("select disk_bytes from telemetry where process = 'client'")
+    assert {row["disk_bytes"] for row in idle} == {None}, "the disk is counted once"
 
 
 def test_the_server_ends_with_a_run_that_is_killed(

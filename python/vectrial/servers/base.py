@@ -36,6 +36,10 @@ class NoProgram(ServerError):
     """A server's program cannot be had on this machine; the message says why, and the remedy."""
 
 
+class Refused(ServerError):
+    """A server answers, and does not let us in: the message says which secret it may be."""
+
+
 class NotReady(Exception):
     """What a server still lacks. Raised by `Recipe.ready` and asked again until the deadline."""
 
@@ -94,7 +98,8 @@ class Recipe:
     public: those that clients use, and that an external address has to name.
     command: of the program, in a folder that is the server's own and exists, with these ports.
     ready: returns when the server answers through its own API, raises `NotReady` when it does
-        not yet; each call takes a few seconds at most.
+        not yet, `Refused` when it does not accept the secrets; each call takes a few seconds at
+        most.
     secrets: names of what the server may ask for, read from the environment when it is external.
     generated: those of them that a server started here is given, made anew for each, with the
         variables of its environment by which its program learns them.
@@ -209,7 +214,12 @@ class External(Server):
         """It runs already."""
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:
-        wait_until(self._recipe, self._address, min(deadline_s, 10.0), still_there=lambda: None)
+        try:
+            wait_until(self._recipe, self._address, min(deadline_s, 10.0), still_there=lambda: None)
+        except Refused:
+            raise
+        except ServerError as error:
+            raise ServerError(f"{error}; is it {self._recipe.name} that listens there?") from error
 
     def lives(self) -> bool:
         return True

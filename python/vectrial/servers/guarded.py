@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 from vectrial.servers.base import Progress, Recipe, ServerError, wait_until
 from vectrial.stores.base import Address
 
@@ -24,6 +26,7 @@ _LOG_TAIL_LINES = 20
 _GUARD_ENDS_S = 10.0
 #: How often a server is started, when others take the ports that were free a moment ago.
 _PORT_TRIES = 3
+_ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 #: Seconds between two lines about a server that is not ready yet.
 _TELL_EVERY_S = 10.0
 
@@ -103,7 +106,13 @@ class Guarded:
 
     def lives(self) -> bool:
         """It was started and has not ended."""
-        return self._guard is not None and self._guard.poll() is None and self.pid > 0
+        if self._guard is None or self._guard.poll() is not None or self.pid == 0:
+            return False
+        # The guard notices a moment later than whoever is connected to it.
+        try:
+            return psutil.Process(self.pid).status() not in _ENDED
+        except psutil.NoSuchProcess:
+            return False
 
     def wait_ready(self, address: Address, deadline_s: float) -> None:
         """Block until the server answers.

@@ -179,7 +179,7 @@ def external_address(recipe: Recipe) -> Address | None:
         raise UserError(
             f"'{text}' is no address", where=name, remedy=f"as in HOST:{_listed(recipe)}"
         )
-    return Address(host, ports, _secrets(recipe))
+    return Address(host, ports, secrets_of(recipe))
 
 
 def _given(recipe: Recipe) -> Address:
@@ -196,7 +196,12 @@ def _listed(recipe: Recipe) -> str:
     return ",".join(f"{port}=PORT" for port in recipe.public)
 
 
-def _secrets(recipe: Recipe) -> dict[str, str]:
+def secrets_of(recipe: Recipe) -> dict[str, str]:
+    """What the environment gives of the server's secrets, by name.
+
+    Raises:
+        UserError: a secret's file cannot be read.
+    """
     found = {}
     for secret in recipe.secrets:
         name = variable(recipe, secret)

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from vectrial.servers.base import Command, Image, NotReady, Progress, Recipe
+from vectrial.servers.base import Command, Image, NotReady, Progress, Recipe, Refused
 from vectrial.servers.local import HOST
 from vectrial.servers.programs import GoProgram, given, go_program, go_program_at_hand
 from vectrial.stores.base import Address
@@ -90,6 +90,12 @@ def _ready(address: Address) -> None:
             connection.request("GET", path, headers=headers)
             answer = connection.getresponse()
             body = answer.read()
+            if answer.status in (401, 403):
+                does = "refuses this" if key else "answers nobody without an"
+                raise Refused(
+                    f"weaviate at {address.host} {does} API key ({answer.status}): "
+                    "see VECTRIAL_WEAVIATE_API_KEY"
+                )
             if answer.status != 200:
                 raise NotReady(f"{path} answers {answer.status}")
         json.loads(body)["version"]

@@ -27,9 +27,12 @@ from vectrial.stores.base import Store
 from vectrial.stores.registry import availability, reference
 from vectrial.suite.clients import Clients
 from vectrial.suite.plan import Job, Plan, PlannedTrial
+from vectrial.suite.secrecy import Secrecy
 
 #: How often the parent looks whether a trial has been under way for too long.
 _POLL_S = 0.25
+#: How long a server that closed its connections may take to end.
+_DYING_S = 1.0
 #: How much of a dead process's log goes into the trial's reason.
 _LOG_TAIL_BYTES = 600
 
@@ -77,7 +80,10 @@ def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
     counts: dict[str, int] = {}
     noted: set[str] = set()
 
+    secrecy = Secrecy.of(dict.fromkeys(job.store for job in plan.jobs))
+
     def write(record: TrialRecord) -> None:
+        record = secrecy.record(record)
         writer.trial(record)
         for text in record.notes:
             if text not in noted:
@@ -107,7 +113,11 @@ def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
             continue
         watcher.job(job, number, len(jobs))
         certificate = clients.certificate(job)
-        _run_job(job, plan, found.choice, certificate, writer.folder, watcher, write)
+        try:
+            _run_job(job, plan, found.choice, certificate, writer.folder, watcher, write)
+        finally:
+            for log in (writer.folder / "logs").glob(f"{job.store.name}-*.log"):
+                secrecy.file(log)
     return Outcome(counts)
 
 
@@ -166,7 +176,9 @@ def _run_job(
                         case Finished():
                             trial = by_key[message.key]
                             left.remove(trial)
-                            alone = not process.server_lives()
+                            alone = not process.server_lives(
+                                after_failure=message.status == "failed"
+                            )
                             record = _record(trial, message, server_ended=alone)
                             write(replace(record, server=process.server_facts()))
                     if alone:
@@ -298,9 +310,17 @@ class _Process:
         cores = list(self._certificate.placement.server_cores or ())
         return {**self._server.facts(), "why": self._choice.why, "cores": cores}
 
-    def server_lives(self) -> bool:
-        """The store's server is there, or it needs none."""
-        return self._server is None or self._server.lives()
+    def server_lives(self, *, after_failure: bool = False) -> bool:
+        """The store's server is there, or it needs none. One that dies closes its connections
+        first, so that a failure is known a moment before the death it comes from."""
+        if self._server is None:
+            return True
+        ends = time.monotonic() + (_DYING_S if after_failure else 0.0)
+        while self._server.lives():
+            if time.monotonic() >= ends:
+                return True
+            time.sleep(_POLL_S / 5)
+        return False
 
     def messages(self, timeout_s: float) -> Iterator[object]:
         """What the process says, until it ends or a trial takes longer than `timeout_s`."""

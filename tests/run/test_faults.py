@@ -1,0 +1,310 @@
+"""Servers that fail in the midst of a run: a clear reason in the trial, and the run goes on."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from frail import LITTLE, MOMENT, NOTE, Frail
+from small import Vectrial
+
+from vectrial.datasets import catalog
+from vectrial.distance import Metric
+from vectrial.errors import VectrialError
+from vectrial.experiments.base import Phase
+from vectrial.report import write
+from vectrial.report.build import build
+from vectrial.report.data import load
+from vectrial.results.reader import RunReader
+from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+from vectrial.servers.base import NoProgram, Refused, ServerError
+from vectrial.servers.guarded import free_ports
+from vectrial.servers.local import Local
+from vectrial.servers.provide import provide
+from vectrial.servers.weaviate import WEAVIATE
+from vectrial.stores import registry
+from vectrial.stores.arrow import batch_of
+from vectrial.stores.base import Index, Schema, Store, untested
+from vectrial.stores.weaviate import Weaviate
+from vectrial.suite.model import parse_suite
+from vectrial.suite.plan import DatasetShape, make_plan
+from vectrial.suite.runner import run_plan
+from vectrial.suite.secrecy import HIDDEN, Secrecy
+
+SECRET = "hush-hush/&0"
+DATASET = "clustered-16-2k"
+SUITE = f"""
+name = "faults"
+repeats = 1
+k = 10
+[[datasets]]
+name = "{DATASET}"
+queries = 20
+[[stores]]
+store = "frail"
+index = "flat"
+[[experiments]]
+experiment = "ingest"
+checkpoints = [1.0]
+[[experiments]]
+experiment = "footprint"
+"""
+
+
+class Noting:
+    """Looks on, and keeps what is worth a line."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *_: None
+
+
+@pytest.fixture
+def frail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run folder, and an environment in which the store is found."""
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv(NOTE, str(tmp_path / "note"))
+    catalog.ensure(DATASET, lambda *_: None)
+    return tmp_path / "run"
+
+
+def measured(folder: Path) -> tuple[list[dict[str, object]], list[str]]:
+    """The trials of a run of the frail store, and what was worth a line."""
+
+    def load_store(name: str) -> type[Store]:
+        return Frail if name == "frail" else registry.load(name)
+
+    entry, watcher = catalog.entry(DATASET), Noting()
+    plan = make_plan(
+        parse_suite(SUITE, "t.toml"),
+        where="t.toml",
+        load_store=load_store,
+        shape_of=lambda ref: DatasetShape(ref.name, 2000, entry.dim, entry.metric, entry.fields),
+        known_stores=("memory",),
+    )
+    with RunWriter(folder) as writer:
+        writer.begin(suite_name="faults", command="", version="0", environment={})
+        run_plan(plan, writer, watcher)
+        writer.finish()
+    with RunReader(folder) as run:
+        order = "select experiment, status, reason, server, notes from trial order by trial_id"
+        return run.rows(order), watcher.notes
+
+
+@pytest.mark.parametrize("moment", ["load", "build"])
+def test_a_server_that_dies_fails_its_trial_and_the_run_goes_on(
+    moment: str, frail: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MOMENT, moment)
+    trials, notes = measured(frail)
+    assert Path(os.environ[NOTE]).read_text() == moment
+    assert [t["status"] for t in trials] == ["failed", "ok"], trials
+    assert str(trials[0]["reason"]).startswith("the server ended: StoreError: cannot be reached")
+    for trial in trials:
+        server = json.loads(str(trial["server"]))
+        assert (server["provider"], server["limits"]) == ("local", "none")
+        assert server["why"] == "its program can be had here"
+    # Its version is numpy's, and not one that the driver names.
+    said = json.loads(str(trials[1]["notes"]))
+    assert len(said) == 1
+    assert "not a version that its driver was tested with: 0.1*" in said[0]
+    assert notes.count(said[0]) == 1, "once, however many trials"
+
+
+def test_versions() -> None:
+    assert untested(Weaviate, "1.35.2") is None
+    told = untested(Weaviate, "2.0.0")
+    assert told == "weaviate 2.0.0 is not a version that its driver was tested with: 1.35.*"
+
+
+# -- secrets ---------------------------------------------------------------------------------
+
+
+def everything_in(folder: Path) -> str:
+    """Every file of a run folder as text, and every row of its database."""
+    parts = [
+        path.read_bytes().decode(errors="replace")
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    ]
+    with duckdb.connect(str(folder / "run.duckdb"), read_only=True) as db:
+        for (table,) in db.execute("select table_name from duckdb_tables()").fetchall():
+            copy = folder.parent / "copy.csv"
+            db.execute(f"copy \"{table}\" to '{copy}' (format csv)")
+            parts.append(copy.read_text())
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("given", ["by a variable", "by a file"])
+def test_a_secret_is_nowhere_in_the_run(
+    given: str, frail: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MOMENT, "leak")
+    if given == "by a variable":
+        monkeypatch.setenv("VECTRIAL_LITTLE_API_KEY", SECRET)
+    else:
+        (tmp_path / "key").write_text(f"{SECRET}\n")
+        monkeypatch.setenv("VECTRIAL_LITTLE_API_KEY_FILE", str(tmp_path / "key"))
+    with Local(LITTLE, tmp_path / "theirs") as theirs:
+        port = theirs.address.ports["http"]
+        monkeypatch.setenv("VECTRIAL_LITTLE_ADDRESS", f"127.0.0.1:http={port}")
+        trials, _ = measured(frail)
+    assert {t["status"] for t in trials} == {"failed"}
+    assert f"http://admin:{HIDDEN}@127.0.0.1/ answers 500" in str(trials[0]["reason"])
+    assert json.loads(str(trials[0]["server"]))["provider"] == "external"
+    write.write_html(build(load(frail)), write.made(frail / "report"))
+    text = everything_in(frail)
+    assert f"connecting to http://admin:{HIDDEN}@" in text, "the log is kept, without it"
+    assert SECRET not in text
+    assert "hush" not in text
+
+
+def test_secrets_as_others_write_them() -> None:
+    secrecy = Secrecy([{"user": "admin", "password": "p/w &"}, {}, {"api_key": ""}])
+    for said in ("redis://admin:p%2Fw%20%26@db", "p/w &", "Basic YWRtaW46cC93ICY=", "p/w%20%26"):
+        assert "w" not in secrecy.text(said).replace(HIDDEN, "")
+    assert secrecy.text("admin may not") == "admin may not"
+    phase = Phase("search", 0, 1, reason="p/w &", errors=[("refused", 1, ["no p/w &"])])
+    phase.missing = {"qps": "p/w &"}
+    row = TrialRow("k", "s", "sdk", "d", 1, 1, "l2", "e", "flat", {}, {}, 1, 1)
+    clean = secrecy.record(TrialRecord(row, "failed", "for p/w &", phases=[phase], notes=["p/w &"]))
+    assert "p/w" not in repr(clean)
+    assert clean.reason == f"for {HIDDEN}"
+
+
+def test_a_run_with_a_key_keeps_it_nowhere(
+    vectrial: Vectrial, tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command as it is used, on a server that is not there: suite, environment, report."""
+    http_, grpc = free_ports(2)
+    monkeypatch.setitem(
+        variables, "VECTRIAL_WEAVIATE_ADDRESS", f"127.0.0.1:http={http_},grpc={grpc}"
+    )
+    monkeypatch.setitem(variables, "VECTRIAL_WEAVIATE_API_KEY", SECRET)
+    suite = SUITE.replace('"frail"', '"weaviate"')
+    (tmp_path / "s.toml").write_text(suite)
+    done = vectrial("run", "s.toml")
+    assert done.returncode == 1, "nothing was measured"
+    folder = Path(done.stdout.strip())
+    assert (folder / "environment.json").is_file()
+    text = everything_in(folder)
+    assert "is it weaviate that listens there?" in text
+    assert "hush" not in text + done.stdout + done.stderr
+
+
+# -- what answers is not what it should be ---------------------------------------------------
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[int]:
+    """A server of somebody else's; gives its port."""
+
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_wrong_key_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering(401, b"") as port:
+        monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", f"127.0.0.1:http={port},grpc={port}")
+        with pytest.raises(Refused, match=r"without an API key \(401\): see VECTRIAL_WEAVIATE_API"):
+            provide(WEAVIATE, tmp_path).wait_ready()
+        monkeypatch.setenv("VECTRIAL_WEAVIATE_API_KEY", SECRET)
+        with pytest.raises(Refused, match=r"refuses this API key") as raised:
+            provide(WEAVIATE, tmp_path).wait_ready()
+        assert "hush" not in str(raised.value)
+
+
+def test_an_address_of_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering(200, b"<html>welcome</html>") as port:
+        monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", f"127.0.0.1:http={port},grpc={port}")
+        with pytest.raises(ServerError, match="is it weaviate that listens"):
+            provide(WEAVIATE, tmp_path).wait_ready(0.1)
+
+
+def test_a_port_that_was_taken_is_left_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    with answering(200, b"7") as port:
+        given = iter([[port, *free_ports(1)], free_ports(2)])
+        monkeypatch.setattr("vectrial.servers.local.free_ports", lambda count: next(given))
+        with Local(LITTLE, tmp_path, progress=told.append) as server:
+            assert server.address.ports["http"] != port
+            assert server.lives()
+    assert any(f"port {port} is taken" in line for line in told)
+
+
+# -- a full disk -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no 'mount' here to make a small disk with")
+    if done.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_full_disk_is_said(small_disk: Path, tmp_path: Path) -> None:
+    try:
+        WEAVIATE.program(print)
+    except NoProgram as error:
+        pytest.skip(str(error))
+    location = tmp_path / "full"
+    location.mkdir()
+    schema = Schema(768, Metric.L2)
+    rows = np.random.default_rng(0).normal(size=(500, 768)).astype(np.float32)
+    with Local(WEAVIATE, small_disk / "server", log=tmp_path / "log") as server:
+        store = Weaviate(location, server.address)
+        try:
+            store.create(schema, Index("flat", Weaviate.capabilities.indexes["flat"].build()))
+
+            def fill() -> None:
+                for start in range(0, 50_000, 500):
+                    store.insert(batch_of(schema, np.arange(start, start + 500), rows, {}))
+
+            with pytest.raises(Exception, match=r"(?i)space|disk|read.?only") as raised:
+                fill()
+            assert isinstance(raised.value, VectrialError) or str(raised.value)
+        finally:
+            store.close()
