@@ -80,6 +80,8 @@ class OpenSearch(LuceneStore):
             "only the lucene engine: the plugin in the registry has no native libraries for faiss",
             "each segment has a graph of its own; build merges them into one (segments = 1)",
             "flat is a script that compares with every row",
+            "documents are kept with their vectors as text beside the index (derived source is off,"
+            " with which searches that return vectors were seen to fail)",
             "where few rows pass a filter these are scanned exactly",
             "nothing is searchable before a refresh: none while rows are loaded, then one a second",
             "vectors of length zero are refused under cosine",
@@ -101,8 +103,12 @@ class OpenSearch(LuceneStore):
         )
 
     def _settings(self, index: Index) -> Mapping[str, Any]:
-        # Graphs are built however small a segment is.
-        return {"knn": index.kind == "hnsw", "knn.advanced.approximate_threshold": 0}
+        if index.kind != "hnsw":
+            return {"knn": False}
+        # Graphs are built however small a segment is. Documents keep their vectors: with those
+        # derived from the index, searches that return vectors were seen to fail, all of one index.
+        threshold = {"knn.advanced.approximate_threshold": 0}
+        return {"knn": True, "knn.derived_source.enabled": False, **threshold}
 
     def _vector_field(self, schema: Schema, index: Index) -> Mapping[str, Any]:
         field = {"type": "knn_vector", "dimension": schema.dim}
