@@ -114,7 +114,9 @@ class Local(Server):
         # A change of user undoes what the guard asked for, to be killed when it dies.
         who = (f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", "--pdeathsig=KILL")
         may = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
-        return (setpriv, *who, *may)
+        # Else access(2), which Java asks whether a file is there, forgets what nobody may.
+        asked = "--securebits=+no_setuid_fixup"
+        return (setpriv, *who, *may, asked)
 
     def _groups(self) -> tuple[Path, ...]:
         """Control groups with the limits that were asked for; the guard removes them."""
