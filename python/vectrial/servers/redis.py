@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vectrial.servers.base import Command, NoProgram, NotReady, Progress, Recipe, ServerError
+from vectrial.servers.base import Command, Image, NoProgram, NotReady, Progress, Recipe, ServerError
 from vectrial.servers.local import HOST
 from vectrial.servers.programs import given
 from vectrial.servers.wheels import WheelProgram, wheel_program, wheel_program_at_hand
@@ -30,6 +30,31 @@ PROGRAM = WheelProgram(
     megabytes=22,
     python="3.11",
 )
+_SETTINGS = {
+    # Everything is in the append-only file; what is written when is the store's to say.
+    "save": "",
+    "appendonly": "yes",
+    "appendfsync": "everysec",
+    # What was left half written at the end of the file by a crash was not acknowledged.
+    "aof-load-truncated": "yes",
+}
+#: It has vector sets and the query engine. Its port is let through on loopback only, which is
+#: not what protected mode sees from inside.
+IMAGE = Image(
+    name="redis",
+    tag="8.2.3",
+    digest=None,
+    ports={"redis": 6379},
+    data="/data",
+    argv=(
+        *("redis-server", "--protected-mode", "no"),
+        *(word for name, value in _SETTINGS.items() for word in (f"--{name}", value)),
+    ),
+)
+SNIPPET = """\
+import redis
+client = redis.Redis(host="{host}", port={redis})
+print(client.info("server")["redis_version"])"""
 _ASK_S = 5.0
 #: Names a program to use instead of the one in the wheel.
 _BIN = "VECTRIAL_REDIS_BIN"
@@ -70,13 +95,7 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
         "bind": HOST,
         "protected-mode": "yes",
         "dir": str(folder),
-        # Everything is in the append-only file; what is written when is the store's to say.
-        "save": "",
-        "appendonly": "yes",
-        "appendfsync": "everysec",
-        # What was left half written at the end of the file by a crash was not acknowledged.
-        "aof-load-truncated": "yes",
-        "daemonize": "no",
+        **_SETTINGS,
     }
     argv = [str(program)]
     for name, value in settings.items():
@@ -134,6 +153,8 @@ REDIS = Recipe(
     command=_command,
     ready=_ready("VSIM"),
     secrets=("user", "password"),
+    image=IMAGE,
+    snippet=SNIPPET,
 )
 
 REDIS_SEARCH = Recipe(
@@ -145,4 +166,6 @@ REDIS_SEARCH = Recipe(
     command=_command,
     ready=_ready("FT.SEARCH"),
     secrets=("user", "password"),
+    image=IMAGE,
+    snippet=SNIPPET,
 )

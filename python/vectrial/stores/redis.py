@@ -51,7 +51,7 @@ _ALL_CANDIDATES = 1 << 62
 #: How long an answer may take, in seconds: a linear scan of a large set takes its time.
 _ASK_S = 300.0
 #: How vectors are kept: by index, as the protocol and the client call it.
-_QUANTIZATION = {"hnsw": "noquant", "hnsw_int8": "q8", "hnsw_binary": "bin", "flat": "noquant"}
+_QUANTIZATION = {"hnsw": "noquant", "int8_hnsw": "q8", "binary_hnsw": "bin", "flat": "noquant"}
 
 
 class HnswBuild(Params):
@@ -88,9 +88,9 @@ class Redis(Store):
         scores={Metric.COSINE: ScoreKind.COSINE_SIMILARITY},
         indexes={
             "hnsw": _hnsw(),
-            "hnsw_int8": _hnsw(exact_scores=False),
+            "int8_hnsw": _hnsw(exact_scores=False),
             # Signs alone say little where there are few dimensions.
-            "hnsw_binary": _hnsw(
+            "binary_hnsw": _hnsw(
                 exact_scores=False, recall_floor=0.05, lacks=frozenset({"get", "scan"})
             ),
             "flat": IndexKind(exact=True),
@@ -104,7 +104,7 @@ class Redis(Store):
         durability=DURABILITY,
         differences=(
             "cosine only; vectors are normalised when stored",
-            "Redis' own default is int8 (here hnsw_int8); hnsw keeps float32",
+            "Redis' own default is int8 (here int8_hnsw); hnsw keeps float32",
             "flat is a linear scan of the same set (TRUTH), whose graph is built all the same",
             "durability is a setting of the server, not of a collection: of two stores, the one"
             " created or opened last decides for both",

@@ -1,0 +1,65 @@
+"""What is said to Redis' query engine; there is none here to answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from vectrial.distance import Metric
+from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
+from vectrial.stores import redis_query
+from vectrial.stores.base import Field, FieldType, Schema
+from vectrial.stores.redis_search import HnswBuild, RedisSearch
+
+SCHEMA = Schema(4, Metric.L2, (Field("n", FieldType.INT), Field("c", FieldType.STRING)))
+NAMES = {"n": "f0", "c": "f1"}
+TYPES = {"n": FieldType.INT, "c": FieldType.STRING}
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        (Eq("n", -3), "(@f0:[-3 -3])"),
+        (Eq("c", "a b-ü_%"), r"(@f1:{a\ b\-ü_\%})"),
+        (Eq("c", ""), '(@f1:{""})'),
+        (In("n", (1, 2)), "((@f0:[1 1] | @f0:[2 2]))"),
+        (Range("n", gt=1, lte=9), "((@f0:[2 +inf] @f0:[-inf 9]))"),
+        (IsNull("c"), "(ismissing(@f1))"),
+        (Not(IsNull("c")), "(-ismissing(@f1))"),
+        (Not(Eq("c", "x")), "(-ismissing(@f1) -(@f1:{x}))"),
+        (And((Eq("n", 1), Eq("n", 2))), "((@f0:[1 1]) (@f0:[2 2]))"),
+        (
+            Not(Or((Eq("n", 1), IsNull("c")))),
+            "((-ismissing(@f0) -(@f0:[1 1])) (-ismissing(@f1)))",
+        ),
+    ],
+)
+def test_filters(where: Filter, said: str) -> None:
+    assert redis_query.condition(where, NAMES, TYPES) == said
+
+
+def test_schemas() -> None:
+    told = redis_query.vector_field(SCHEMA, "hnsw", HnswBuild(m=8))
+    assert told[:4] == ["vector", "VECTOR", "HNSW", 10]
+    assert told[4:] == [
+        *("TYPE", "FLOAT32", "DIM", 4, "DISTANCE_METRIC", "L2"),
+        *("M", 8, "EF_CONSTRUCTION", 200),
+    ]
+    flat = RedisSearch.capabilities.indexes["flat"].build()
+    assert redis_query.vector_field(SCHEMA, "flat", flat)[3] == 6
+    assert redis_query.fields(SCHEMA)[:3] == ["f0", "NUMERIC", "INDEXMISSING"]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (-(2**63), FieldType.INT),
+        (0.1, FieldType.FLOAT),
+        ("ü", FieldType.STRING),
+        ("", FieldType.STRING),
+        (True, FieldType.BOOL),
+        (False, FieldType.BOOL),
+    ],
+)
+def test_values_are_read_as_they_were_stored(value: int | float | str, kind: FieldType) -> None:
+    assert redis_query.read(redis_query.stored(value).encode(), kind) == value
+    assert redis_query.read(None, kind) is None
