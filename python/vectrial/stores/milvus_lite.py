@@ -6,7 +6,6 @@ Facts below are those of milvus-lite 3.2.2 with pymilvus 3.0.2, read from their 
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import StoreError
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
+from vectrial.filters import Filter
 from vectrial.stores.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
@@ -33,6 +32,7 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
+from vectrial.stores.milvus_filters import expression
 from vectrial.stores.typed import fitted
 
 _ROWS = "rows"
@@ -274,35 +274,5 @@ class MilvusLite(Store):
         return np.array([row["id"] for row in found], dtype=np.int64)
 
     def _translate(self, where: Filter) -> str:
-        return _expression(fitted(where, self._schema))
-
-
-def _expression(where: Filter, *, holds: bool = True) -> str:
-    """The expression that is true where `where` is (`holds`), or where it is false and not
-    unknown. `not` of `in` keeps the rows without a value, so that negation is pushed down."""
-    match where:
-        case Not(part):
-            return _expression(part, holds=not holds)
-        case And(parts) | Or(parts):
-            word = " and " if isinstance(where, And) is holds else " or "
-            return "(" + word.join(_expression(part, holds=holds) for part in parts) + ")"
-        case IsNull(name):
-            return f"({name} is null)" if holds else f"({name} is not null)"
-        case Eq(name, value):
-            return f"({name} {'==' if holds else '!='} {_literal(value)})"
-        case In(name, values):
-            if holds:
-                return f"({name} in [{', '.join(map(_literal, values))}])"
-            return "(" + " and ".join(f"{name} != {_literal(value)}" for value in values) + ")"
-        case Range():
-            signs = {"gt": (">", "<="), "gte": (">=", "<"), "lt": ("<", ">="), "lte": ("<=", ">")}
-            bounds = [
-                f"{where.field} {sign if holds else opposite} {_literal(bound)}"
-                for key, (sign, opposite) in signs.items()
-                if (bound := getattr(where, key)) is not None
-            ]
-            return "(" + (" and " if holds else " or ").join(bounds) + ")"
-
-
-def _literal(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+        names = {field.name: field.name for field in self._schema.fields}
+        return expression(fitted(where, self._schema), names)
