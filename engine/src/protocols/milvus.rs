@@ -5,9 +5,9 @@
 //! Options of a class: `collection`; `db`; `partition`; `id` and `vector`, names of the primary
 //! key and of the vector field (so called unless given); `consistency` (`strong`, `bounded` or
 //! `eventually`; the collection's own unless given); for search, `metric` (`L2`, `IP`, `COSINE`)
-//! and `params`, JSON text such as `{"ef": 64}` or `{"nprobe": 16}`; for get, `output_fields`
-//! (names with commas between). Filters are expressions in text. A target's `authorization` header
-//! is the base64 of `user:password`, or of a key.
+//! and `params`, JSON text such as `{"ef": 64}` or `{"nprobe": 16}`; for search and get,
+//! `output_fields`, what comes back of each row (names with commas between). Filters are expressions
+//! in text. A target's `authorization` header is the base64 of `user:password`, or of a key.
 
 mod answers;
 
@@ -85,6 +85,7 @@ mod search {
     pub const PLACEHOLDERS: u32 = 6;
     pub const EXPRESSION_TYPE: u32 = 7;
     pub const BOOLEAN_EXPRESSION: u64 = 1;
+    pub const OUTPUT_FIELDS: u32 = 8;
     pub const PARAMS: u32 = 9;
     pub const QUERIES: u32 = 12;
     pub const TERMS: super::Terms = super::Terms {
@@ -225,6 +226,9 @@ impl<'a> Collection<'a> {
             });
         });
         put_number(out, search::EXPRESSION_TYPE, search::BOOLEAN_EXPRESSION);
+        for name in names(self.options, "output_fields") {
+            put_bytes(out, search::OUTPUT_FIELDS, name.as_bytes());
+        }
         out.extend_from_slice(params);
         put_number(out, search::QUERIES, 1);
         self.put_consistency(out, search::TERMS);

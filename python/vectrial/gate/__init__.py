@@ -68,6 +68,10 @@ def _probes(subject: Subject, small: Subject, rng: np.random.Generator) -> list[
             subject.rows.metadata, subject.schema.fields, can.filters | can.find, rng
         )
     return [
-        filtering.Probe(subject, wheres, "on the loaded rows", subject.floor_on_any_data),
-        filtering.Probe(small, scratch.probe_filters(small), "on clustered rows", small.floor),
+        filtering.Probe(
+            subject, wheres, "on the loaded rows", subject.on_any_data(subject.filtered_floor)
+        ),
+        filtering.Probe(
+            small, scratch.probe_filters(small), "on clustered rows", small.filtered_floor
+        ),
     ]

@@ -118,13 +118,20 @@ class Subject:
     def floor(self) -> float:
         """The recall that the index must reach at the generous setting, on data with structure.
         An exact index may lose what float32 cannot tell apart."""
-        floor = self.kind.floor(self.schema.metric)
-        return max(floor, EXACT_FLOOR if self.kind.exact else 0.0)
+        return self._floor(filtered=False)
 
     @property
-    def floor_on_any_data(self) -> float:
-        """The same for rows of any distribution."""
-        return self.floor * (1.0 if self.kind.exact else SHARE_OF_FLOOR)
+    def filtered_floor(self) -> float:
+        """The same of searches under a filter."""
+        return self._floor(filtered=True)
+
+    def _floor(self, *, filtered: bool) -> float:
+        floor = self.kind.floor(self.schema.metric, filtered=filtered)
+        return max(floor, EXACT_FLOOR if self.kind.exact else 0.0)
+
+    def on_any_data(self, floor: float) -> float:
+        """A floor for rows of any distribution."""
+        return floor * (1.0 if self.kind.exact else SHARE_OF_FLOOR)
 
     def answer(
         self,

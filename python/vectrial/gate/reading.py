@@ -72,7 +72,7 @@ def answers(subject: Subject, report: Report) -> None:
         report("scores_agree", False, "cannot be judged: answers name rows never written")
     else:
         report("scores_agree", *_scores_agree(subject, queries, given, at))
-    share, floor = true_share(subject, subject.judge, given), subject.floor_on_any_data
+    share, floor = true_share(subject, subject.judge, given), subject.on_any_data(subject.floor)
     report("recall", share >= floor, f"{share:.4f} at the generous setting, at least {floor:g}")
 
 

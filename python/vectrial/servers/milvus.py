@@ -104,9 +104,7 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
         "LOG_LEVEL": "warn",
         # It waits half an hour for others to take over what it holds; there are none.
         "COMMON_GRACEFULSTOPTIMEOUT": "3",
-        "LD_LIBRARY_PATH": os.pathsep.join(
-            (str(program.parent), str(program.parent.parent / "lib"))
-        ),
+        "LD_LIBRARY_PATH": f"{beside}{os.pathsep}{beside.parent / 'lib'}",
     }
     # Its lock is a file in one place for the whole machine, by this name.
     alias = f"vectrial-{ports['grpc']}"

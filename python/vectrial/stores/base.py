@@ -115,7 +115,8 @@ class IndexKind:
         nlist, nprobe. Defaults are the store's own, so that a suite may leave them out.
     exact: every search returns the true neighbours. Such an index is called "flat".
     recall_floor: what the gate demands at `generous`, on data with structure; recall_floors: of
-        a metric under which it is another.
+        a metric under which it is another; filtered_floor: of searches under a filter, where
+        these lose more, and not the same rows each time.
     generous: search parameters at which an honest index is nearly exact.
     filters: operators a search under this index may use; None means the store's.
     lacks: operations of the store's that this index does not have, by their names in
@@ -128,14 +129,17 @@ class IndexKind:
     exact: bool = False
     recall_floor: float = 0.9
     recall_floors: Mapping[Metric, float] = field(default_factory=dict)
+    filtered_floor: float | None = None
     generous: Mapping[str, Any] = field(default_factory=dict)
     metrics: frozenset[Metric] | None = None
     filters: frozenset[str] | None = None
     lacks: frozenset[str] = frozenset()
     exact_scores: bool = True
 
-    def floor(self, metric: Metric) -> float:
-        """The recall that the gate demands under a metric."""
+    def floor(self, metric: Metric, *, filtered: bool = False) -> float:
+        """The recall that the gate demands under a metric, and under a filter or none."""
+        if filtered and self.filtered_floor is not None:
+            return self.filtered_floor
         return self.recall_floors.get(metric, self.recall_floor)
 
 

@@ -123,7 +123,12 @@ class Milvus(Store):
             Metric.IP: ScoreKind.INNER_PRODUCT,
         },
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 2048}),
+            # Under a filter a search of the graph may end early, and the same search asked twice
+            # has two answers: of 20 under each of 33 filters that keep 10 to 40 % of 2,000 rows,
+            # the mean recall was 0.85 to 1 at any m and ef_search (0.35 at worst under ip).
+            "hnsw": IndexKind(
+                HnswBuild, HnswSearch, generous={"ef_search": 2048}, filtered_floor=0.2
+            ),
             "ivf_flat": IndexKind(IvfBuild, IvfSearch, generous={"nprobe": 1024}),
             "ivf_sq8": IndexKind(
                 IvfBuild, IvfSearch, generous={"nprobe": 1024}, exact_scores=False
@@ -150,6 +155,9 @@ class Milvus(Store):
             "columns of bool get no index; none holds missing values, which are refused",
             "an id that is inserted twice is there twice",
             "ef_search below k is refused",
+            "under a filter that keeps some of the rows, a search of the hnsw index may miss near"
+            " ones or return fewer than k, whatever ef_search says, and differs from one time to"
+            " the next; those of other indexes do not",
             "where a collection has several segments, each has an index of its own; build has them"
             " merged first, as the server does by itself in time",
         ),
@@ -358,7 +366,7 @@ class Milvus(Store):
                         self._name,
                         filter=f"{_ID} in [{wanted}]",
                         output_fields=self._fields(),
-                        consistency_level="Session",
+                        consistency_level=self._own_writes(),
                     )
                 )
 
@@ -380,6 +388,11 @@ class Milvus(Store):
                 yield self._batch(page)
         finally:
             pages.close()
+
+    def _own_writes(self) -> str:
+        """The level at which this store's own writes are seen: a session's are those that went
+        through its client."""
+        return "Strong" if self._wired else "Session"
 
     def _fields(self) -> list[str]:
         return [_ID, _VECTOR, *self._names.values()]
@@ -482,7 +495,7 @@ class Milvus(Store):
             self._name,
             filter=self._translate(where),
             output_fields=[_ID],
-            consistency_level="Session",
+            consistency_level=self._own_writes(),
             **within,
         )
         return np.array([row[_ID] for row in found][:limit], dtype=np.int64)

@@ -106,7 +106,8 @@ def check_everything(case: Case, store: Store, world: World) -> None:
         check_rows(case, store.get(world.ids[-50:]), world, world.ids[-50:])
     assert recall(case, world, store.searcher(K, case.generous), K) >= floor(case)
     for where in list(case.filters(case.can.filters).values())[:4]:
-        assert recall(case, world, store.searcher(K, case.generous, where), K, where) >= floor(case)
+        search = store.searcher(K, case.generous, where)
+        assert recall(case, world, search, K, where) >= floor(case, where)
     for where in case.filters(case.can.find).values():
         found = store.find(where, 10 * ROWS).tolist()
         assert sorted(found) == sorted(world.ids[world.kept(where)].tolist())
@@ -253,7 +254,8 @@ def test_payload_index_changes_no_answer(case: Case, empty: Store, world: World)
     empty.build()
     empty.wait_indexed()
     for where in list(case.filters(case.can.filters).values())[:3]:
-        assert recall(case, world, empty.searcher(K, case.generous, where), K, where) >= floor(case)
+        search = empty.searcher(K, case.generous, where)
+        assert recall(case, world, search, K, where) >= floor(case, where)
     for where in case.filters(case.can.find).values():
         found = empty.find(where, ROWS).tolist()
         assert sorted(found) == sorted(world.ids[world.kept(where)].tolist())

@@ -1,0 +1,267 @@
+"""Milvus for real: both lanes ask the same, rows written over the wire are those that the client
+reads, waiting ends when the index serves them, and a crash loses nothing that was acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from vectrial._engine import Judge
+from vectrial.distance import Metric, distances
+from vectrial.errors import StoreError, UserError
+from vectrial.filters import And, Eq, Filter, Not, Range
+from vectrial.load.native import Requests, closed, drive
+from vectrial.load.plain import LoadColumn, LoadOutcome
+from vectrial.servers.base import NoProgram, Server
+from vectrial.servers.milvus import MILVUS
+from vectrial.servers.provide import prepare, provide
+from vectrial.stores.arrow import batch_of
+from vectrial.stores.base import Address, Field, FieldType, Index, Params, Returning, Schema
+from vectrial.stores.milvus import Consistency, HnswBuild, HnswSearch, Milvus, Reads, credentials
+
+pytestmark = pytest.mark.server
+
+ROWS, DIM, K = 1_200, 32, 10
+FIELDS = (Field("a number", FieldType.INT), Field("colour", FieldType.STRING))
+RNG = np.random.default_rng(11)
+VECTORS = RNG.normal(size=(ROWS, DIM)).astype(np.float32)
+QUERIES = RNG.normal(size=(30, DIM)).astype(np.float32)
+#: The least, the greatest, zero, and others that use all bits.
+IDS = np.append(RNG.integers(-(2**63), 2**63 - 1, ROWS - 3), [-(2**63), 2**63 - 1, 0])
+NUMBERS = np.append(np.arange(ROWS - 1) % 50, [-(2**63)])
+COLOURS = [("red", 'g"r\\een', "")[i % 3] for i in range(ROWS)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    try:
+        prepare(MILVUS, print)
+    except NoProgram as error:
+        pytest.skip(str(error))
+    with provide(MILVUS, tmp_path_factory.mktemp("milvus")) as server:
+        yield server
+
+
+def made(server: Server, location: Path, metric: Metric, index: Index) -> Milvus:
+    location.mkdir(exist_ok=True)
+    store = Milvus(location, server.address)
+    store.create(Schema(DIM, metric, FIELDS), index)
+    return store
+
+
+def fill(store: Milvus, rows: slice = slice(None)) -> None:
+    columns = {"a number": NUMBERS[rows].tolist(), "colour": COLOURS[rows]}
+    store.insert(
+        batch_of(Schema(DIM, Metric.L2, FIELDS), IDS[rows], VECTORS[rows], columns),
+    )
+
+
+@pytest.fixture(scope="module")
+def graph(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Milvus]:
+    """Every row, under a poor graph."""
+    index = Index("hnsw", HnswBuild(m=4, ef_construction=8))
+    store = made(server, tmp_path_factory.mktemp("graph"), Metric.L2, index)
+    fill(store)
+    store.flush()
+    store.build()
+    assert store.wait_indexed() == (
+        "every index is Finished with no rows pending; each of the 1 flushed segments is loaded"
+        " with its index, and no other is"
+    )
+    yield store
+    store.drop()
+    store.close()
+
+
+def near(query: NDArray[np.float32], kept: NDArray[np.bool_]) -> set[int]:
+    ids = IDS[kept]
+    return set(ids[np.argsort(distances(query, VECTORS[kept], Metric.L2))[:K]].tolist())
+
+
+def judge(kept: NDArray[np.bool_]) -> Judge:
+    found = [sorted(near(query, kept)) for query in QUERIES]
+    count = np.array([len(one) for one in found], np.int64)
+    accepted = np.array([id_ for one in found for id_ in one], np.int64)
+    return Judge(K, np.append(0, np.cumsum(count)).astype(np.int64), accepted, count)
+
+
+def native(
+    store: Milvus,
+    params: Params,
+    where: Filter | None,
+    truth: Judge,
+    returning: Returning = Returning.IDS,
+) -> LoadOutcome:
+    wire = store.wire(K, params, where, returning)
+    asked = Requests(
+        "search",
+        vectors=QUERIES,
+        k=K,
+        filters=[wire.filter] if wire.filter else [],
+        options=wire.options,
+        judge=truth,
+    )
+    return drive(wire.target, [asked], [closed(2, count=len(QUERIES))])
+
+
+EVERY = np.ones(ROWS, bool)
+
+
+@pytest.mark.parametrize("returning", Returning)
+def test_both_lanes_have_the_same_recall_and_ef_decides_it(
+    graph: Milvus, returning: Returning
+) -> None:
+    recalls = []
+    for ef in (K, 400):
+        params = HnswSearch(ef_search=ef)
+        told = native(graph, params, None, judge(EVERY), returning)["classes"][0]["recorder"]
+        assert told.errors() == []
+        search = graph.searcher_returning(returning, K, params)
+        by_client = [len(near(q, EVERY) & set(search(q)[0].tolist())) / K for q in QUERIES]
+        assert told.summary()["recall_mean"] == pytest.approx(np.mean(by_client))
+        recalls.append(told.summary()["recall_mean"])
+    assert recalls[0] < recalls[1] - 0.05
+
+
+def test_the_native_lane_finds_what_is_true_and_what_it_wrote(
+    server: Server, tmp_path: Path
+) -> None:
+    kind = Milvus.capabilities.indexes["flat"]
+    store = made(server, tmp_path / "wire", Metric.L2, Index("flat", kind.build()))
+    rows = store.wire_rows()
+    columns: list[LoadColumn] = [
+        {"name": rows.columns["a number"], "values": NUMBERS, "valid": None},
+        {"name": rows.columns["colour"], "values": COLOURS, "valid": None},
+    ]
+
+    def do(operation: str, ids: NDArray[np.int64], vectors: NDArray[np.float32] | None) -> None:
+        asked = Requests(
+            operation,
+            operation,
+            vectors,
+            ids,
+            columns if vectors is not None else (),
+            batch=100,
+            options=rows.options,
+            once=True,
+        )
+        told = drive(rows.target, [asked], [closed(2)])["classes"][0]
+        assert told["recorder"].errors() == []
+        assert told["rows"] == len(ids)
+
+    do("insert", IDS, VECTORS + 1)
+    do("upsert", IDS, VECTORS)
+    assert "loaded with its index" in store.wait_indexed()
+    assert store.count() == ROWS
+    do("get", IDS, None)
+    place = {id_: at for at, id_ in enumerate(IDS.tolist())}
+    for row in store.get(IDS[-5:]).to_pylist():
+        at = place[row["id"]]
+        np.testing.assert_array_equal(np.float32(row["vector"]), VECTORS[at])
+        assert (row["a number"], row["colour"]) == (NUMBERS[at], COLOURS[at])
+    colours = np.array(COLOURS)
+    filters: list[tuple[Filter | None, NDArray[np.bool_]]] = [
+        (None, EVERY),
+        (
+            And((Range("a number", gte=10, lt=40), Not(Eq("colour", "red")))),
+            (NUMBERS >= 10) & (NUMBERS < 40) & (colours != "red"),
+        ),
+        (Eq("colour", 'g"r\\een'), colours == 'g"r\\een'),
+        (Eq("a number", -(2**63)), NUMBERS == -(2**63)),
+    ]
+    for where, kept in filters:
+        told = native(store, kind.search(), where, judge(kept))["classes"][0]["recorder"]
+        assert told.errors() == []
+        assert told.summary()["recall_mean"] == 1.0, where
+    do("delete", IDS[:200], None)
+    assert store.count() == ROWS - 200
+    store.drop()
+    store.close()
+
+
+def test_waiting_ends_when_new_rows_are_served_too(server: Server, tmp_path: Path) -> None:
+    store = made(server, tmp_path / "more", Metric.L2, Index("hnsw", HnswBuild()))
+    fill(store, slice(0, 1_100))
+    store.flush()
+    store.build()
+    store.wait_indexed()
+    fill(store, slice(1_100, ROWS))
+    told = store.wait_indexed()  # which flushes
+    assert "each of the 2 flushed segments" in told
+    assert "100 rows are in segments below 1,024 rows and scanned" in told
+    search = store.searcher(1, HnswSearch())
+    assert all(search(VECTORS[at])[0][0] == IDS[at] for at in range(1_100, ROWS))
+    # A strong search sees a row at once.
+    moved = np.full((1, DIM), 50, np.float32)
+    columns = {"a number": [1], "colour": [""]}
+    store.upsert(batch_of(Schema(DIM, Metric.L2, FIELDS), IDS[:1], moved, columns))
+    strong = store.searcher(1, HnswSearch(consistency=Consistency.STRONG))
+    assert strong(moved[0])[0].tolist() == IDS[:1].tolist()
+    store.drop()
+    store.close()
+
+
+def test_what_milvus_cannot_do_is_said(graph: Milvus) -> None:
+    with pytest.raises(UserError, match="ef_search is 5 and k is 10"):
+        graph.searcher(10, HnswSearch(ef_search=5))
+    missing = {"a number": [None], "colour": ["red"]}
+    schema = Schema(DIM, Metric.L2, FIELDS)
+    with pytest.raises(StoreError, match="'a number' has missing values"):
+        graph.insert(batch_of(schema, IDS[:1], VECTORS[:1], missing))
+    assert graph.count() == ROWS
+    assert "2.3.5" in graph.version()
+
+
+def test_two_servers_run_side_by_side(server: Server, tmp_path: Path) -> None:
+    with provide(MILVUS, tmp_path / "other") as other:
+        assert other.address.ports["grpc"] != server.address.ports["grpc"]
+        kind = Milvus.capabilities.indexes["flat"]
+        store = made(other, tmp_path / "rows", Metric.IP, Index("flat", kind.build()))
+        fill(store, slice(0, 50))
+        assert store.count() == 50
+        assert len(store.searcher(K, Reads(consistency=Consistency.STRONG))(QUERIES[0])[0]) == K
+        there = Milvus(tmp_path / "rows", server.address)
+        with pytest.raises(StoreError, match="has no collection"):
+            there.open(Schema(DIM, Metric.IP, FIELDS), Index("flat", kind.build()))
+        there.close()
+        store.close()
+    assert not other.lives()
+
+
+@pytest.mark.slow
+def test_what_was_acknowledged_survives_a_crash(graph: Milvus, server: Server) -> None:
+    added = np.arange(100, 150)
+    columns = {"a number": [7] * 50, "colour": ["new"] * 50}
+    schema = Schema(DIM, Metric.L2, FIELDS)
+    graph.insert(batch_of(schema, added, VECTORS[:50] + 9, columns))  # and not flushed
+    server.kill()
+    server.restart()
+    again = Milvus(graph.location, server.address)
+    again.open(schema, Index("hnsw", HnswBuild(m=4, ef_construction=8)))
+    assert again.count() == ROWS + 50
+    assert set(again.find(Eq("colour", "new"), 100).tolist()) == set(added.tolist())
+    again.delete(added)
+    assert again.count() == ROWS
+    again.close()
+
+
+def test_telemetry_has_something_to_measure(server: Server) -> None:
+    assert set(server.processes()) == {"server"}
+    (folder,) = server.data_dirs()
+    assert {"etcd", "rocksmq"} <= {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("secrets", "header"),
+    [
+        ({}, ""),
+        ({"token": "abc"}, "YWJj"),
+        ({"user": "root", "password": "Milvus"}, "cm9vdDpNaWx2dXM="),
+    ],
+)
+def test_secrets_make_a_header(secrets: dict[str, str], header: str) -> None:
+    assert credentials(Address("there", {"grpc": 1}, secrets)) == header
