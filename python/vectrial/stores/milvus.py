@@ -153,7 +153,8 @@ class Milvus(Store):
             " 5 s may be missing; strong ones wait for a tick of the server's clock, 0.2 to 0.4 s",
             "segments of fewer than 1,024 rows get no index, whatever is asked: they are scanned",
             "columns of bool get no index; none holds missing values, which are refused",
-            "an id that is inserted twice is there twice",
+            "an id that is inserted twice is there twice; the ids -2^63 and 2^63 - 1 cannot be"
+            " asked for",
             "ef_search below k is refused",
             "under a filter that keeps some of the rows, a search of the hnsw index may miss near"
             " ones or return fewer than k, whatever ef_search says, and differs from one time to"
