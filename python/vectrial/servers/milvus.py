@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial import home
-from vectrial.servers.base import Command, NotReady, Progress, Recipe
-from vectrial.servers.local import HOST
+from vectrial.servers.base import Command, NotReady, Progress, Recipe, Refused
+from vectrial.servers.local import HOST, variable
 from vectrial.servers.programs import given, made_once
 from vectrial.servers.wheels import WheelProgram, wheel_program, wheel_program_at_hand
 from vectrial.stores.base import Address
@@ -150,6 +150,13 @@ def _ready(address: Address) -> None:
                 milvus_pb2.ShowCollectionsRequest(), timeout=_ASK_S, metadata=metadata
             )
         except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                name = variable(MILVUS, "token")
+                raise Refused(
+                    f"milvus does not let us in: {error.details()}; its token is to be in {name}, "
+                    f"or a user and a password in {variable(MILVUS, 'user')} and "
+                    f"{variable(MILVUS, 'password')}"
+                ) from error
             raise NotReady(f"{error.code().name}: {error.details()}") from error
     if told.status.code or told.status.error_code:
         raise NotReady(told.status.reason)
