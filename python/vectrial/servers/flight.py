@@ -17,6 +17,10 @@ from vectrial.servers.local import HOST
 from vectrial.stores.base import Address
 from vectrial.stores.registry import Availability
 
+SNIPPET = """\
+from pyarrow import flight
+client = flight.FlightClient("grpc://{host}:{grpc}")
+print(list(client.do_action("server-info"))[0].body.to_pybytes())"""
 _ASK_S = 5.0
 #: Libraries behind the reference server.
 _NEEDS = ("hnswlib", "faiss")
@@ -72,4 +76,5 @@ FLIGHT = Recipe(
     command=_command,
     ready=_ready,
     secrets=("token",),
+    snippet=SNIPPET,
 )
