@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 
-.PHONY: setup setup-stores test demo bench lint lock clean help
+.PHONY: matrix setup setup-stores test demo bench lint lock clean help
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t16
@@ -40,6 +40,9 @@ lock: | $(BIN)/uv ## pin everything again from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/dev.lock
 	cd python/vectrial/locks && for source in *.in; do \
 	  $(abspath $(BIN))/uv pip compile $$source --python-version 3.11 --generate-hashes --no-header --quiet -o $${source%.in}.lock; done
+
+matrix: setup ## docs/matrix.md: which experiment works on which store
+	$(BIN)/python -m vectrial.suite.matrix > docs/matrix.md.new && mv docs/matrix.md.new docs/matrix.md
 
 clean: ## remove what was built here (datasets stay in the cache)
 	rm -rf $(VENV) target python/vectrial/_engine*.so

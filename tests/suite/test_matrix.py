@@ -1,0 +1,34 @@
+"""The table of what works on what is that of the code, and says what the planner says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.stores import registry
+from vectrial.suite.matrix import _NEEDED, PLANNED, markdown, support
+
+PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == markdown(), "make matrix"
+
+
+def test_every_store_has_a_row_and_every_experiment_a_column() -> None:
+    lines = markdown().splitlines()
+    (head,) = [line for line in lines if line.startswith("| store |")]
+    assert all(f"`{name}`" in head for name in (*EXPERIMENTS, *PLANNED))
+    for name in registry.names():
+        (row,) = [line for line in lines if line.startswith(f"| {name} |")]
+        assert row.count("|") == head.count("|")
+
+
+def test_what_is_not_supported_says_why() -> None:
+    memory = registry.load("memory")
+    assert support(memory, "recall_sweep").whole
+    refused = support(memory, "storage")
+    assert refused.kinds == ()
+    assert "nothing on disk" in refused.reason
+    assert "native" in support(memory, "open_loop").reason
+    assert set(_NEEDED) <= set(EXPERIMENTS)
