@@ -92,6 +92,12 @@ class Ingest(Experiment):
         return int(point["concurrency"])
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        rows = {"batch_rows": point.get("batch_rows") or context.batch_rows}
+        for phase in self._phases(context, point):
+            phase.params = {**rows, **phase.params}
+            yield phase
+
+    def _phases(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset
         store.create(context.schema, context.index)
         bulk_rows = dataset.rows - self.probes

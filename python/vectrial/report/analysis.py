@@ -18,22 +18,27 @@ TARGETS = (0.95, 0.90, 0.99)
 
 @dataclass(frozen=True)
 class Facet:
-    """What is compared on one sheet: the same rows of the same dataset, the same k."""
+    """What is compared on one sheet: the same rows of the same dataset, the same k, and the same
+    returned of each row. returns: what comes beside ids and scores; None: nothing."""
 
     dataset: str
     rows: int
     k: int | None = None
+    returns: str | None = None
 
     @property
     def title(self) -> str:
         """For people."""
         parts = [self.dataset, text.rows(self.rows)]
-        return " · ".join([*parts, f"k = {self.k}"] if self.k is not None else parts)
+        parts += [f"k = {self.k}"] if self.k is not None else []
+        parts += [f"returning {self.returns}"] if self.returns is not None else []
+        return " · ".join(parts)
 
     @property
     def slug(self) -> str:
         """For file names."""
         parts = [self.dataset, str(self.rows), *([f"k{self.k}"] if self.k is not None else [])]
+        parts += [self.returns] if self.returns is not None else []
         return slug("-".join(parts))
 
 
@@ -90,8 +95,9 @@ def sweeps(run: RunData) -> list[Sweep]:
     """The recall sweeps; of a run without one, whatever else searched with one client."""
     points = [p for p in run.points if p.experiment == "recall_sweep" and _searched(p)]
     if not points:
-        # Beside changes of rows a search is not alone, whoever asks.
-        quiet = [p for p in run.points if p.experiment != "mixed"]
+        # Beside changes of rows a search is not alone, whoever asks; and one under a filter has
+        # other answers.
+        quiet = [p for p in run.points if p.experiment not in ("mixed", "filtered")]
         alone = [p for p in quiet if p.params.get("clients", 1) == 1]
         points = [p for p in alone if _searched(p) and p.params.get("loop") != "open"]
     grouped: dict[Facet, list[Point]] = defaultdict(list)
@@ -107,7 +113,9 @@ def _searched(point: Point) -> bool:
 def facet_of(point: Point, with_k: bool = False) -> Facet:
     """The facet a point belongs to."""
     k = point.params.get("k") if with_k else None
-    return Facet(point.dataset, point.rows, k if isinstance(k, int) else None)
+    returns = point.params.get("returns") if with_k else None
+    more = str(returns) if returns not in (None, "ids") else None
+    return Facet(point.dataset, point.rows, k if isinstance(k, int) else None, more)
 
 
 def by_facet(points: Iterable[Point], with_k: bool = False) -> list[tuple[Facet, list[Point]]]:
@@ -119,8 +127,12 @@ def by_facet(points: Iterable[Point], with_k: bool = False) -> list[tuple[Facet,
 
 
 def sorted_facets(grouped: Mapping[Facet, list[Point]]) -> list[tuple[Facet, list[Point]]]:
-    """By dataset, then size, then k."""
-    return sorted(grouped.items(), key=lambda item: (item[0].dataset, item[0].rows, item[0].k or 0))
+    """By dataset, then size, then k, then what is returned."""
+
+    def place(facet: Facet) -> tuple[str, int, int, str]:
+        return facet.dataset, facet.rows, facet.k or 0, facet.returns or ""
+
+    return sorted(grouped.items(), key=lambda item: place(item[0]))
 
 
 def loaded_rows(point: Point) -> int:
@@ -134,6 +146,8 @@ def operating_point(
 ) -> str:
     """Index and search parameters, as shown beside a figure."""
     values = {**point.index_params, **point.params}
+    if values.get("returns") == "ids":  # what is left to say nothing of
+        del values["returns"]
     return text.params({k: v for k, v in values.items() if k not in without})
 
 

@@ -238,6 +238,12 @@ def latency_distribution(
     return spec
 
 
+#: Parameters that vary along a line.
+_NOT_A_LINE = (
+    "k", "clients", "rows", "loop", "rate", "arrivals", "selectivity", "filter",
+)  # fmt: skip
+
+
 def against_clients(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     """Qps or p99 against closed-loop clients; points that do not count are hollow."""
     title = "clients, each with one request in flight"
@@ -247,6 +253,17 @@ def against_clients(points: Sequence[Point], metric: str, looks: Looks) -> Any:
 def against_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     """Qps or p99 against the rate an open loop offered; points that do not count are hollow."""
     return _against(points, metric, looks, rate_of, "offered/s", "arrivals offered per second")
+
+
+def against_share(points: Sequence[Point], metric: str, looks: Looks) -> Any:
+    """Qps or latency against the share of the rows that filters keep."""
+    title = "share of the rows that the filter keeps"
+    return _against(points, metric, looks, share_of, "keeps", title)
+
+
+def share_of(point: Point) -> float | None:
+    """The share of the rows that a point's filters keep; None for filters of many shares."""
+    return None if point.params.get("selectivity") == "own" else point.value("selectivity")
 
 
 def _against(
@@ -274,7 +291,7 @@ def _against(
                 "low": max(spread.low / scale, 1e-9),
                 "high": spread.high / scale,
                 "ok": point.state == "ok",
-                "line": f"{label} {operating_point(point)}",
+                "line": f"{label} {operating_point(point, without=_NOT_A_LINE)}",
                 "description": described(
                     ("", label),
                     (load_name, text.number(load) if load != int(load) else f"{load:,.0f}"),

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vectrial.report import charts_experiments, charts_store, text
-from vectrial.report.analysis import Facet, by_facet
+from vectrial.report import charts_experiments, charts_search, charts_store, text
+from vectrial.report.analysis import Facet, by_facet, operating_point
 from vectrial.report.data import Point, RunData
 from vectrial.report.document import (
     Block,
@@ -25,6 +25,10 @@ from vectrial.report.sections_store import names_of
 from vectrial.report.theme import Looks
 
 _COUNTS = ("count", "errors", "verified", "ineffective", "dead_answers")
+#: Stands for the search parameters among a row's keys.
+_SETTING = "setting"
+#: Of a filtered search, what has columns of its own.
+_SHOWN = ("k", "clients", "rows", "loop", "selectivity", "filter")
 _SHARES = ("load_overhead", "ready_overhead", "share_found")
 
 
@@ -99,6 +103,26 @@ def _storage_figure(
     ]
 
 
+def _share_figure(
+    run: RunData, facet: Facet, points: Sequence[Point], looks: Looks
+) -> list[Figure]:
+    callers = min(int(p.params.get("clients", 1)) for p in points)
+    alone = [p for p in points if int(p.params.get("clients", 1)) == callers]
+    if not any(charts_search.share_of(p) is not None for p in alone):
+        return []
+    return [
+        Figure(
+            f"filtered-{facet.slug}",
+            f"Latency under filters: {facet.title}",
+            "Median latency; at 1 there is no filter. Recall, judged among the rows that the "
+            "filter keeps, is in the table.",
+            f"Latency against the share of the rows that a filter keeps on {facet.title}.",
+            charts_search.against_share(alone, "latency_p50", looks),
+            run.ordered(alone),
+        )
+    ]
+
+
 def _metric(key: str, title: str, unit: str, group: str = "") -> Column:
     return Column(key, title, unit, group, spread=key not in _COUNTS)
 
@@ -115,6 +139,28 @@ _VERIFIED = (
 _STEPS = tuple(_metric(f"{s}_s", s, "s", "Seconds") for s in ("load", "flush", "build", "wait"))
 
 _SHEETS = (
+    _Sheet(
+        "filtered",
+        "Searching under filters",
+        "The same queries without a filter and under conditions that keep shares of the rows: one "
+        "condition for all queries, or the dataset's own, one for each. Recall is judged among the "
+        "rows that are kept.",
+        ("search",),
+        (
+            ("selectivity", "Share wanted"),
+            ("clients", "Clients"),
+            ("filter", "Filter"),
+            (_SETTING, "Setting"),
+        ),
+        (
+            _metric("selectivity", "Keeps", "1"),
+            _metric("recall_mean", "Recall", "1"),
+            _metric("qps", "Answers/s", "1/s"),
+            *_LATENCY,
+            _metric("errors", "Errors", "1"),
+        ),
+        _share_figure,
+    ),
     _Sheet(
         "size_sweep",
         "Latency as the collection grows",
@@ -277,6 +323,8 @@ def _table(run: RunData, sheet: _Sheet, facet: Facet, points: Sequence[Point]) -
 
 
 def _key_cell(point: Point, key: str) -> Cell:
+    if key == _SETTING:
+        return plain(operating_point(replace(point, index_params={}), without=_SHOWN))
     value: Any = {"rows": point.rows, "phase": point.phase}.get(key, point.params.get(key))
     if value is None:
         return plain("", "")
@@ -289,7 +337,11 @@ def _key_cell(point: Point, key: str) -> Cell:
 
 def _remark(point: Point, key: str) -> str:
     """Why a row does not count, or what to know of it: once, beside what names it."""
-    return (point.reason or "") if key in ("phase", "condition", "page_rows", "rows") else ""
+    return (
+        (point.reason or "")
+        if key in ("phase", "condition", "page_rows", "rows", "selectivity")
+        else ""
+    )
 
 
 def _value_cell(point: Point, column: Column) -> Cell:

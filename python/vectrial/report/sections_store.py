@@ -111,8 +111,15 @@ def _crud_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
 _INGEST = (
     _STORE,
     Column("rows", "Rows"),
+    Column("callers", "Callers"),
+    Column("batch_rows", "Rows a batch"),
+    Column("durability", "Writes are", numeric=False),
     Column("rows_per_s", "Rows/s", "1/s", "Loading", spread=True),
     Column("mb_per_s", "MB/s", "MB/s", "Loading", spread=True),
+    Column("latency_p50", "p50 of a batch", "us", "Loading", spread=True),
+    Column("latency_p99", "p99 of a batch", "us", "Loading", spread=True),
+    Column("errors", "Failed batches", "1", "Loading"),
+    Column("cpu_s", "Client CPU", "s", "Loading", spread=True),
     Column("load_s", "load", "s", "Until every row is served by the final index", spread=True),
     Column("flush_s", "flush", "s", "Until every row is served by the final index", spread=True),
     Column("build_s", "build", "s", "Until every row is served by the final index", spread=True),
@@ -134,7 +141,9 @@ def ingest(run: RunData, looks: Looks) -> Section | None:
             phases[_same_load(p)][p.phase] = p
         if not totals:
             continue
-        blocks += _ingest_figures(run, facet, totals, looks)
+        least = min(map(_callers, totals))
+        few = [p for p in totals if _callers(p) == least]
+        blocks += _ingest_figures(run, facet, few, looks)
         blocks.append(_ingest_table(run, facet, totals, phases))
     if not blocks:
         return None
@@ -161,7 +170,12 @@ def _with_dataset_rows(run: RunData) -> list[Point]:
 
 
 def _same_load(point: Point) -> tuple[object, ...]:
-    return point.series, text.params(point.index_params), loaded_rows(point)
+    how = [point.params.get(name) for name in ("concurrency", "batch_rows", "durability")]
+    return point.series, text.params(point.index_params), loaded_rows(point), *how
+
+
+def _callers(point: Point) -> int:
+    return int(point.params.get("concurrency", 1))
 
 
 def largest(points: Sequence[Point]) -> list[Point]:
@@ -225,8 +239,14 @@ def _ingest_table(
         own = phases[_same_load(p)]
         cells = (
             plain(loaded_rows(p), f"{loaded_rows(p):,}", p.reason or ""),
+            plain(_callers(p)),
+            plain(p.params.get("batch_rows", text.NOTHING)),
+            plain(p.params.get("durability", text.NOTHING)),
             _either(own, "rows_per_s", "1"),
             _either(own, "mb_per_s", "1"),
+            *(spread_cell(own.get("load"), name, "us") for name in ("latency_p50", "latency_p99")),
+            count_cell(own["load"], "errors") if "load" in own else Cell(text.NOTHING),
+            spread_cell(own.get("load"), "cpu_s", "s"),
             *(_either(own, f"{step}_s", "s") for step in (*charts_store.STEPS, "ready")),
             _either(own, "ready_rows_per_s", "1"),
             _either(own, "time_to_searchable", "us"),

@@ -1,0 +1,103 @@
+"""Loading, filters, what is returned and single operations, on a real server through both lanes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small import Vectrial
+
+from vectrial.results.reader import RunReader
+from vectrial.servers.base import NoProgram
+from vectrial.servers.weaviate import WEAVIATE
+
+pytestmark = [pytest.mark.slow, pytest.mark.server]
+
+SUITE = """
+name = "plane"
+repeats = 1
+k = 10
+durability = "buffered"
+[[datasets]]
+name = "clustered-16-2k-filtered"
+rows = 1500
+queries = 40
+[[stores]]
+store = "weaviate"
+index = "hnsw"
+params = { m = 8, ef_construction = 40 }
+lane = ["native", "sdk"]
+[[stores]]
+store = "memory"
+index = "flat"
+durability = "default"
+[[experiments]]
+experiment = "ingest"
+checkpoints = [1.0]
+concurrency = [1, 2]
+batch_rows = 300
+probes = 3
+[[experiments]]
+experiment = "recall_sweep"
+search = { ef_search = 64 }
+returns = ["ids", "metadata", "vectors"]
+min_s = 0.1
+warmup_queries = 5
+[[experiments]]
+experiment = "filtered"
+search = { ef_search = 64 }
+selectivities = [0.05]
+min_s = 0.1
+warmup_queries = 5
+[[experiments]]
+experiment = "crud"
+samples = 20
+"""
+
+
+def test_the_data_plane_on_both_lanes(
+    tmp_path: Path, variables: dict[str, str], vectrial: Vectrial
+) -> None:
+    try:
+        variables["VECTRIAL_WEAVIATE_BIN"] = str(WEAVIATE.program(print))
+    except NoProgram as error:
+        pytest.skip(str(error))
+    suite = tmp_path / "plane.toml"
+    suite.write_text(SUITE)
+    done = vectrial("run", str(suite))
+    assert done.returncode == 0, done.stderr
+    with RunReader(Path(done.stdout.strip())) as run:
+        wrong = run.rows("select experiment, lane, reason from trial where status <> 'ok'")
+        assert [row["experiment"] for row in wrong] == ["ingest"], wrong
+        assert "one caller" in wrong[0]["reason"]
+        rows = run.measured()
+    loads = [m for m in rows if m["phase"] == "load" and m["metric"] == "count"]
+    kinds = {(m["store"], m["lane"], m["trial_params"]["concurrency"]) for m in loads}
+    assert kinds == {
+        ("memory", "embedded", 1),
+        *(("weaviate", lane, callers) for lane in ("native", "sdk") for callers in (1, 2)),
+    }
+    assert {m["value"] for m in loads} == {1497}
+    told = {m["value"] for m in rows if m["phase"] == "ingest" and m["metric"] == "ineffective"}
+    assert told == {0}
+    swept = {
+        (m["store"], m["lane"], m["trial_params"]["returns"]): m["value"]
+        for m in rows
+        if m["experiment"] == "recall_sweep" and m["metric"] == "recall_mean"
+    }
+    assert len(swept) == 9
+    assert min(swept.values()) > 0.9
+    kept = {
+        (m["store"], m["lane"], m["trial_params"]["selectivity"], m["metric"]): m["value"]
+        for m in rows
+        if m["experiment"] == "filtered" and m["metric"] in ("selectivity", "recall_mean")
+    }
+    for store, lane in (("weaviate", "native"), ("weaviate", "sdk"), ("memory", "embedded")):
+        assert kept[store, lane, 0.05, "selectivity"] == pytest.approx(0.05, rel=0.1)
+        for wanted in (1.0, 0.05, "own"):
+            assert kept[store, lane, wanted, "recall_mean"] > 0.9
+    changed = [m for m in rows if m["experiment"] == "crud" and m["metric"] == "verified"]
+    by_lane = {(m["lane"], m["phase"]): m["value"] for m in changed if m["store"] == "weaviate"}
+    for lane in ("native", "sdk"):
+        for phase in ("create", "update", "delete"):
+            assert by_lane[lane, phase] == 20
