@@ -32,6 +32,7 @@ def made(store: type[Store], location: Path, address: Address | None) -> Store:
         ("lancedb", {"m": 8, "ef_construction": 32}),
         pytest.param("milvus", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
         pytest.param("weaviate", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
+        pytest.param("pgvector", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
         pytest.param("flight", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
         pytest.param(
             "qdrant",
