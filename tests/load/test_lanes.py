@@ -90,7 +90,7 @@ def test_a_server_store_is_searched_natively_and_loaded_by_its_client() -> None:
 def test_an_embedded_store_is_embedded() -> None:
     plan = plan_of(SUITE.replace('"null"', '"memory"'))
     (refused,) = plan.refusals
-    assert "open_loop is measured through the lane native" in refused.reason
+    assert "open_loop is measured through the lane native or sdk" in refused.reason
     assert {trial.row.lane for trial in plan.trials} == {"embedded"}
 
 
@@ -98,7 +98,7 @@ def test_lanes_of_one_entry_share_a_load_and_have_keys_of_their_own() -> None:
     both = plan_of(SUITE.replace('index = "flat"', 'index = "flat"\nlane = ["native", "sdk"]'))
     (job,) = both.jobs
     assert lanes(both)["recall_sweep"] == ["native", "sdk"]
-    assert len({trial.row.key for trial in job.trials}) == 6
+    assert len({trial.row.key for trial in job.trials}) == 7
 
 
 @pytest.mark.parametrize(
@@ -199,13 +199,31 @@ def test_the_python_client_is_measured_in_processes_of_its_own(folder: Path) -> 
     assert all(row["valid"] for row in sdk.values()), sdk["qps"]["reason"]
 
 
+def test_the_python_client_is_asked_by_the_same_schedule(folder: Path) -> None:
+    both = 'index = "flat"\nlane = ["sdk", "native"]\nexperiments = ["open_loop"]'
+    text = SUITE.replace('index = "flat"', both).replace("duration_s = 0.5", "duration_s = 1")
+    rows = measured(folder, text.replace("[400]", '[100]\narrivals = "constant"') + EASY)
+    sdk = {row["metric"]: row for row in rows if row["lane"] == "sdk"}
+    native = {row["metric"]: row for row in rows if row["lane"] == "native"}
+    figures = {name: row["value"] for name, row in sdk.items()}
+    assert sdk["qps"]["phase_params"] == native["qps"]["phase_params"]
+    assert set(native) - set(sdk) == {"ceiling_qps", "ceiling_share"}
+    assert figures["count"] + figures["unsent"] == 100
+    assert figures["offered_rate"] == pytest.approx(100)
+    assert figures["recall_mean"] == 1, "the store itself answered"
+    assert figures["littles_law"] == pytest.approx(1, abs=2e-3)
+    assert figures["latency_p50"] >= figures["service_p50"]
+    assert figures["schedule_lag_p50"] > 0
+    assert 1 <= figures["client_processes"] <= 64
+
+
 def test_a_python_client_that_cannot_connect_fails_its_trial(folder: Path) -> None:
     text = SUITE.replace('index = "flat"', 'index = "flat"\nlane = "sdk"')
     with RunWriter(folder) as writer:
         run_plan(plan_of(text, UnreachableStore), writer, Silent())
     with RunReader(folder) as run:
         failed = run.rows("select reason from trial where status = 'failed'")
-    assert len(failed) == 2
+    assert len(failed) == 3
     assert all("nobody is there" in row["reason"] for row in failed)
 
 

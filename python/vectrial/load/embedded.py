@@ -124,6 +124,7 @@ class Crew:
 
     first: the number of the first client, where others are in other processes.
     begin: called when all are warm, and returns at the instant of their start.
+    loop: what each client does from then on, in place of passes over all queries.
     """
 
     def __init__(
@@ -154,6 +155,7 @@ class Crew:
         self.halt = False
         self.first = 0
         self.begin: Callable[[], Outset] = Outset.now
+        self.loop: Callable[[int], None] | None = None
 
     def run(self, report: Callable[[], None], *, in_threads: bool) -> int:
         """Warm up, begin together and search, to the end; without threads as the one client, in
@@ -197,6 +199,9 @@ class Crew:
         stop = _FOREVER if self.max_s is None else started + int(self.max_s * 1e9)
         self.ended[client] = started
         try:
+            if self.loop is not None:
+                self.loop(client)
+                return
             for batch in self._passes(client, first, rng):
                 if not self._search(client, batch, stop, report):
                     break

@@ -7,7 +7,7 @@ from typing import Any
 
 from vectrial.experiments.base import Context, Phase, returning_of, search_params
 from vectrial.filters import Filters
-from vectrial.load import bulk, embedded, native_bulk, native_search, sdk_load, sdk_search
+from vectrial.load import bulk, embedded, native_bulk, native_search, sdk_load, sdk_open, sdk_search
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed, Load
 from vectrial.load.sdk_process import Opening
@@ -29,7 +29,7 @@ def search(
 
     Args:
         point: the operating point, with the search parameters among its entries.
-        warmup_queries: of each client, before the clock starts.
+        warmup_queries: of each client, before the clock starts; in an open loop of all together.
         where: a filter that every search is under, or one for each query.
 
     Returns:
@@ -54,21 +54,22 @@ def search(
                 name=name,
             )
         case Lane.SDK:
-            assert isinstance(load, Closed), "the plan refuses open loops of this lane"
             # What the server keeps of the search parameters is settled here, where the store
             # remembers it; the clients then find it as it should be.
             searchers(context.store, returning, context.k, params, where)
-            phase = sdk_search.search(
-                sdk_search.Question(_opening(context), context.k, params, where, returning),
-                context.dataset.queries,
-                truth,
-                load,
-                cores=context.certificate.placement.pins,
-                warmup_queries=warmup_queries,
-                seed=context.seed,
-                progress=context.progress,
-                name=name,
-            )
+            question = sdk_search.Question(_opening(context), context.k, params, where, returning)
+            asked = question, context.dataset.queries, truth
+            how: dict[str, Any] = {
+                "cores": context.certificate.placement.pins,
+                "warmup_queries": warmup_queries,
+                "seed": context.seed,
+                "progress": context.progress,
+                "name": name,
+            }
+            if isinstance(load, Closed):
+                phase = sdk_search.search(*asked, load, **how)
+            else:
+                phase = sdk_open.search(*asked, load, **how)
         case Lane.EMBEDDED:
             assert isinstance(load, Closed), "the plan refuses open loops of this lane"
             phase = embedded.closed_loop(

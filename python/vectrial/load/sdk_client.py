@@ -14,12 +14,13 @@ import time
 from multiprocessing.connection import Connection
 
 from vectrial._engine import Judge
-from vectrial.load import sdk_load
+from vectrial.load import sdk_load, sdk_open
 from vectrial.load.embedded import Crew, describe
 from vectrial.load.record import Outset
 from vectrial.load.sdk_load import Portion
+from vectrial.load.sdk_open import Served
 from vectrial.load.sdk_process import Done, Failed, Ready
-from vectrial.load.sdk_search import Share
+from vectrial.load.sdk_search import Share, done
 from vectrial.load.worker import die_with_parent
 from vectrial.stores.base import Store
 
@@ -49,23 +50,17 @@ def _crew(share: Share, store: Store, pipe: Connection) -> Crew:
     return crew
 
 
-def _measure(share: Share, pipe: Connection) -> Done:
+def _measure(share: Share, pipe: Connection) -> Done | Served:
     if share.cores:
         os.sched_setaffinity(0, share.cores)
     store = share.question.opening.open()
     try:
         crew = _crew(share, store, pipe)
-        cpu_ns = crew.run(lambda: None, in_threads=share.clients > 1)
+        if share.turns is not None:
+            return sdk_open.measure(share, crew)
+        return done(crew, crew.run(lambda: None, in_threads=share.clients > 1))
     finally:
         store.close()
-    return Done(
-        record=crew.merged().pack(),
-        issued=sum(crew.issued),
-        ended_ns=max(crew.ended),
-        cpu_ns=cpu_ns - crew.outset.cpu_ns,
-        warmed=sum(crew.warmed),
-        warmup_errors=sum(crew.warmup_errors),
-    )
 
 
 def main() -> None:

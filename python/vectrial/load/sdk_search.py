@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from vectrial._engine import Judge, Recorder
 from vectrial.datasets.model import Truth
 from vectrial.experiments.base import Phase
 from vectrial.filters import Filters
+from vectrial.load.embedded import Crew
 from vectrial.load.offered import Closed
 from vectrial.load.record import Outset, phase_of
 from vectrial.load.sdk_process import Done, Opening, Ready, common_start_ns, expect, processes
@@ -27,6 +29,7 @@ from vectrial.load.searchers import searchers
 from vectrial.stores.base import Params, Returning, Searcher, Store
 
 Progress = Callable[[float, float, str], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,19 @@ class Question:
 
 
 @dataclass(frozen=True)
+class Turns:
+    """The arrivals of one process: when each is due, ns from the start (int64, ascending), and
+    which query it asks (int64). length_ns: nothing is sent from then on."""
+
+    due: NDArray[np.int64]
+    queries: NDArray[np.int64]
+    length_ns: int
+
+
+@dataclass(frozen=True)
 class Share:
-    """What one process does: `clients` of all, numbered from `first`, on `cores`."""
+    """What one process does: `clients` of all, numbered from `first`, on `cores`; in an open loop
+    (`turns`) with the arrivals that fall to it."""
 
     question: Question
     queries: NDArray[np.float32]
@@ -58,6 +72,7 @@ class Share:
     warmup_queries: int
     seed: int
     name: str
+    turns: Turns | None = None
 
 
 def search(
@@ -81,30 +96,19 @@ def search(
         StoreError: a process could not connect, or ended before its time.
     """
     width = len(cores) or len(os.sched_getaffinity(0))
-    parts = _parts(load.clients, min(load.clients, width))
+    shared = parts(load.clients, min(load.clients, width))
     shares: list[Share] = []
-    for clients in parts:
+    for clients in shared:
         first = sum(one.clients for one in shares)
         shares.append(
             Share(question, queries, truth, load, clients, first, cores, warmup_queries, seed, name)
         )
-    tell = progress or (lambda *_: None)
-    with processes(shares) as pipes:
-        for pipe in pipes:
-            expect(pipe, Ready, lambda: tell(0, 1, f"{name}: connecting and warming up"))
-        outset = replace(Outset.now(), started_ns=common_start_ns(), cpu_ns=0)
-        for pipe in pipes:
-            pipe.send(outset.started_ns)
-
-        def report() -> None:
-            elapsed = max(perf_counter_ns() - outset.started_ns, 0) / 1e9
-            tell(min(elapsed, load.min_s), load.min_s, name)
-
-        told = [expect(pipe, Done, report) for pipe in pipes]
+    outset = replace(Outset.now(), cpu_ns=0)
+    started_ns, told = together(shares, Done, progress, load.min_s)
     phase = phase_of(
         name,
-        _merged(told, truth),
-        outset,
+        merged(told, truth),
+        replace(outset, started_ns=started_ns),
         ended_ns=max(one.ended_ns for one in told),
         cpu_ns=sum(one.cpu_ns for one in told),
         issued=sum(one.issued for one in told),
@@ -113,9 +117,9 @@ def search(
         no_recall="no ground truth was given",
     )
     seconds = (phase.ended_ns - phase.started_ns) / 1e9
-    share = (phase.metrics["cpu_s"] or 0) / seconds / min(len(parts), width) if seconds else None
+    share = (phase.metrics["cpu_s"] or 0) / seconds / min(len(shared), width) if seconds else None
     phase.metrics |= {
-        "client_processes": len(parts),
+        "client_processes": len(shared),
         "client_cpu_share": share,
         "warmup_count": sum(one.warmed for one in told),
         "warmup_errors": sum(one.warmup_errors for one in told),
@@ -125,12 +129,45 @@ def search(
     return phase
 
 
-def _parts(clients: int, processes: int) -> list[int]:
+def parts(clients: int, processes: int) -> list[int]:
     """So many clients for each process, as evenly as can be."""
     return [clients // processes + (n < clients % processes) for n in range(processes)]
 
 
-def _merged(told: Sequence[Done], truth: Truth) -> Recorder:
+def together(
+    shares: Sequence[Share], kind: type[T], progress: Progress | None, length_s: float
+) -> tuple[int, list[T]]:
+    """Let a process do each share, all from one instant on, when all clients are connected and
+    warm. Returns that instant in ns, and what each tells at its end, which is of that kind."""
+    tell, name = progress or (lambda *_: None), shares[0].name
+    with processes(shares) as pipes:
+        for pipe in pipes:
+            expect(pipe, Ready, lambda: tell(0, 1, f"{name}: connecting and warming up"))
+        started_ns = common_start_ns()
+        for pipe in pipes:
+            pipe.send(started_ns)
+
+        def report() -> None:
+            elapsed = max(perf_counter_ns() - started_ns, 0) / 1e9
+            tell(min(elapsed, length_s), length_s, name)
+
+        return started_ns, [expect(pipe, kind, report) for pipe in pipes]
+
+
+def done(crew: Crew, cpu_ns: int) -> Done:
+    """In a process: what its clients did, when they are done."""
+    return Done(
+        record=crew.merged().pack(),
+        issued=sum(crew.issued),
+        ended_ns=max(crew.ended),
+        cpu_ns=cpu_ns - crew.outset.cpu_ns,
+        warmed=sum(crew.warmed),
+        warmup_errors=sum(crew.warmup_errors),
+    )
+
+
+def merged(told: Sequence[Done], truth: Truth) -> Recorder:
+    """One record of what all processes did."""
     judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
     whole, *others = [Recorder.unpack(one.record, judge) for one in told]
     for other in others:
