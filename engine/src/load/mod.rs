@@ -7,9 +7,11 @@
 mod backlog;
 mod encode;
 mod feed;
+mod flight;
 mod kept;
 mod ledger;
 mod link;
+mod links;
 mod open;
 mod plan;
 mod stage;
@@ -28,9 +30,10 @@ use crate::misuse::Misuse;
 use crate::protocol::{Prepared, Protocol, Target};
 use crate::windows::{WindowRow, Windows};
 pub use kept::Kept;
+use links::Links;
 use plan::StageOutcome;
 pub use plan::{Class, Limit, Outcome, Pace, Plan, Record, Source};
-use stage::{Links, Stage};
+use stage::Stage;
 
 /// How often counters are published and a request to stop is looked for.
 const TICK: Duration = Duration::from_millis(20);

@@ -163,6 +163,11 @@ impl Source {
     }
 }
 
+/// How many of `all` one of several threads takes.
+pub fn part(all: usize, threads: usize, thread: usize) -> usize {
+    all / threads + usize::from(thread < all % threads)
+}
+
 /// What one thread saw of a stage.
 pub struct StageOutcome {
     pub ledgers: Vec<Ledger>,

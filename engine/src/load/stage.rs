@@ -12,91 +12,15 @@ use crate::arrival::derive;
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::load::backlog::Backlog;
 use crate::load::feed::{Cursor, Mix};
+use crate::load::flight::Flight;
 use crate::load::ledger::{Ledger, Times};
-use crate::load::link::{Link, Seat, BACKOFF_NS};
+use crate::load::link::{Seat, BACKOFF_NS};
+use crate::load::links::Links;
 use crate::load::open;
-use crate::load::plan::{Limit, Pace, Source, StageOutcome, OWN_CONNECTIONS};
+use crate::load::plan::{part, Limit, Pace, Source, StageOutcome};
 use crate::load::{Control, Shared, TICK};
 use crate::misuse::Misuse;
 use crate::protocol::Protocol;
-
-/// The connections of one thread, which outlive its stages.
-pub struct Links<P: Protocol> {
-    /// Those that all requests share.
-    common: Vec<Rc<Link<P>>>,
-    /// Those of each source's workers, where requests do not share.
-    own: Vec<Vec<Rc<Link<P>>>>,
-}
-
-impl<P: Protocol> Links<P> {
-    /// All of them, not yet open.
-    pub fn new(shared: &Shared<P>, thread: usize) -> Self {
-        let (plan, threads) = (&shared.plan, shared.plan.threads);
-        let links = |number| -> Vec<_> { (0..number).map(|_| Rc::new(Link::new())).collect() };
-        let usual = if P::SHARED { threads } else { OWN_CONNECTIONS };
-        let connections = part(plan.connections.unwrap_or(usual), threads, thread).max(1);
-        let of_source = |source: &Source| match &source.pace {
-            Pace::Closed { workers } => links(part(*workers, threads, thread)),
-            Pace::Open { in_flight, .. } => {
-                links(connections.min(part(*in_flight, threads, thread).max(1)))
-            }
-        };
-        match P::SHARED {
-            true => Self {
-                common: links(connections),
-                own: vec![],
-            },
-            false => Self {
-                common: vec![],
-                own: plan.sources.iter().map(of_source).collect(),
-            },
-        }
-    }
-
-    /// Open all of them, up to the first that cannot be: that one and those after it are tried
-    /// again when they are needed, and counted as failed requests then.
-    pub async fn open(&self, shared: &Shared<P>) {
-        for link in self.all() {
-            match link.obtain(&shared.protocol, shared.plan.timeout_ns).await {
-                Ok((connection, _)) if !P::SHARED => link.give_back(connection),
-                Ok(_) => {}
-                Err(_) => break,
-            }
-        }
-    }
-
-    /// The connection of a source's n-th worker on this thread.
-    pub fn of(&self, source: usize, worker: usize) -> Rc<Link<P>> {
-        let links = match P::SHARED {
-            true => &self.common,
-            false => &self.own[source],
-        };
-        links[worker % links.len()].clone()
-    }
-
-    /// How many requests of a source may be in flight on this thread, by what its connections
-    /// carry.
-    pub fn room(&self, source: usize) -> usize {
-        let rooms = self.common.iter().map(|link| link.room());
-        match P::SHARED {
-            true => rooms.fold(0, usize::saturating_add),
-            false => self.own[source].len(),
-        }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Rc<Link<P>>> {
-        self.common.iter().chain(self.own.iter().flatten())
-    }
-
-    fn opened(&self) -> u64 {
-        self.all().map(|link| link.opened.get()).sum()
-    }
-}
-
-/// How many of `all` one of several threads takes.
-pub fn part(all: usize, threads: usize, thread: usize) -> usize {
-    all / threads + usize::from(thread < all % threads)
-}
 
 /// What the loops of a thread share while a stage lasts.
 pub struct Stage<P: Protocol> {
@@ -124,25 +48,6 @@ pub struct Stage<P: Protocol> {
     pub bound_met: Cell<u64>,
     /// Where there is a schedule and an end.
     backlog: RefCell<Option<Backlog>>,
-}
-
-/// Requests in flight: now, at most, and integrated over time.
-#[derive(Default)]
-struct Flight {
-    now: Cell<u64>,
-    peak: Cell<u64>,
-    area: Cell<i128>,
-    at: Cell<i64>,
-}
-
-impl Flight {
-    fn change(&self, at: i64, now: u64) {
-        let passed = i128::from(at - self.at.get()) * i128::from(self.now.get());
-        self.area.set(self.area.get() + passed);
-        self.at.set(at);
-        self.now.set(now);
-        self.peak.set(self.peak.get().max(now));
-    }
 }
 
 /// The sources of a stage with the loops that each has on a thread.

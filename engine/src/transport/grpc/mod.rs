@@ -1,6 +1,9 @@
 //! gRPC calls on `h2` itself: many in flight on one connection, no layers between. What a request
 //! streams is prepared as a whole; what an answer streams is read message by message.
 
+mod frames;
+mod status;
+
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::marker::PhantomData;
@@ -10,18 +13,18 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes, BytesMut};
 use h2::client::SendRequest;
 use h2::RecvStream;
-use http::{HeaderMap, Request};
+use http::Request;
 
 use crate::misuse::Misuse;
 use crate::protocol::{Answer, Connection, Failure, Operation, Prepared, Target};
 use crate::transport::tcp;
+pub use frames::framed;
+use frames::{message, messages, LONGEST};
+use status::check;
 
 /// Flow control never holds up answers of the sizes that searches have.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
-/// A message longer than this is taken for garbage.
-const LONGEST: usize = 1 << 30;
-const PREFIX: usize = 5;
 
 /// A handle on a connection.
 #[derive(Clone)]
@@ -142,15 +145,6 @@ pub fn prepare(
     }
 }
 
-/// A message with the five bytes that come before it.
-pub fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
-    let mut out = vec![0; PREFIX];
-    write(&mut out);
-    let length = (out.len() - PREFIX) as u32;
-    out[1..PREFIX].copy_from_slice(&length.to_be_bytes());
-    out.into()
-}
-
 pub async fn connect(target: &Target) -> Result<Grpc, Failure> {
     let stream = tcp::connect(target, &["h2"]).await?;
     let (send, connection) = h2::client::Builder::new()
@@ -252,35 +246,6 @@ async fn finish(body: &mut RecvStream) -> Result<(), Failure> {
     trailers.map_or(Ok(()), |trailers| check(&trailers))
 }
 
-/// Hand over every whole message of `bytes`; how many bytes these were.
-fn messages(
-    bytes: &[u8],
-    mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
-) -> Result<usize, Failure> {
-    let mut rest = bytes;
-    while let Some((prefix, after)) = rest.split_first_chunk::<PREFIX>() {
-        let length = length(prefix)?;
-        if after.len() < length {
-            break;
-        }
-        let (message, after) = after.split_at(length);
-        take(message)?;
-        rest = after;
-    }
-    Ok(bytes.len() - rest.len())
-}
-
-/// The length of the message that follows.
-fn length(prefix: &[u8; PREFIX]) -> Result<usize, Failure> {
-    let [compressed, length @ ..] = *prefix;
-    let length = u32::from_be_bytes(length) as usize;
-    match compressed {
-        0 if length <= LONGEST => Ok(length),
-        0 => Err(Failure::garbage("the answer is longer than 1 GiB")),
-        _ => Err(Failure::garbage("the answer is compressed")),
-    }
-}
-
 /// The whole body, without a copy where it came in one piece.
 async fn receive(body: &mut RecvStream) -> Result<Bytes, Failure> {
     let mut first = Bytes::new();
@@ -303,85 +268,6 @@ async fn receive(body: &mut RecvStream) -> Result<Bytes, Failure> {
     Ok(more.map_or(first, BytesMut::freeze))
 }
 
-/// The one message of a unary answer.
-fn message(mut received: Bytes) -> Result<Bytes, Failure> {
-    let Some(prefix) = received.first_chunk() else {
-        return Err(Failure::new("truncated", "the answer has no message"));
-    };
-    let length = length(prefix)?;
-    received.advance(PREFIX);
-    match received.len().cmp(&length) {
-        std::cmp::Ordering::Less => Err(Failure::new(
-            "truncated",
-            format!("{} of {length} bytes came", received.len()),
-        )),
-        std::cmp::Ordering::Greater => Err(Failure::garbage("bytes follow the answer's message")),
-        std::cmp::Ordering::Equal => Ok(received),
-    }
-}
-
-/// A status that is not 0, in headers or trailers.
-fn check(headers: &HeaderMap) -> Result<(), Failure> {
-    let Some(status) = headers.get("grpc-status") else {
-        return Ok(());
-    };
-    if status.as_bytes() == b"0" {
-        return Ok(());
-    }
-    let text = |name| {
-        let value = headers.get(name).map(http::HeaderValue::as_bytes);
-        String::from_utf8_lossy(value.unwrap_or_default()).into_owned()
-    };
-    let code = text("grpc-status");
-    let name = code.parse().ok().and_then(|at: usize| STATUS.get(at));
-    let name = name.map_or(code, |name| (*name).to_owned());
-    Err(Failure::new(
-        format!("status:{name}"),
-        unescaped(&text("grpc-message")),
-    ))
-}
-
-/// Names of the status codes, as gRPC defines them.
-const STATUS: [&str; 17] = [
-    "ok",
-    "cancelled",
-    "unknown",
-    "invalid_argument",
-    "deadline_exceeded",
-    "not_found",
-    "already_exists",
-    "permission_denied",
-    "resource_exhausted",
-    "failed_precondition",
-    "aborted",
-    "out_of_range",
-    "unimplemented",
-    "internal",
-    "unavailable",
-    "data_loss",
-    "unauthenticated",
-];
-
-/// Percent-decoded, as `grpc-message` is written.
-fn unescaped(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        match code.and_then(|two| u8::from_str_radix(two, 16).ok()) {
-            Some(byte) if *first == b'%' => {
-                out.push(byte);
-                rest = &after[2..];
-            }
-            _ => {
-                out.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 fn failure(error: &h2::Error) -> Failure {
     if let Some(io) = error.get_io() {
         return Failure::io(io);
@@ -395,50 +281,4 @@ fn failure(error: &h2::Error) -> Failure {
         "reset"
     };
     Failure::broken(class, error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn a_status_becomes_a_class_with_its_message() {
-        let mut headers = HeaderMap::new();
-        assert!(check(&headers).is_ok());
-        headers.insert("grpc-status", "8".parse().unwrap());
-        headers.insert("grpc-message", "too%20much%2".parse().unwrap());
-        let failed = check(&headers).unwrap_err();
-        assert_eq!(failed.class, "status:resource_exhausted");
-        assert_eq!(failed.message, "too much%2");
-    }
-
-    proptest! {
-        #[test]
-        fn a_stream_is_read_however_it_is_cut(parts: Vec<Vec<u8>>, cut in 0..1000usize) {
-            let whole: Vec<u8> = parts
-                .iter()
-                .flat_map(|part| framed(|out| out.extend_from_slice(part)).to_vec())
-                .collect();
-            let cut = cut.min(whole.len());
-            let mut seen = vec![];
-            let mut take = |message: &[u8]| {
-                seen.push(message.to_vec());
-                Ok(())
-            };
-            let used = messages(&whole[..cut], &mut take).unwrap();
-            prop_assert!(used <= cut);
-            prop_assert_eq!(messages(&whole[used..], &mut take).unwrap(), whole.len() - used);
-            prop_assert_eq!(seen, parts);
-        }
-
-        #[test]
-        fn a_message_is_unframed_or_refused(bytes: Vec<u8>) {
-            let whole = framed(|out| out.extend_from_slice(&bytes));
-            prop_assert_eq!(&message(whole.clone()).unwrap()[..], &bytes[..]);
-            prop_assert_eq!(message(whole.slice(..whole.len() - 1)).unwrap_err().class, "truncated");
-            let _ = messages(&bytes, |_| Ok(()));
-            let _ = message(bytes.into());
-        }
-    }
 }
