@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 
-.PHONY: matrix setup setup-stores test demo bench lint lock clean help
+.PHONY: matrix setup setup-stores test fuzz demo bench lint lock clean help
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t16
@@ -57,6 +57,10 @@ lint: setup ## ruff, mypy strict, rustfmt, clippy with warnings as errors
 test: setup ## cargo test and pytest
 	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
 	$(BIN)/python -m pytest
+
+SECONDS ?= 10
+fuzz: setup ## every decoder against bytes that a fuzzer makes up, SECONDS each (needs a nightly toolchain)
+	$(BIN)/python fuzz/run.py --seconds $(SECONDS)
 
 bench: setup ## every script in bench/, ratios in one run; figures in bench/latest.jsonl and docs/benches.md
 	rm -f bench/latest.jsonl

@@ -241,6 +241,27 @@ impl<'a> Elements<'a> {
     }
 }
 
+/// Everything that can be asked of a table.
+#[cfg(any(test, feature = "fuzz"))]
+pub fn ask(view: View<'_>, depth: usize) {
+    for slot in 0..8 {
+        let _ = (view.byte(slot), view.short(slot), view.int(slot));
+        let _ = (view.long(slot), view.text(slot));
+        let pairs = view.vector(slot, 16);
+        let _ = pairs.map(|pairs| pairs.pair(pairs.count().wrapping_sub(1)));
+        if depth == 0 {
+            continue;
+        }
+        if let Ok(Some(table)) = view.table(slot) {
+            ask(table, depth - 1);
+        }
+        let tables = view.vector(slot, 4).map(|vector| vector.tables().take(3));
+        for table in tables.into_iter().flatten().flatten() {
+            ask(table, depth - 1);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,26 +292,6 @@ mod tests {
         assert_eq!(pairs.pair(2), Err(OUTSIDE));
         assert_eq!(view.table(7).unwrap().unwrap().text(2), Ok(&b"near"[..]));
         assert!(view.table(8).unwrap().is_none());
-    }
-
-    /// Everything that can be asked of a table.
-    fn ask(view: View<'_>, depth: usize) {
-        for slot in 0..8 {
-            let _ = (view.byte(slot), view.short(slot), view.int(slot));
-            let _ = (view.long(slot), view.text(slot));
-            let pairs = view.vector(slot, 16);
-            let _ = pairs.map(|pairs| pairs.pair(pairs.count().wrapping_sub(1)));
-            if depth == 0 {
-                continue;
-            }
-            if let Ok(Some(table)) = view.table(slot) {
-                ask(table, depth - 1);
-            }
-            let tables = view.vector(slot, 4).map(|vector| vector.tables().take(3));
-            for table in tables.into_iter().flatten().flatten() {
-                ask(table, depth - 1);
-            }
-        }
     }
 
     proptest! {

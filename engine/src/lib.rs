@@ -6,6 +6,8 @@ pub mod arrival;
 pub mod clock;
 pub mod failures;
 pub mod flatbuffer;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 pub mod histogram;
 pub mod ipc;
 pub mod judge;
@@ -19,6 +21,7 @@ pub mod protocol;
 pub mod protocols;
 pub mod recorder;
 mod recording;
+#[cfg(feature = "truth")]
 pub mod topk;
 pub mod transport;
 pub mod windows;
@@ -26,6 +29,7 @@ pub mod windows;
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    #[cfg(feature = "truth")]
     module.add_class::<topk::python::TopK>()?;
     recording::register(module)?;
     load_python::register(module)?;

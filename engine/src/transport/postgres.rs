@@ -150,10 +150,10 @@ impl Session {
 
 /// A stream of bytes to the server, under TLS where the target asks for it.
 async fn enter(target: &Target) -> Result<Stream, Failure> {
-    let mut stream = tcp::open(target).await?;
     let Some(tls) = &target.tls else {
-        return Ok(Stream::Plain(stream));
+        return tcp::connect(target, &[]).await;
     };
+    let mut stream = tcp::open(target).await?;
     let mut out = BytesMut::new();
     frontend::ssl_request(&mut out);
     let asked = stream.write_all(&out).await;

@@ -12,6 +12,10 @@ use crate::protocol::{Failure, Target};
 
 /// Connect, under TLS where the target asks for it; `alpn` names the application protocol then.
 pub async fn connect(target: &Target, alpn: &[&str]) -> Result<Stream, Failure> {
+    #[cfg(feature = "fuzz")]
+    if let Some(memory) = INSTEAD.take() {
+        return Ok(Stream::Memory(memory));
+    }
     let stream = open(target).await?;
     match &target.tls {
         Some(tls) => tls.wrap(stream, alpn).await,
@@ -29,11 +33,20 @@ pub async fn open(target: &Target) -> Result<TcpStream, Failure> {
     Ok(stream)
 }
 
+#[cfg(feature = "fuzz")]
+thread_local! {
+    /// What the next connection of this thread is, in place of a socket.
+    pub static INSTEAD: std::cell::Cell<Option<tokio::io::DuplexStream>> =
+        const { std::cell::Cell::new(None) };
+}
+
 /// A connection's bytes.
 pub enum Stream {
     Plain(TcpStream),
     Client(Box<client::TlsStream<TcpStream>>),
     Server(Box<server::TlsStream<TcpStream>>),
+    #[cfg(feature = "fuzz")]
+    Memory(tokio::io::DuplexStream),
 }
 
 impl Stream {
@@ -45,6 +58,8 @@ impl Stream {
             Self::Plain(stream) => (stream, true),
             Self::Client(stream) => (stream.get_ref().0, false),
             Self::Server(stream) => (stream.get_ref().0, false),
+            #[cfg(feature = "fuzz")]
+            Self::Memory(_) => return false,
         };
         let mut first = [0];
         let mut cx = Context::from_waker(Waker::noop());
@@ -62,6 +77,8 @@ macro_rules! each {
             Stream::Plain($stream) => $call,
             Stream::Client($stream) => $call,
             Stream::Server($stream) => $call,
+            #[cfg(feature = "fuzz")]
+            Stream::Memory($stream) => $call,
         }
     };
 }
@@ -98,6 +115,8 @@ impl AsyncWrite for Stream {
             Self::Plain(stream) => stream.is_write_vectored(),
             Self::Client(stream) => stream.is_write_vectored(),
             Self::Server(stream) => stream.is_write_vectored(),
+            #[cfg(feature = "fuzz")]
+            Self::Memory(stream) => stream.is_write_vectored(),
         }
     }
 
