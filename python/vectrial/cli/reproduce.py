@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: What a folder of a reproduction says of itself.
 MANIFEST = "reproduction.json"
+#: Characters of a line of figures at least.
+_WIDTH = 110
 
 
 class Format(StrEnum):
@@ -236,7 +238,10 @@ def _write(
         case Format.MARKDOWN:
             print(text, end="")
         case Format.TABLE:
-            render.terminal(report, every, about, Console())
+            console = Console()
+            # Names and six figures need so much; a pipe has 80.
+            console.width = max(console.width, _WIDTH)
+            render.terminal(report, every, about, console)
 
 
 def _loaded(part: Part, measured: Measured) -> str:

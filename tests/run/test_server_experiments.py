@@ -1,0 +1,76 @@
+"""Experiments that load stores of their own, or look on while one loads, on a real server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small import Vectrial
+
+from vectrial.results.reader import RunReader
+from vectrial.servers.base import NoProgram
+from vectrial.servers.weaviate import WEAVIATE
+
+pytestmark = [pytest.mark.slow, pytest.mark.server]
+
+SUITE = """
+name = "looked-on"
+repeats = 1
+k = 10
+[[datasets]]
+name = "clustered-16-2k"
+queries = 20
+[[stores]]
+store = "weaviate"
+index = "hnsw"
+params = { m = 8, ef_construction = 40 }
+[[experiments]]
+experiment = "storage"
+checkpoints = [1.0]
+settle_s = 5
+[[experiments]]
+experiment = "time_to_searchable"
+search = { ef_search = 64 }
+[[experiments]]
+experiment = "condition"
+samples = 10
+[[experiments]]
+experiment = "export"
+min_s = 0
+[[experiments]]
+experiment = "size_sweep"
+sizes = [1.0]
+min_s = 0.1
+[[experiments]]
+experiment = "scalar_index_overhead"
+[[experiments]]
+experiment = "mixed"
+operations = 150
+search = { ef_search = 64 }
+"""
+
+
+def test_they_work_on_a_server(
+    vectrial: Vectrial, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    try:
+        variables["VECTRIAL_WEAVIATE_BIN"] = str(WEAVIATE.program(print))
+    except NoProgram as error:
+        pytest.skip(str(error))
+    suite = tmp_path / "looked-on.toml"
+    suite.write_text(SUITE)
+    done = vectrial("run", str(suite), "--no-report")
+    assert done.returncode == 0, done.stderr
+    with RunReader(Path(done.stdout.strip())) as run:
+        assert run.rows("select experiment, reason from trial where status <> 'ok'") == []
+        assert run.rows("select name, reason from phase where not valid") == []
+        values = [m for m in run.measured() if m["value"] is not None]
+    looks = [m for m in values if m["phase"] == "look" and m["metric"] == "share_found"]
+    assert {m["phase_params"]["stage"] for m in looks} >= {"ready"}
+    assert looks[-1]["value"] == 1
+    recall = [m["value"] for m in values if m["metric"] == "recall_mean"]
+    assert min(recall) > 0.95
+    exported = [m["value"] for m in values if m["metric"] == "export_rows_per_s"]
+    assert exported
+    assert exported[0] > 0
+    assert {m["value"] for m in values if m["metric"] == "dead_answers"} == {0.0}
