@@ -155,6 +155,9 @@ def test_through_the_command_line(tmp_path: Path) -> None:
     )
     again = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "jsonl")
     assert again.stdout == done.stdout
+    for arguments in (["docarray-1m", "--show", str(folder)], ["docarray-1m", "--scale", "0"]):
+        refused = vectrial(tmp_path, "reproduce", *arguments)
+        assert refused.returncode == 2, refused.stderr
     wrong = vectrial(tmp_path, "reproduce", "docaray-1m")
     assert wrong.returncode == 2
     assert "docarray-1m" in wrong.stderr

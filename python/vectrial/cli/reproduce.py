@@ -90,7 +90,13 @@ def reproduce(
     cells as reproduction.jsonl stay in the folder.
     """
     console = Console(stderr=True)
+    if show is not None and resume is not None:
+        raise UserError("--show and --resume exclude each other", remedy="give one of them")
     folder = show or resume
+    if folder is not None and name is not None:
+        raise UserError(
+            "the folder says which report it is of", where=str(folder), remedy=f"leave {name} out"
+        )
     if folder is not None:
         report, settings = _kept(folder)
     elif name is None:
@@ -98,7 +104,8 @@ def reproduce(
         return
     else:
         report = _report(name)
-        settings = Settings(scale or report.scale, tuple(store or ()), faithful, repeats)
+        size = report.scale if scale is None else scale
+        settings = Settings(size, tuple(store or ()), faithful, repeats)
     kinds = {known: registry.load(known) for known in registry.names()}
     parts = plan_parts(report, settings, kinds)
     if dry_run:
