@@ -10,6 +10,9 @@ use crate::protocol::Answer;
 
 /// Columns within columns, at most.
 const DEEPEST: usize = 32;
+/// Columns of a schema, at most: one that refers to the same ones again and again has more than
+/// anybody can count.
+const MOST: usize = 10_000;
 
 /// Reads the messages of a stream one after the other, a schema first.
 #[derive(Debug, Default)]
@@ -116,7 +119,7 @@ pub fn framed(
 impl Layout {
     fn of(schema: &View<'_>) -> Result<Self, Broken> {
         let mut out = Self::default();
-        let mut buffers = 0;
+        let (mut buffers, mut left) = (0, MOST);
         for field in schema.vector(1, 4)?.tables() {
             let field = field?;
             // After the bits that say which values are there.
@@ -126,7 +129,7 @@ impl Layout {
                 b"score" => out.score = place,
                 _ => {}
             }
-            buffers += count(&field, 0)?;
+            buffers += count(&field, 0, &mut left)?;
         }
         Ok(out)
     }
@@ -202,10 +205,13 @@ fn scalar(field: &View<'_>) -> Result<Option<Scalar>, Broken> {
 }
 
 /// Buffers of a column in the body of a batch, those of the columns within too.
-fn count(field: &View<'_>, depth: usize) -> Result<usize, Broken> {
+fn count(field: &View<'_>, depth: usize, left: &mut usize) -> Result<usize, Broken> {
     if depth == DEEPEST {
         return Err(Broken("columns lie too deep within columns"));
     }
+    *left = left
+        .checked_sub(1)
+        .ok_or(Broken("a schema has too many columns"))?;
     if field.table(DICTIONARY)?.is_some() {
         return Ok(2);
     }
@@ -219,7 +225,7 @@ fn count(field: &View<'_>, depth: usize) -> Result<usize, Broken> {
     };
     let within = field.vector(CHILDREN, 4)?.tables();
     within
-        .map(|child| count(&child?, depth + 1))
+        .map(|child| count(&child?, depth + 1, left))
         .sum::<Result<usize, _>>()
         .map(|all| all + own)
 }
@@ -235,5 +241,50 @@ mod tests {
         assert_eq!(integer(&[1, 1], true), 257);
         assert_eq!(integer(&(-3i32).to_le_bytes(), true), -3);
         assert_eq!(integer(&u64::MAX.to_le_bytes(), false), -1);
+    }
+
+    /// A schema of one column whose children are the same table twice, and so on downwards: some
+    /// hundred bytes a level, twice as many columns with each.
+    fn doubling(levels: usize) -> Vec<u8> {
+        // Each level: a vtable with the slots of type and children, a table, a vector of two.
+        const VTABLE: usize = 4 + 2 * (CHILDREN + 1);
+        const TABLE: usize = VTABLE;
+        const WHOLE: usize = VTABLE + 12 + 12;
+        let level = |last: bool| {
+            let mut out = vec![0u8; WHOLE];
+            let mut short = |at: usize, value: usize| {
+                out[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
+            };
+            short(0, VTABLE);
+            short(2, 12);
+            short(4 + 2 * TYPE_KIND, 4);
+            short(4 + 2 * CHILDREN, if last { 0 } else { 8 });
+            let mut long = |at: usize, value: usize| {
+                out[at..at + 4].copy_from_slice(&(value as u32).to_le_bytes());
+            };
+            long(TABLE, VTABLE);
+            long(TABLE + 8, 4);
+            long(TABLE + 12, 2);
+            for element in [TABLE + 16, TABLE + 20] {
+                long(element, WHOLE + TABLE - element);
+            }
+            out[TABLE + 4] = kind::STRUCT;
+            out
+        };
+        let mut out = ((4 + TABLE) as u32).to_le_bytes().to_vec();
+        for number in 0..levels {
+            out.extend(level(number + 1 == levels));
+        }
+        out
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_its_columns_again_and_again_is_refused() {
+        let few = doubling(4);
+        let counted = count(&View::root(&few).unwrap(), 0, &mut MOST.clone()).unwrap();
+        assert_eq!(counted, 15);
+        let many = doubling(DEEPEST);
+        let refused = count(&View::root(&many).unwrap(), 0, &mut MOST.clone());
+        assert_eq!(refused, Err(Broken("a schema has too many columns")));
     }
 }
