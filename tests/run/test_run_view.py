@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -51,3 +52,20 @@ def test_a_terminal_shows_it_beneath_the_bar() -> None:
         view.live(LIVE)
         view._live.refresh()
     assert LINE in out.getvalue()
+
+
+def test_what_is_skipped_for_one_reason_is_said_once() -> None:
+    from vectrial.results.writer import TrialRecord
+
+    out = io.StringIO()
+    view = run_view.PlainView(NoTrials(), Console(file=out))  # type: ignore[arg-type]
+    row = SimpleNamespace(store="qdrant", lane="native", experiment="crud", params={})
+    other = SimpleNamespace(store="redis", lane="native", experiment="crud", params={})
+    for what in (row, row, row, other, other):
+        view.finished(TrialRecord(what, "skipped", "there is no program"))  # type: ignore[arg-type]
+    assert out.getvalue().splitlines() == [
+        "  qdrant native crud: skipped: there is no program",
+        "  qdrant: so are its other trials, for the same reason",
+        "  redis native crud: skipped: there is no program",
+        "  redis: so are its other trials, for the same reason",
+    ]

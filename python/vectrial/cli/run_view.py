@@ -60,6 +60,8 @@ class PlainView:
         self._console, self._of, self._done = console, len(plan.trials), 0
         self._last = ("", 0.0)
         self._shown: float | None = None
+        self._skipped: tuple[str, str | None] | None = None
+        self._said_of_rest = False
 
     def __enter__(self) -> Self:
         return self
@@ -101,9 +103,15 @@ class PlainView:
             self._line(f"    {at_work(live)}")
 
     def finished(self, record: TrialRecord) -> None:
-        """A line per trial."""
+        """A line per trial; one for all of a store that are skipped for one reason."""
         self._done += 1
-        self._line(f"  {describe(record)}")
+        skipped = (record.row.store, record.reason) if record.status == "skipped" else None
+        if skipped is None or skipped != self._skipped:
+            self._line(f"  {describe(record)}")
+        elif not self._said_of_rest:
+            self._line(f"  {record.row.store}: so are its other trials, for the same reason")
+        self._said_of_rest = skipped is not None and skipped == self._skipped
+        self._skipped = skipped
 
     def note(self, text: str) -> None:
         """A line."""

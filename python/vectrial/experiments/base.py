@@ -141,6 +141,8 @@ class Experiment(BaseModel, ABC):
     #: It searches under filters; it finds rows by condition.
     uses_filters: ClassVar[bool] = False
     uses_find: ClassVar[bool] = False
+    #: It sends requests. What sends none is told beside the lane that the suite names first.
+    asks: ClassVar[bool] = True
     #: The lanes that it can be measured through: its searches are those of `load.lanes.search`.
     #: None: it calls the store's own methods.
     through: ClassVar[frozenset[Lane] | None] = None

@@ -17,6 +17,7 @@ class FootprintExperiment(Experiment):
 
     name: ClassVar[str] = "footprint"
     title: ClassVar[str] = "Size on disk and in memory"
+    asks: ClassVar[bool] = False
     before_gate: ClassVar[bool] = True  # the memory that checking takes is not the store's
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:

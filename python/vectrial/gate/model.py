@@ -140,10 +140,12 @@ class Subject:
         *,
         least: int = 1,
         budget_s: float = math.inf,
+        fresh: bool = False,
     ) -> list[Answer]:
         """Answers at the generous setting, one per vector; after `budget_s` no more are asked for
-        than the first `least`."""
-        params = self.kind.search.model_validate(dict(self.kind.generous))
+        than the first `least`. `fresh`: they must know of what was just changed."""
+        settings = {**self.kind.generous, **(self.kind.fresh if fresh else {})}
+        params = self.kind.search.model_validate(settings)
         search = self.store.searcher(self.k, params, where)
         end = time.perf_counter() + budget_s
         given: list[Answer] = []

@@ -172,7 +172,7 @@ def _due_and_lost(now: Subject, at: Ids) -> tuple[int, list[int]]:
     inner product not all are; and the ids of those that a search there misses."""
     due, lost = 0, list[int]()
     vectors = now.rows.vectors[at]
-    for own, vector, (ids, _) in zip(at, vectors, now.answer(vectors), strict=True):
+    for own, vector, (ids, _) in zip(at, vectors, now.answer(vectors, fresh=True), strict=True):
         if _rank(now, own, vector) == 0:
             due += 1
             if (id_ := int(now.rows.ids[own])) not in ids:
@@ -182,7 +182,7 @@ def _due_and_lost(now: Subject, at: Ids) -> tuple[int, list[int]]:
 
 def _stale(now: Subject, at: Ids, old: Vectors) -> str | None:
     """Which of the rows at positions `at` is found where it no longer is; None if none."""
-    for own, vector, (ids, _) in zip(at, old, now.answer(old), strict=True):
+    for own, vector, (ids, _) in zip(at, old, now.answer(old, fresh=True), strict=True):
         id_ = int(now.rows.ids[own])
         if id_ in ids and _rank(now, own, vector) > 4 * now.k:
             return f"id {id_} is still found at its old place"
@@ -218,7 +218,8 @@ def _undeleted(small: Subject, at: Ids, left: int) -> str | None:
     """Where the rows at positions `at`, which were deleted, still show, or what else
     than `left` is counted; None if nothing."""
     gone = small.rows.ids[at]
-    for id_, (ids, _) in zip(gone.tolist(), small.answer(small.rows.vectors[at]), strict=True):
+    answers = small.answer(small.rows.vectors[at], fresh=True)
+    for id_, (ids, _) in zip(gone.tolist(), answers, strict=True):
         if set(ids.tolist()) & set(gone.tolist()):
             return f"a search near id {id_} still returns deleted rows"
     if small.can.get and small.store.get(gone).num_rows:

@@ -22,7 +22,7 @@ from vectrial.stores.registry import Availability
 #: Told in one line what is being done; seconds apart.
 Progress = Callable[[str], None]
 #: How long a server may take until it answers, in seconds.
-READY_S = 120.0
+READY_S = 300.0
 
 
 _UNKNOWN = "not known: it runs elsewhere"

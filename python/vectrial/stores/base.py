@@ -118,6 +118,8 @@ class IndexKind:
         a metric under which it is another; filtered_floor: of searches under a filter, where
         these lose more, and not the same rows each time.
     generous: search parameters at which an honest index is nearly exact.
+    fresh: search parameters under which a search sees every change that was acknowledged before it,
+        where the store's default is that it may not.
     filters: operators a search under this index may use; None means the store's.
     lacks: operations of the store's that this index does not have, by their names in
         `Capabilities`: "get", "scan", "upsert", "delete", "inserts_after_build", ….
@@ -131,6 +133,7 @@ class IndexKind:
     recall_floors: Mapping[Metric, float] = field(default_factory=dict)
     filtered_floor: float | None = None
     generous: Mapping[str, Any] = field(default_factory=dict)
+    fresh: Mapping[str, Any] = field(default_factory=dict)
     metrics: frozenset[Metric] | None = None
     filters: frozenset[str] | None = None
     lacks: frozenset[str] = frozenset()

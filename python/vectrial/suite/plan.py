@@ -286,11 +286,13 @@ def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:
 
 def _lanes(store: type[Store], ref: StoreRef, experiment: Experiment) -> list[Lane]:
     """The lanes an experiment is measured through: those asked for, where it has a choice."""
+    asked = ref.lane if isinstance(ref.lane, list) else [ref.lane or lanes_of(store)[0]]
+    if not experiment.asks:
+        return asked[:1]
     if experiment.through is None:
         return [python_lane(store)]
     if ref.lane is None and experiment.writes() and not writes_natively(store):
         return [python_lane(store)]
-    asked = ref.lane if isinstance(ref.lane, list) else [ref.lane or lanes_of(store)[0]]
     return list(dict.fromkeys(asked))
 
 

@@ -43,16 +43,25 @@ def _stores() -> tuple[list[type[Store]], dict[str, str]]:
     return stores, skipped
 
 
+def _cases(store: type[Store]) -> list[Case]:
+    """Every index kind under every metric. Of a server, whose every step takes its time, every kind
+    under its first metric and the first kind under every metric, unless VECTRIAL_EVERY_CASE is
+    set."""
+    thorough = store.server is None or bool(os.environ.get("VECTRIAL_EVERY_CASE"))
+    first = next(iter(store.capabilities.indexes))
+    return [
+        Case(store, index, metric)
+        for index in store.capabilities.indexes
+        for number, metric in enumerate(store.capabilities.under(index).scores)
+        if thorough or number == 0 or index == first
+    ]
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" not in metafunc.fixturenames:
         return
     stores, skipped = _stores()
-    cases = [
-        Case(store, index, metric)
-        for store in stores
-        for index in store.capabilities.indexes
-        for metric in store.capabilities.under(index).scores
-    ]
+    cases = [case for store in stores for case in _cases(store)]
     parameters = [
         pytest.param(case, id=str(case), marks=[pytest.mark.server] if case.store.server else [])
         for case in cases
