@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from vectrial.distance import Metric
 from vectrial.errors import Unsupported, UserError
 from vectrial.experiments.base import Data, Experiment, State
@@ -24,7 +22,8 @@ from vectrial.load.lane import Lane, lanes_of, python_lane, refuse_lane, writes_
 from vectrial.nearest import suggestion
 from vectrial.results.schema import SCHEMA_VERSION
 from vectrial.results.writer import TrialRow
-from vectrial.stores.base import Durability, Field, Index, Params, Schema, Store, refuse
+from vectrial.stores.base import Durability, Field, Index, Schema, Store, refuse
+from vectrial.suite.checks import check_restrictions, check_search_parameters
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
 
 
@@ -138,8 +137,8 @@ def make_plan(
         (ref, _experiment(ref, f"{where}: experiments[{i}]"))
         for i, ref in enumerate(suite.experiments)
     ]
-    _check_restrictions(suite, where)
-    _check_search_parameters(suite, where, load_store, known_stores)
+    check_restrictions(suite, where)
+    check_search_parameters(suite, where, load_store, known_stores)
     groups: dict[tuple[Any, ...], list[PlannedTrial]] = {}
     heads: dict[tuple[Any, ...], Job] = {}
     refusals: list[Refusal] = []
@@ -205,64 +204,6 @@ def _experiment(ref: ExperimentRef, where: str) -> Experiment:
             remedy=suggestion(ref.experiment, EXPERIMENTS),
         )
     return validated(kind, ref.parameters(), where)
-
-
-def _check_restrictions(suite: Suite, where: str) -> None:
-    known = {
-        "datasets": {ref.name for ref in suite.datasets},
-        "experiments": {ref.experiment for ref in suite.experiments},
-    }
-    for i, ref in enumerate(suite.stores):
-        for key, names in known.items():
-            for name in getattr(ref, key) or ():
-                if name not in names:
-                    raise UserError(
-                        f"'{name}' is not among this suite's {key}",
-                        where=f"{where}: stores[{i}].{key}",
-                        remedy=suggestion(name, names),
-                    )
-
-
-def _check_search_parameters(
-    suite: Suite,
-    where: str,
-    load_store: Callable[[str], type[Store]],
-    known_stores: Iterable[str],
-) -> None:
-    """A search parameter must mean something to at least one store, and each of its values must
-    be one that an index of the suite takes; which of them do may differ, so that one suite can
-    hold graphs, lists and flat indexes."""
-    models: dict[str, list[type[Params]]] = {}
-    for store in {*known_stores, *(ref.store for ref in suite.stores)}:
-        for label, kind in load_store(store).capabilities.indexes.items():
-            asked = any((ref.store, ref.index) == (store, label) for ref in suite.stores)
-            for name in kind.search.model_fields:
-                models.setdefault(name, []).extend([kind.search] * asked)
-    for i, ref in enumerate(suite.experiments):
-        search = ref.parameters().get("search", {})
-        for name, given in search.items() if isinstance(search, Mapping) else ():
-            here = f"{where}: experiments[{i}].search"
-            if name not in models:
-                raise UserError(
-                    f"no store has the search parameter '{name}'",
-                    where=here,
-                    remedy=suggestion(name, models),
-                )
-            if given == []:
-                raise UserError("the list is empty", where=f"{here}.{name}")
-            for value in given if isinstance(given, list) else [given]:
-                faults = [_fault(model, name, value) for model in models[name]]
-                if faults and all(faults):
-                    raise UserError(f"'{name}' = {value!r}: {faults[0]}", where=here)
-
-
-def _fault(model: type[Params], name: str, value: object) -> str:
-    """What is wrong with one value of one parameter; empty when nothing is."""
-    try:
-        model.model_validate({name: value})
-    except ValidationError as error:
-        return next((str(f["msg"]) for f in error.errors() if f["loc"][:1] == (name,)), "")
-    return ""
 
 
 def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:

@@ -196,6 +196,28 @@ def test_life_of_a_small_store(case: Case, empty: Store, world: World) -> None:
     assert [path for path in empty.location.rglob("*") if path.is_file()] == []
 
 
+@one_metric
+def test_a_collection_that_a_killed_run_left_is_replaced(
+    case: Case, tmp_path: Path, world: World
+) -> None:
+    if case.store.server is None:
+        pytest.skip("a library's folder is a new one each time")
+    place = folder(tmp_path, "store")
+    killed = case.make(place)
+    killed.create(case.schema, case.build)
+    killed.insert(world.batch(slice(0, 100)))
+    killed.close()  # and not dropped
+    store = case.make(place)
+    try:
+        store.create(case.schema, case.build)
+        assert store.count() == 0
+        store.insert(world.batch(slice(50, 60)))
+        assert store.count() == 10
+        store.drop()
+    finally:
+        store.close()
+
+
 def test_k_beyond_the_rows(case: Case, empty: Store) -> None:
     few = make_world(case.schema, case.can.nulls, rows=300, first_id=1, seed=3)
     load(empty, case, few)

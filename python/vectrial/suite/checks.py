@@ -1,0 +1,79 @@
+"""What a suite names is there, and what it gives makes sense to somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from pydantic import ValidationError
+
+from vectrial.errors import UserError
+from vectrial.nearest import suggestion
+from vectrial.stores.base import Params, Store
+from vectrial.suite.model import Suite
+
+
+def check_restrictions(suite: Suite, where: str) -> None:
+    """What a store is restricted to is there.
+
+    Raises:
+        UserError: it names a dataset or an experiment that the suite has not.
+    """
+    known = {
+        "datasets": {ref.name for ref in suite.datasets},
+        "experiments": {ref.experiment for ref in suite.experiments},
+    }
+    for i, ref in enumerate(suite.stores):
+        for key, names in known.items():
+            for name in getattr(ref, key) or ():
+                if name not in names:
+                    raise UserError(
+                        f"'{name}' is not among this suite's {key}",
+                        where=f"{where}: stores[{i}].{key}",
+                        remedy=suggestion(name, names),
+                    )
+
+
+def check_search_parameters(
+    suite: Suite,
+    where: str,
+    load_store: Callable[[str], type[Store]],
+    known_stores: Iterable[str],
+) -> None:
+    """A search parameter must mean something to at least one store, and each of its values must
+    be one that an index of the suite takes; which of them do may differ, so that one suite can
+    hold graphs, lists and flat indexes.
+
+    Raises:
+        UserError: nobody has the parameter, or nobody takes the value.
+    """
+    models: dict[str, list[type[Params]]] = {}
+    for store in {*known_stores, *(ref.store for ref in suite.stores)}:
+        for label, kind in load_store(store).capabilities.indexes.items():
+            asked = any((ref.store, ref.index) == (store, label) for ref in suite.stores)
+            for name in kind.search.model_fields:
+                models.setdefault(name, []).extend([kind.search] * asked)
+    for i, ref in enumerate(suite.experiments):
+        search = ref.parameters().get("search", {})
+        for name, given in search.items() if isinstance(search, Mapping) else ():
+            here = f"{where}: experiments[{i}].search"
+            if name not in models:
+                raise UserError(
+                    f"no store has the search parameter '{name}'",
+                    where=here,
+                    remedy=suggestion(name, models),
+                )
+            if given == []:
+                raise UserError("the list is empty", where=f"{here}.{name}")
+            for value in given if isinstance(given, list) else [given]:
+                faults = [_fault(model, name, value) for model in models[name]]
+                if faults and all(faults):
+                    raise UserError(f"'{name}' = {value!r}: {faults[0]}", where=here)
+
+
+def _fault(model: type[Params], name: str, value: object) -> str:
+    """What is wrong with one value of one parameter; empty when nothing is."""
+    try:
+        model.model_validate({name: value})
+    except ValidationError as error:
+        return next((str(f["msg"]) for f in error.errors() if f["loc"][:1] == (name,)), "")
+    return ""
