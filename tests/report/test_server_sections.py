@@ -71,6 +71,27 @@ def test_without_a_server_there_is_nothing_of_one() -> None:
     assert not [name for name in phase.metrics if name.startswith("server")]
 
 
+def test_a_rate_is_of_the_time_in_which_it_was_counted() -> None:
+    clocked, instant = searched(), searched()
+    clocked.ended_ns = clocked.started_ns + 1  # its clock stood still most of the time
+    add_server_metrics([clocked], samples(), 0)
+    assert clocked.metrics["server_cores"] == pytest.approx(1.5)
+    instant.started_ns = instant.ended_ns - 1
+    add_server_metrics([instant], samples(), 0)
+    assert "server_cores" not in instant.metrics
+    assert "shorter" in instant.missing["server_cores"]
+
+
+def test_what_took_turns_has_no_cost_of_its_own() -> None:
+    phases = [searched(), searched()]
+    rows = samples()
+    rows[-1]["phase"] = rows[-2]["phase"] = 1
+    add_server_metrics(phases, rows, 0)
+    for phase in phases:
+        assert "server_cpu_us_per_op" not in phase.metrics
+        assert "took turns" in phase.missing["server_cpu_us_per_op"]
+
+
 def test_a_control_group_knows_better() -> None:
     phase, rows = searched(), samples()
     for row in rows:

@@ -83,6 +83,17 @@ def test_a_tree_remembers_those_that_ended() -> None:
     assert after.rss_bytes < during.rss_bytes
 
 
+def test_a_tree_counts_those_that_nobody_saw() -> None:
+    work = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.3: pass\n"
+    tree = ProcessTree(os.getpid())
+    before = tree.usage()
+    subprocess.run([sys.executable, "-c", work], check=True)
+    after = tree.usage(look=False)
+    assert before is not None
+    assert after is not None
+    assert after.cpu_s - before.cpu_s >= 0.3
+
+
 def test_a_tree_whose_root_ended_has_no_usage() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     tree = ProcessTree(child.pid)

@@ -9,6 +9,8 @@ from vectrial.experiments.base import Phase
 
 #: The name under which the client's own samples stand.
 CLIENT = "client"
+#: Processor time is told in steps of 10 ms: of a shorter time there is no rate.
+_LEAST_S = 0.1
 #: Metric → the counter in the samples that it is the growth of.
 _COUNTERS = {
     "server_read_bytes": ("read_bytes",),
@@ -23,7 +25,8 @@ def add_server_metrics(
     """Put the server's share into the metrics of every phase; nothing where it was not sampled.
 
     Counters are read at the phase's end, when a sample is taken, and at its start by the straight
-    line between the samples around it, which are a second apart.
+    line between the samples around it, which are a second apart. A rate is of the time in which
+    its counter was read: that of a phase's clock may be shorter.
 
     Args:
         samples: of one trial, as `Sampler.rows` gives them. started_ns: the trial's start.
@@ -31,11 +34,12 @@ def add_server_metrics(
     servers = [row for row in samples if row["process"] != CLIENT]
     for name in dict.fromkeys(row["process"] for row in servers):
         own = [row for row in servers if row["process"] == name]
+        starts = [phase.started_ns for phase in phases]
         for ordinal, phase in enumerate(phases):
             at_s = (phase.started_ns - started_ns) / 1e9
             inside = [row for row in own if row["phase"] == ordinal]
             if inside:
-                _add(phase, own, inside, at_s)
+                _add(phase, own, inside, at_s, alone=starts.count(phase.started_ns) == 1)
 
 
 def _add(
@@ -43,18 +47,25 @@ def _add(
     rows: Sequence[Mapping[str, Any]],
     inside: Sequence[Mapping[str, Any]],
     at_s: float,
+    *,
+    alone: bool,
 ) -> None:
-    """Add what one server process tree used to what others of the phase did."""
+    """Add what one server process tree used to what others of the phase did. alone: no other phase
+    began at the same moment, as those of operations do that are sent in turns."""
     last = inside[-1]
-    duration_s = (phase.ended_ns - phase.started_ns) / 1e9
-    used = cpu_between(rows, at_s, last)
-    _plus(phase, "server_cpu_s", used)
+    span_s = last["at_s"] - at_s
+    _plus(phase, "server_cpu_s", cpu_between(rows, at_s, last))
     total = phase.metrics["server_cpu_s"]
     count = phase.metrics.get("count")
     if total is not None:
-        phase.metrics["server_cores"] = total / duration_s if duration_s > 0 else None
-        if count:
+        if span_s >= _LEAST_S:
+            phase.metrics["server_cores"] = total / span_s
+        else:
+            phase.missing["server_cores"] = "shorter than processor time is told in"
+        if count and alone:
             phase.metrics["server_cpu_us_per_op"] = total / count * 1e6
+        elif count:
+            phase.missing["server_cpu_us_per_op"] = "its operations took turns with others"
     for metric, counters in _COUNTERS.items():
         parts = [_growth(rows, counter, at_s, last) for counter in counters]
         known = [part for part in parts if part is not None]

@@ -28,7 +28,7 @@ _BLOCK = 512
 class Usage:
     """What a process and its descendants have used; the counters never fall.
 
-    cpu_s: user and system time, also of descendants that have ended.
+    cpu_s: user and system time, also of descendants that have ended and were waited for.
     rss_bytes: resident memory; pages shared between the processes count once for each.
     peak_rss_bytes: the greatest that each has had, added up; at least the greatest of their sum.
     """
@@ -50,6 +50,7 @@ class ProcessTree:
         self._root = psutil.Process(pid)
         self._alive: dict[psutil.Process, Usage] = {}
         self._ended: list[Usage] = []
+        self._cpu_s = 0.0
 
     def usage(self, look: bool = True) -> Usage | None:
         """The sum over the tree now; None when its root has ended.
@@ -68,8 +69,10 @@ class ProcessTree:
         self._ended += [usage for one, usage in self._alive.items() if one not in now]
         self._alive = now
         everyone = [*now.values(), *self._ended]
+        # One that nobody waited for takes its time with it; a counter never falls all the same.
+        self._cpu_s = max(self._cpu_s, sum(one.cpu_s for one in now.values()))
         return Usage(
-            cpu_s=sum(one.cpu_s for one in everyone),
+            cpu_s=self._cpu_s,
             rss_bytes=sum(one.rss_bytes for one in now.values()),
             peak_rss_bytes=_total(one.peak_rss_bytes for one in now.values()),
             threads=sum(one.threads for one in now.values()),
@@ -94,7 +97,9 @@ def _usage_of(process: psutil.Process) -> Usage | None:
                     pass
     except psutil.Error:
         return None
-    cpu_s = times.user + times.system
+    # Of children that have ended the kernel tells it with the parent that waited for them: also of
+    # those that came and went between two samples, as a database's process for each connection.
+    cpu_s = times.user + times.system + _waited_for(times)
     peak = _peak_rss_bytes(process.pid)
     return Usage(cpu_s, rss, peak, threads, read, write, switches.voluntary, switches.involuntary)
 
@@ -109,6 +114,12 @@ def _peak_rss_bytes(pid: int) -> int | None:
     except OSError:
         return None
     return None
+
+
+def _waited_for(times: Any) -> float:
+    """Seconds of children that have ended, where the platform tells."""
+    told = (getattr(times, name, 0.0) for name in ("children_user", "children_system"))
+    return float(sum(told))
 
 
 def _total(values: Iterable[int | None]) -> int | None:
