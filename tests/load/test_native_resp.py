@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from outcomes import errors, only
 
+from server_programs import program
 from vectrial._engine import Judge
 from vectrial.errors import UserError
 from vectrial.load.native import Requests, arrivals, closed, drive, target
 from vectrial.load.null_server import NullServer, null_server
 from vectrial.load.plain import LoadRecord, LoadSource
-from vectrial.servers.base import NoProgram
 from vectrial.servers.redis import REDIS
 
 K, QUERIES, DIM, COUNT = 10, 40, 16, 300
@@ -146,18 +146,10 @@ def test_wrong_options_are_refused(options: dict[str, str], of: dict[str, str], 
         drive(to, [Requests("search", vectors=VECTORS, options=of)], [closed(1, count=1)])
 
 
-def program() -> str:
-    """A redis-server, as the store has it."""
-    try:
-        return str(REDIS.program(print))
-    except NoProgram as error:
-        pytest.skip(str(error))
-
-
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a real server with vector sets and a password."""
-    binary = program()
+    binary = program(REDIS)
     said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
     if int(said.split("v=")[1].split(".")[0]) < 8:
         pytest.skip(f"vector sets came with Redis 8; {binary} is {said.strip()}")

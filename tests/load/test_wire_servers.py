@@ -1,13 +1,11 @@
 """The gRPC protocols against real servers: rows written, searched, read, deleted and replaced by
 the engine, with the database's own client as the witness.
 
-Weaviate is started here where its program is at hand. Milvus is one that runs already:
-VECTRIAL_MILVUS=host:port, with no authentication and a collection `VectrialWire` that is ours.
+Both are started here where their programs can be had.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,9 +18,13 @@ import pytest
 from grpc_peer import errors_of
 from numpy.typing import NDArray
 
+from server_programs import prepared
 from vectrial._engine import Judge
 from vectrial.load.native import Requests, arrivals, closed, drive, target
 from vectrial.load.plain import LoadColumn, LoadOutcome, LoadSource, LoadTarget
+from vectrial.servers.milvus import MILVUS
+from vectrial.servers.provide import provide
+from vectrial.servers.weaviate import WEAVIATE
 
 ROWS, DIM, QUERIES, K = 600, 16, 40, 5
 NAME = "VectrialWire"
@@ -63,17 +65,11 @@ def weaviate(folder: Path) -> Iterator[Database]:
     from weaviate.classes.query import Filter
     from weaviate.collections.filters import _FilterToGRPC
 
-    from vectrial.servers.provide import serving
-    from vectrial.stores.registry import availability
-    from vectrial.stores.weaviate import Weaviate
-
-    if not (there := availability(Weaviate)).works:
-        pytest.skip(f"no Weaviate: {there.reason}")
+    prepared(WEAVIATE)
     types = {"c": DataType.INT, "w": DataType.TEXT, "f": DataType.NUMBER, "b": DataType.BOOL}
     kept = Filter.by_property("c").less_than(2)
-    with serving(Weaviate, folder) as address:
-        assert address is not None
-        host, ports = address.host, address.ports
+    with provide(WEAVIATE, folder) as server:
+        host, ports = server.address.host, server.address.ports
         client = connect_to_custom(
             host, ports["http"], False, host, ports["grpc"], False, skip_init_checks=True
         )
@@ -114,51 +110,47 @@ def weaviate(folder: Path) -> Iterator[Database]:
 
 
 @contextmanager
-def milvus(_: Path) -> Iterator[Database]:
+def milvus(folder: Path) -> Iterator[Database]:
     from pymilvus import DataType, MilvusClient
 
-    given = os.environ.get("VECTRIAL_MILVUS")
-    if not given:
-        pytest.skip("no Milvus: start one, and set VECTRIAL_MILVUS=host:port")
-    host, _, port = given.rpartition(":")
-    client = MilvusClient(f"http://{given}")
-    if client.has_collection(NAME):
-        client.drop_collection(NAME)
-    schema = client.create_schema()
-    schema.add_field("pk", DataType.INT64, is_primary=True)
-    schema.add_field("v", DataType.FLOAT_VECTOR, dim=DIM)
-    schema.add_field("c", DataType.INT64)
-    schema.add_field("w", DataType.VARCHAR, max_length=20)
-    schema.add_field("f", DataType.DOUBLE)
-    schema.add_field("b", DataType.BOOL)
-    index = client.prepare_index_params()
-    build = {"M": 16, "efConstruction": 200}
-    index.add_index("v", index_type="HNSW", metric_type="L2", params=build)
-    client.create_collection(NAME, schema=schema, index_params=index)
+    prepared(MILVUS)
+    with provide(MILVUS, folder) as server:
+        host, port = server.address.host, server.address.ports["grpc"]
+        client = MilvusClient(f"http://{host}:{port}")
+        schema = client.create_schema()
+        schema.add_field("pk", DataType.INT64, is_primary=True)
+        schema.add_field("v", DataType.FLOAT_VECTOR, dim=DIM)
+        schema.add_field("c", DataType.INT64)
+        schema.add_field("w", DataType.VARCHAR, max_length=20)
+        schema.add_field("f", DataType.DOUBLE)
+        schema.add_field("b", DataType.BOOL)
+        index = client.prepare_index_params()
+        build = {"M": 16, "efConstruction": 200}
+        index.add_index("v", index_type="HNSW", metric_type="L2", params=build)
+        client.create_collection(NAME, schema=schema, index_params=index)
 
-    def count() -> int:
-        rows = client.query(NAME, output_fields=["count(*)"], consistency_level="Strong")
-        return int(rows[0]["count(*)"])
+        def count() -> int:
+            rows = client.query(NAME, output_fields=["count(*)"], consistency_level="Strong")
+            return int(rows[0]["count(*)"])
 
-    def found(query: NDArray[np.float32], filtered: bool) -> list[int]:
-        params = {"metric_type": "L2", "params": {"ef": 400}}
-        where = "c < 2" if filtered else ""
-        (hits,) = client.search(NAME, [query], where, limit=K, search_params=params)
-        return [hit["id"] for hit in hits]
+        def found(query: NDArray[np.float32], filtered: bool) -> list[int]:
+            params = {"metric_type": "L2", "params": {"ef": 400}}
+            where = "c < 2" if filtered else ""
+            (hits,) = client.search(NAME, [query], where, limit=K, search_params=params)
+            return [hit["id"] for hit in hits]
 
-    yield Database(
-        to=target("milvus", host, int(port)),
-        options={"collection": NAME, "id": "pk", "vector": "v", "consistency": "strong"},
-        kept=b"c < 2",
-        ready=lambda: client.flush(NAME),
-        count=count,
-        row=lambda at: client.get(NAME, [at], output_fields=["c", "w", "f", "b"])[0],
-        found=found,
-        search={"metric": "L2", "params": '{"ef": 400}'},
-        get={"output_fields": "c,w,v"},
-    )
-    client.drop_collection(NAME)
-    client.close()
+        yield Database(
+            to=target("milvus", host, port),
+            options={"collection": NAME, "id": "pk", "vector": "v", "consistency": "strong"},
+            kept=b"c < 2",
+            ready=lambda: client.flush(NAME),
+            count=count,
+            row=lambda at: client.get(NAME, [at], output_fields=["c", "w", "f", "b"])[0],
+            found=found,
+            search={"metric": "L2", "params": '{"ef": 400}'},
+            get={"output_fields": "c,w,v"},
+        )
+        client.close()
 
 
 @pytest.fixture(params=[weaviate, milvus], ids=["weaviate", "milvus"])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from small import Vectrial
 
+from server_programs import program
 from vectrial.results.reader import RunReader
-from vectrial.servers.base import NoProgram
 from vectrial.servers.weaviate import WEAVIATE
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
@@ -58,10 +58,7 @@ samples = 20
 def test_the_data_plane_on_both_lanes(
     tmp_path: Path, variables: dict[str, str], vectrial: Vectrial
 ) -> None:
-    try:
-        variables["VECTRIAL_WEAVIATE_BIN"] = str(WEAVIATE.program(print))
-    except NoProgram as error:
-        pytest.skip(str(error))
+    variables["VECTRIAL_WEAVIATE_BIN"] = str(program(WEAVIATE))
     suite = tmp_path / "plane.toml"
     suite.write_text(SUITE)
     done = vectrial("run", str(suite))

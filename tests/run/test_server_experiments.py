@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from small import Vectrial
 
+from server_programs import program
 from vectrial.results.reader import RunReader
-from vectrial.servers.base import NoProgram
 from vectrial.servers.weaviate import WEAVIATE
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
@@ -53,10 +53,7 @@ search = { ef_search = 64 }
 def test_they_work_on_a_server(
     vectrial: Vectrial, tmp_path: Path, variables: dict[str, str]
 ) -> None:
-    try:
-        variables["VECTRIAL_WEAVIATE_BIN"] = str(WEAVIATE.program(print))
-    except NoProgram as error:
-        pytest.skip(str(error))
+    variables["VECTRIAL_WEAVIATE_BIN"] = str(program(WEAVIATE))
     suite = tmp_path / "looked-on.toml"
     suite.write_text(SUITE)
     done = vectrial("run", str(suite), "--no-report")

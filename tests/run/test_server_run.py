@@ -15,9 +15,9 @@ import psutil
 import pytest
 from small import Vectrial
 
+from server_programs import program
 from vectrial.home import servers_dir
 from vectrial.results.reader import RunReader
-from vectrial.servers.base import NoProgram
 from vectrial.servers.weaviate import WEAVIATE
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
@@ -46,10 +46,7 @@ min_s = 0.3
 @pytest.fixture
 def served(tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
     """The suite; the program is that of this machine's cache, found by a run in its own home."""
-    try:
-        variables["VECTRIAL_WEAVIATE_BIN"] = str(WEAVIATE.program(print))
-    except NoProgram as error:
-        pytest.skip(str(error))
+    variables["VECTRIAL_WEAVIATE_BIN"] = str(program(WEAVIATE))
     assert servers_dir().exists() or os.environ.get("VECTRIAL_WEAVIATE_BIN")
     path = tmp_path / "served.toml"
     path.write_text(SUITE)

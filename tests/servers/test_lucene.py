@@ -15,16 +15,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from server_programs import prepared
 from vectrial._engine import Judge
 from vectrial.distance import Metric, distances
 from vectrial.errors import PartialFailure, StoreError
 from vectrial.filters import And, Eq, Filter, IsNull, Not, Range
 from vectrial.load.native import Requests, closed, drive
 from vectrial.load.plain import LoadRecord
-from vectrial.servers.base import NoProgram, Recipe, Server
+from vectrial.servers.base import Recipe, Server
 from vectrial.servers.elasticsearch import ELASTICSEARCH
 from vectrial.servers.opensearch import OPENSEARCH
-from vectrial.servers.provide import prepare, provide
+from vectrial.servers.provide import provide
 from vectrial.stores.arrow import batch_of
 from vectrial.stores.base import (
     Address,
@@ -76,10 +77,7 @@ def both(
     """A store, and a server for it."""
     kind: tuple[type[LuceneStore], Recipe] = request.param
     store, recipe = kind
-    try:
-        prepare(recipe, print)
-    except NoProgram as error:
-        pytest.skip(str(error))
+    prepared(recipe)
     with provide(recipe, tmp_path_factory.mktemp(recipe.name)) as server:
         yield store, server
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import little
 import pytest
 
+from server_programs import MUST_RUN, program
 from vectrial.errors import StoreError, Unsupported, UserError
 from vectrial.servers import programs
-from vectrial.servers.base import External, NoProgram, ServerError
+from vectrial.servers.base import External, NoProgram, Progress, ServerError
 from vectrial.servers.local import Local, free_ports
 from vectrial.servers.programs import GoProgram, go_program, go_program_at_hand
 from vectrial.servers.provide import external_address, provide, recipe_of, serving
@@ -192,3 +194,16 @@ def test_a_program_that_the_user_gives(path: Path, monkeypatch: pytest.MonkeyPat
         programs.given("VECTRIAL_THING_BIN")
     monkeypatch.delenv("VECTRIAL_THING_BIN")
     assert programs.given("VECTRIAL_THING_BIN") is None
+
+
+def test_tests_of_a_server_that_must_run_fail_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(progress: Progress) -> Path:
+        raise NoProgram("not here")
+
+    recipe = replace(little.recipe(), program=absent)
+    monkeypatch.setenv(MUST_RUN, "other,little")
+    with pytest.raises(pytest.fail.Exception, match="little, which cannot be had: not here"):
+        program(recipe)
+    monkeypatch.setenv(MUST_RUN, "other")
+    with pytest.raises(pytest.skip.Exception, match="little: not here"):
+        program(recipe)

@@ -13,9 +13,9 @@ import psutil
 import pytest
 from test_local import all_ended
 
+from server_programs import program
 from vectrial.errors import UserError
 from vectrial.servers import standing
-from vectrial.servers.base import NoProgram
 from vectrial.servers.limits import Limits
 from vectrial.servers.standing import Standing, end, hold
 from vectrial.servers.weaviate import WEAVIATE
@@ -173,12 +173,9 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.server
 def test_weaviate_up_and_down(monkeypatch: pytest.MonkeyPatch, own_home: Path) -> None:
     monkeypatch.delenv("VECTRIAL_HOME")
-    try:
-        program = WEAVIATE.program(print)
-    except NoProgram as error:
-        pytest.skip(str(error))
+    binary = program(WEAVIATE)
     monkeypatch.setenv("VECTRIAL_HOME", str(own_home))
-    monkeypatch.setenv("VECTRIAL_WEAVIATE_BIN", str(program))
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_BIN", str(binary))
     done = command("up", "weaviate", "--detach", "--format", "jsonl")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from server_programs import prepared
 from vectrial._engine import Judge
 from vectrial.distance import Metric, distances
 from vectrial.filters import And, Eq, Filter, IsNull, Not, Range
 from vectrial.load.native import Requests, closed, drive
 from vectrial.load.plain import LoadOutcome
-from vectrial.servers.base import NoProgram, Server
-from vectrial.servers.provide import prepare, provide
+from vectrial.servers.base import Server
+from vectrial.servers.provide import provide
 from vectrial.servers.weaviate import WEAVIATE
 from vectrial.stores.arrow import batch_of
 from vectrial.stores.base import Field, FieldType, Index, Schema
@@ -39,10 +40,7 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    try:
-        prepare(WEAVIATE, print)
-    except NoProgram as error:
-        pytest.skip(str(error))
+    prepared(WEAVIATE)
     with provide(WEAVIATE, tmp_path_factory.mktemp("weaviate")) as server:
         yield server
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from server_programs import no_program
 from vectrial.distance import Metric, distances
-from vectrial.servers.provide import serving
+from vectrial.servers.provide import recipe_of, serving
 from vectrial.stores import registry
 from vectrial.stores.arrow import batch_of
 from vectrial.stores.base import Address, Index, Schema, Store
@@ -45,7 +46,10 @@ def test_ef_search_decides_recall(name: str, build: dict[str, int], tmp_path: Pa
     store_class = registry.load(name)
     available = registry.availability(store_class)
     if available.works is False:
-        pytest.skip(f"{name}: {available.reason}")
+        recipe = recipe_of(store_class)
+        if recipe is None:
+            pytest.skip(f"{name}: {available.reason}")
+        no_program(recipe, available.reason)
     kind = store_class.capabilities.indexes["hnsw"]
     rng = np.random.default_rng(4)
     # Uniform directions are hard for a graph, which is what makes the difference visible.

@@ -15,7 +15,9 @@ import pytest
 import serving
 from conformance_world import ROWS, Case, World, folder, load, make_world
 
+from server_programs import must_run
 from vectrial.errors import StoreError
+from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 from vectrial.stores.base import Store
 
@@ -36,11 +38,16 @@ def _stores() -> tuple[list[type[Store]], dict[str, str]]:
         available = registry.availability(store)
         if store.environment is not None:
             skipped[name] = f"runs inside its own environment '{store.environment.name}'"
-        elif available.works is False:
+        elif available.works is False and not _must_run(store):
             skipped[name] = available.reason
         else:
             stores.append(store)
     return stores, skipped
+
+
+def _must_run(store: type[Store]) -> bool:
+    recipe = recipe_of(store)
+    return recipe is not None and must_run(recipe)
 
 
 def _cases(store: type[Store]) -> list[Case]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
-
+from server_programs import no_program
 from vectrial.servers.base import NoProgram
 from vectrial.servers.provide import prepare, provide, recipe_of
 from vectrial.stores.base import Address, Store
@@ -18,24 +17,25 @@ class Servers:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._found: dict[str, Address | str] = {}
+        self._found: dict[str, Address | NoProgram] = {}
         self._stack = ExitStack()
 
     def address(self, store: type[Store]) -> Address:
-        """Where the server of `store` listens. Skips the test when its program cannot be had."""
+        """Where the server of `store` listens. Where its program cannot be had the test is skipped,
+        or fails: see `no_program`."""
         recipe = recipe_of(store)
         assert recipe is not None
         if recipe.name not in self._found:
             try:
                 prepare(recipe, print)
             except NoProgram as error:
-                self._found[recipe.name] = str(error)
+                self._found[recipe.name] = error
             else:
                 server = self._stack.enter_context(provide(recipe, self._folder / recipe.name))
                 self._found[recipe.name] = server.address
         found = self._found[recipe.name]
-        if isinstance(found, str):
-            pytest.skip(f"{recipe.name}: {found}")
+        if isinstance(found, NoProgram):
+            no_program(recipe, found)
         return found
 
     def stop(self) -> None:

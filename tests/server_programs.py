@@ -1,0 +1,46 @@
+"""Servers of which tests need the program: they are skipped where it cannot be had, and fail where
+the environment says that it must be there.
+
+VECTRIAL_MUST_RUN=weaviate,redis names recipes (`vectrial.servers.base.Recipe.name`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from vectrial.servers.base import NoProgram, Recipe
+from vectrial.servers.provide import prepare
+
+MUST_RUN = "VECTRIAL_MUST_RUN"
+
+
+def must_run(recipe: Recipe) -> bool:
+    """Whether tests of this server may not be skipped."""
+    return recipe.name in os.environ.get(MUST_RUN, "").split(",")
+
+
+def no_program(recipe: Recipe, why: object) -> NoReturn:
+    """End the test, whose server cannot be had: it is skipped, or fails where it must run."""
+    if must_run(recipe):
+        pytest.fail(f"{MUST_RUN} names {recipe.name}, which cannot be had: {why}")
+    pytest.skip(f"{recipe.name}: {why}")
+
+
+def prepared(recipe: Recipe) -> None:
+    """A server of this kind can be started after this; otherwise see `no_program`."""
+    try:
+        prepare(recipe, print)
+    except NoProgram as error:
+        no_program(recipe, error)
+
+
+def program(recipe: Recipe) -> Path:
+    """The program of this machine's cache; otherwise see `no_program`."""
+    try:
+        return recipe.program(print)
+    except NoProgram as error:
+        no_program(recipe, error)
