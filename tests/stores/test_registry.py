@@ -157,6 +157,16 @@ def test_one_store_in_detail_with_probe() -> None:
     assert "16 checks passed" in told.stdout
 
 
+def test_a_probe_that_fails_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VECTRIAL_REDIS_ADDRESS", "127.0.0.1:redis=1")
+    monkeypatch.setenv("VECTRIAL_REDIS_PASSWORD", "hush-hush")
+    failed = probe.Probe(False, "no redis://hush-hush@127.0.0.1")
+    monkeypatch.setattr("vectrial.cli.stores.probe", lambda store, progress: failed)
+    told = CliRunner().invoke(app, ["stores", "redis", "--probe", "--format", "jsonl"])
+    assert told.exit_code == 1
+    assert json.loads(told.stdout)["probe"]["detail"] == "no redis://[secret]@127.0.0.1"
+
+
 class Wrong(MemoryStore):
     """Counts a row too many: nothing that it says can be trusted."""
 

@@ -20,6 +20,7 @@ from vectrial.servers.provide import Choice, choose, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.base import ALL_OPERATORS, IndexKind, Params, Store
 from vectrial.stores.probe import probe
+from vectrial.suite.secrecy import Secrecy
 
 
 def stores(
@@ -94,7 +95,8 @@ def _facts(name: str, try_it: bool, progress: Progress) -> dict[str, Any]:
     }
     if try_it and (available.works or (available.works is None and choice is not None)):
         outcome = probe(store, progress)
-        facts["probe"] = {"works": outcome.works, "detail": outcome.detail}
+        detail = Secrecy.of([store]).text(outcome.detail)
+        facts["probe"] = {"works": outcome.works, "detail": detail}
         facts["version"] = outcome.version or facts["version"]
     return facts
 

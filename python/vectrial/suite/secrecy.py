@@ -14,8 +14,8 @@ from vectrial.servers.provide import recipe_of, secrets_of
 from vectrial.stores.base import Store
 
 HIDDEN = "[secret]"
-#: A name is no secret, and is a word that may stand anywhere.
-_OPEN = frozenset({"user"})
+#: Names are no secrets, and are words that may stand anywhere.
+_OPEN = frozenset({"user", "database"})
 
 
 class Secrecy:
@@ -32,7 +32,8 @@ class Secrecy:
                 if name in _OPEN or not value:
                     continue
                 words |= {value, quote(value), quote(value, safe="")}
-                words.add(base64.b64encode(f"{one.get('user', '')}:{value}".encode()).decode())
+                # As in the headers of a password and of a token.
+                words |= {_base64(f"{one.get('user', '')}:{value}"), _base64(value)}
         # The longest first, so that no rest of one is left over.
         self._words = sorted(words, key=len, reverse=True)
 
@@ -81,3 +82,7 @@ class Secrecy:
         clean = self.text(said)
         if clean != said:
             path.write_text(clean, errors="surrogateescape")
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
