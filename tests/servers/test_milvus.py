@@ -10,17 +10,27 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from server_programs import prepared
 from vectrial._engine import Judge
 from vectrial.distance import Metric, distances
 from vectrial.errors import StoreError, UserError
 from vectrial.filters import And, Eq, Filter, Not, Range
 from vectrial.load.native import Requests, closed, drive
 from vectrial.load.plain import LoadColumn, LoadOutcome
-from vectrial.servers.base import NoProgram, Server
+from vectrial.servers.base import Server
 from vectrial.servers.milvus import MILVUS
-from vectrial.servers.provide import prepare, provide
+from vectrial.servers.provide import provide
 from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Address, Field, FieldType, Index, Params, Returning, Schema
+from vectrial.stores.base import (
+    Address,
+    Field,
+    FieldType,
+    Index,
+    Params,
+    Returning,
+    Schema,
+    untested,
+)
 from vectrial.stores.milvus import Consistency, HnswBuild, HnswSearch, Milvus, Reads, credentials
 
 pytestmark = pytest.mark.server
@@ -38,10 +48,7 @@ COLOURS = [("red", 'g"r\\een', "")[i % 3] for i in range(ROWS)]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    try:
-        prepare(MILVUS, print)
-    except NoProgram as error:
-        pytest.skip(str(error))
+    prepared(MILVUS)
     with provide(MILVUS, tmp_path_factory.mktemp("milvus")) as server:
         yield server
 
@@ -218,7 +225,7 @@ def test_what_milvus_cannot_do_is_said(graph: Milvus) -> None:
     with pytest.raises(StoreError, match="'a number' has missing values"):
         graph.insert(batch_of(schema, IDS[:1], VECTORS[:1], missing))
     assert graph.count() == ROWS
-    assert "2.3.5" in graph.version()
+    assert untested(Milvus, graph.version()) is None
 
 
 def test_two_servers_run_side_by_side(server: Server, tmp_path: Path) -> None:

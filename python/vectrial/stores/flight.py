@@ -58,6 +58,8 @@ _RETURNING: Mapping[Returning, Mapping[str, bool]] = {
     Returning.METADATA: {"include_metadata": True},
     Returning.VECTORS: {"include_vectors": True},
 }
+#: How long a call may take.
+_ASK_S = 300.0
 _POLL_S = 0.05
 #: How long the server may take to index what it acknowledged.
 _INDEXING_S = 3600.0
@@ -133,12 +135,10 @@ class FlightStore(Store):
     # -- life ------------------------------------------------------------------------------
 
     def version(self) -> str:
-        from pyarrow import flight
-
         if "server-info" not in {
             action.type for action in self._client.list_actions(self._options)
         }:
-            return f"a Flight server that does not say which (pyarrow {flight.__name__})"
+            return f"a Flight server that does not say which (pyarrow {pa.__version__})"
         told = self._act("server-info")
         versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
         return f"{told['server']} ({versions}, pyarrow {pa.__version__})"
@@ -314,8 +314,8 @@ def connected(address: Address) -> flight.FlightClient:
     return flight.FlightClient(f"grpc://{address.host}:{address.ports['grpc']}")
 
 
-def call_options(address: Address, timeout_s: float | None = None) -> flight.FlightCallOptions:
-    """What goes with every call."""
+def call_options(address: Address, timeout_s: float = _ASK_S) -> flight.FlightCallOptions:
+    """What goes with every call, which fails when it takes longer than `timeout_s`."""
     from pyarrow import flight
 
     # pyarrow takes bytes, whatever its types say.

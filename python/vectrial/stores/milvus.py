@@ -118,6 +118,7 @@ class Milvus(Store):
     module = "pymilvus"
     extra = "milvus"
     server = "vectrial.servers.milvus:MILVUS"
+    tested = (TESTED,)
     protocol = "milvus"
     capabilities = Capabilities(
         scores={
@@ -193,8 +194,7 @@ class Milvus(Store):
 
     def version(self) -> str:
         told = str(self._client.get_server_version()).removeprefix("v")
-        known = "" if told.startswith(TESTED) else f" (tested with {TESTED})"
-        return f"{told}{known}, pymilvus {importlib.metadata.version('pymilvus')}"
+        return f"{told}, pymilvus {importlib.metadata.version('pymilvus')}"
 
     def create(self, schema: Schema, index: Index) -> None:
         self._take(schema, index)

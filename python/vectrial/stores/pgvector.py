@@ -61,6 +61,7 @@ class PgVector(Store):
     module = "psycopg"
     extra = "pgvector"
     server = "vectrial.servers.postgres:POSTGRES"
+    tested = ("18.6 + pgvector 0.8.",)
     protocol = "postgres"
     capabilities = Capabilities(
         scores={

@@ -83,6 +83,7 @@ class Redis(Store):
     module = "redis"
     extra = "redis"
     server = "vectrial.servers.redis:REDIS"
+    tested = ("8.2.",)
     protocol = "redis"
     capabilities = Capabilities(
         scores={Metric.COSINE: ScoreKind.COSINE_SIMILARITY},

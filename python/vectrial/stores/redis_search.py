@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ class RedisSearch(Store):
     extra = "redis"
     server = "vectrial.servers.redis:REDIS_SEARCH"
     protocol = "redis"
+    dialect = MappingProxyType({"engine": "search"})
     capabilities = Capabilities(
         scores={
             Metric.L2: ScoreKind.L2_SQUARED,
@@ -314,7 +316,7 @@ class RedisSearch(Store):
         return WireRows(self._target({}), options, self._names)
 
     def _target(self, options: dict[str, str]) -> Any:
-        return wire_target(self._address, {"engine": "search", "prefix": self._prefix, **options})
+        return wire_target(self._address, {**self.dialect, "prefix": self._prefix, **options})
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         return np.array(self._found(self._condition(where), limit)[1], np.int64)
