@@ -22,7 +22,8 @@ from vectrial.servers import docker
 from vectrial.servers.base import Image, NoProgram, Recipe, ServerError
 from vectrial.servers.docker import Docker, at_hand, run_command
 from vectrial.servers.limits import Limits
-from vectrial.servers.weaviate import WEAVIATE
+from vectrial.servers.provide import recipe_of
+from vectrial.stores import registry
 
 HERE = Path(__file__).parent
 IMAGE = Image(
@@ -51,6 +52,12 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     command.chmod(0o755)
     monkeypatch.setenv(docker.ENGINE, str(command))
     return state
+
+
+def official() -> list[Recipe]:
+    """What has an image, of all that stores need."""
+    recipes = [recipe_of(registry.load(name)) for name in registry.names()]
+    return [recipe for recipe in recipes if recipe is not None and recipe.image is not None]
 
 
 def calls(state: Path) -> list[list[str]]:
@@ -89,14 +96,19 @@ def test_the_command_says_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     )  # fmt: skip
 
 
-def test_of_weaviate_every_public_port_is_published() -> None:
-    assert WEAVIATE.image is not None
-    argv = run_command(
-        WEAVIATE.image, name="w", ports={"http": 1, "grpc": 2}, data=Path("/tmp/data")
-    )
-    published = [argv[i + 1] for i, one in enumerate(argv) if one == "--publish"]
-    assert published == ["127.0.0.1:1:8080", "127.0.0.1:2:50051"]
-    assert "cr.weaviate.io/semitechnologies/weaviate:1.35.2" in argv
+@pytest.mark.parametrize("recipe", official(), ids=lambda one: one.name)
+def test_of_an_official_image_every_public_port_is_published(recipe: Recipe) -> None:
+    image = docker.image_of(recipe)
+    ports = {name: 4711 + at for at, name in enumerate(recipe.public)}
+    argv = run_command(image, name="it", ports=ports, data=Path("/tmp/data"))
+    at = argv.index(image.reference)
+    published = {argv[i + 1] for i, one in enumerate(argv[:at]) if one == "--publish"}
+    assert published == {f"127.0.0.1:{ports[name]}:{image.ports[name]}" for name in recipe.public}
+    assert f"/tmp/data:{image.data}" in argv[:at]
+    assert argv[at + 1 :] == image.argv
+    assert set(image.env) <= {word.split("=")[0] for word in argv[:at]}
+    assert re.search(r"\d\.\d", image.tag), "a version, and not the latest"
+    assert str(ports[recipe.public[0]]) in recipe.snippet.format(host="127.0.0.1", **ports)
 
 
 def test_without_an_engine_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +177,25 @@ def test_its_processes_are_known_by_their_control_group(
         groups = Path(f"/proc/{process.pid}/cgroup").read_text()
         (engine / "id").write_text(groups.splitlines()[0].split(":")[1] or "0")
         assert server.processes() == {"server": process.pid}
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_an_engine_that_hangs_does_not_end_the_run(
+    how: str, engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    quick = replace(recipe(), stop_s=0.5)
+    with Docker(quick, tmp_path / "s", progress=told.append) as server:
+        running = containers(engine)
+        monkeypatch.setattr(docker, "_ASK_S", 1.0)
+        (engine / "hangs").write_text("inspect image kill stop")
+        assert server.processes() == {}
+        assert at_hand(quick).works is None, "it may have to be pulled"
+        getattr(server, how)()
+        assert not server.lives()
+    assert running
+    assert all_ended(running)
+    assert told[-1] == "little: did not end within 0.5 s; killed"
 
 
 def test_a_container_that_ends_by_itself_shows_its_log(engine: Path, tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class Docker(Server):
     def stop(self) -> None:
         if self.lives():
             patience = str(max(1, int(self._recipe.stop_s)))
-            _ask("stop", "--time", patience, self._container, within_s=self._recipe.stop_s + _ASK_S)
+            _ask("stop", "--time", patience, self._container, longer_s=self._recipe.stop_s)
         self._process.wait()
 
 
@@ -264,21 +264,25 @@ def _check_engine() -> None:
 
 
 def _has(image: Image) -> bool:
-    return _run("image", "inspect", "--format", "{{.Id}}", image.reference).returncode == 0
+    return bool(_ask("image", "inspect", "--format", "{{.Id}}", image.reference))
 
 
-def _ask(*arguments: str, within_s: float = _ASK_S) -> str:
-    """What the engine says; nothing when it refuses, as when a container is gone already."""
-    done = _run(*arguments, within_s=within_s)
+def _ask(*arguments: str, longer_s: float = 0.0) -> str:
+    """What the engine says; nothing when it refuses, as when a container is gone already, or does
+    not answer in time: what has to end is then ended by the guard."""
+    try:
+        done = _run(*arguments, longer_s=longer_s)
+    except subprocess.TimeoutExpired:
+        return ""
     return "" if done.returncode else done.stdout
 
 
-def _run(*arguments: str, within_s: float = _ASK_S) -> subprocess.CompletedProcess[str]:
+def _run(*arguments: str, longer_s: float = 0.0) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         (engine(), *arguments),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=within_s,
+        timeout=_ASK_S + longer_s,
         check=False,
     )

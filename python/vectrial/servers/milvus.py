@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial import home
-from vectrial.servers.base import Command, NotReady, Progress, Recipe, Refused
+from vectrial.servers.base import Command, Image, NotReady, Progress, Recipe, Refused
 from vectrial.servers.local import HOST, variable
 from vectrial.servers.programs import given, made_once
 from vectrial.servers.wheels import WheelProgram, wheel_program, wheel_program_at_hand
@@ -37,6 +37,24 @@ WHEEL = WheelProgram(
 )
 #: Roles of the one process that listen, each with its port, as its settings call them.
 _ROLES = ("rootCoord", "queryCoord", "dataCoord", "queryNode", "indexNode", "dataNode")
+IMAGE = Image(
+    name="milvusdb/milvus",
+    tag=f"v{WHEEL.version}",
+    digest=None,
+    ports={"grpc": 19530},
+    data="/var/lib/milvus",
+    env={
+        "ETCD_USE_EMBED": "true",
+        "ETCD_DATA_DIR": "/var/lib/milvus/etcd",
+        "COMMON_STORAGETYPE": "local",
+        "COMMON_GRACEFULSTOPTIMEOUT": "3",  # as in `_command`
+    },
+    argv=("milvus", "run", "standalone"),
+)
+SNIPPET = """\
+from pymilvus import MilvusClient
+client = MilvusClient("http://{host}:{grpc}")
+print(client.get_server_version())"""
 _ASK_S = 5.0
 #: Names a program to use instead of the wheel's.
 _BIN = "VECTRIAL_MILVUS_BIN"
@@ -172,4 +190,6 @@ MILVUS = Recipe(
     ready=_ready,
     secrets=("token", "user", "password"),
     stop_s=30.0,
+    image=IMAGE,
+    snippet=SNIPPET,
 )
