@@ -17,6 +17,7 @@ import pytest
 from frail import LITTLE, MOMENT, NOTE, Frail
 from small import Vectrial
 
+from server_programs import program
 from vectrial.datasets import catalog
 from vectrial.distance import Metric
 from vectrial.errors import VectrialError
@@ -26,14 +27,18 @@ from vectrial.report.build import build
 from vectrial.report.data import load
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
-from vectrial.servers.base import NoProgram, Refused, ServerError
+from vectrial.servers.base import Recipe, Refused, ServerError
+from vectrial.servers.elasticsearch import ELASTICSEARCH
 from vectrial.servers.guarded import free_ports
-from vectrial.servers.local import Local
+from vectrial.servers.local import Local, variable
+from vectrial.servers.opensearch import OPENSEARCH
 from vectrial.servers.provide import provide
+from vectrial.servers.qdrant import QDRANT
 from vectrial.servers.weaviate import WEAVIATE
 from vectrial.stores import registry
 from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Index, Schema, Store, untested
+from vectrial.stores.base import Address, Index, Schema, Store, untested
+from vectrial.stores.milvus import credentials
 from vectrial.stores.weaviate import Weaviate
 from vectrial.suite.model import parse_suite
 from vectrial.suite.plan import DatasetShape, make_plan
@@ -187,6 +192,14 @@ def test_secrets_as_others_write_them() -> None:
     assert clean.reason == f"for {HIDDEN}"
 
 
+def test_a_token_is_hidden_in_its_header_too_and_the_name_of_a_database_is_not() -> None:
+    token = Secrecy([{"token": SECRET}])
+    header = credentials(Address("there", {"grpc": 1}, {"token": SECRET}))
+    assert token.text(f"authorization: {header}") == f"authorization: {HIDDEN}"
+    named = Secrecy([{"user": "admin", "password": SECRET, "database": "postgres"}])
+    assert named.text(f"postgres of admin, {SECRET}") == f"postgres of admin, {HIDDEN}"
+
+
 def test_a_run_with_a_key_keeps_it_nowhere(
     vectrial: Vectrial, tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +258,22 @@ def test_a_wrong_key_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert "hush" not in str(raised.value)
 
 
+@pytest.mark.parametrize("recipe", [QDRANT, ELASTICSEARCH, OPENSEARCH], ids=lambda one: one.name)
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_wrong_key_names_where_it_is_given(
+    recipe: Recipe, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with answering(status, b"") as port:
+        ports = ",".join(f"{name}={port}" for name in recipe.public)
+        monkeypatch.setenv(variable(recipe, "address"), f"127.0.0.1:{ports}")
+        for secret in recipe.secrets:
+            monkeypatch.setenv(variable(recipe, secret), SECRET)
+        with pytest.raises(Refused, match=f"{status}; see VECTRIAL_{recipe.name.upper()}_") as told:
+            provide(recipe, tmp_path).wait_ready()
+    assert all(variable(recipe, secret) in str(told.value) for secret in recipe.secrets)
+    assert "hush" not in str(told.value)
+
+
 def test_an_address_of_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(200, b"<html>welcome</html>") as port:
         monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", f"127.0.0.1:http={port},grpc={port}")
@@ -286,10 +315,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_full_disk_is_said(small_disk: Path, tmp_path: Path) -> None:
-    try:
-        WEAVIATE.program(print)
-    except NoProgram as error:
-        pytest.skip(str(error))
+    program(WEAVIATE)
     location = tmp_path / "full"
     location.mkdir()
     schema = Schema(768, Metric.L2)

@@ -20,11 +20,11 @@ from vectrial.errors import UserError
 from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.load.native import Requests, closed, drive
 from vectrial.load.plain import LoadColumn
-from vectrial.servers.base import Server
+from vectrial.servers.base import Refused, Server
 from vectrial.servers.flight import FLIGHT
 from vectrial.servers.provide import prepare, provide
 from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Field, FieldType, Index, Params, Returning, Schema
+from vectrial.stores.base import Address, Field, FieldType, Index, Params, Returning, Schema
 from vectrial.stores.flight import FlightStore, HnswBuild, HnswSearch, connected
 from vectrial.stores.flight_filters import read, written
 
@@ -264,6 +264,42 @@ def test_a_request_that_makes_no_sense_is_refused(
         writer.close()
         with pytest.raises(flight.FlightServerError, match=says):
             client.do_get(flight.Ticket(json.dumps(asked).encode())).read_all()
+
+
+class Strict(flight.FlightServerBase):
+    """A server that lets nobody in, for one reason or the other."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        super().__init__("grpc://127.0.0.1:0")
+        self._error = error
+
+    def do_action(self, context: Any, action: Any) -> Any:
+        raise self._error("not you")
+
+
+@pytest.mark.parametrize(
+    "error", [flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError]
+)
+def test_a_wrong_token_names_where_it_is_given(error: type[Exception]) -> None:
+    with Strict(error) as strict:
+        address = Address("127.0.0.1", {"grpc": strict.port}, {"token": "hush"})
+        with pytest.raises(Refused, match=r"not you.*; see VECTRIAL_FLIGHT_TOKEN") as told:
+            FLIGHT.ready(address)
+    assert "hush" not in str(told.value)
+
+
+class Silent(flight.FlightServerBase):
+    """A server that has no actions, as one of somebody else's may."""
+
+    def list_actions(self, context: Any) -> list[Any]:
+        return []
+
+
+def test_a_server_that_does_not_say_what_it_is(tmp_path: Path) -> None:
+    with Silent("grpc://127.0.0.1:0") as silent:
+        store = FlightStore(tmp_path, Address("127.0.0.1", {"grpc": silent.port}))
+        assert store.version().endswith(f"does not say which (pyarrow {pa.__version__})")
+        store.close()
 
 
 def test_telemetry_has_something_to_measure(server: Server) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from minio.error import S3Error
 
-from vectrial.servers.base import NoProgram, Server, ServerError
+from server_programs import prepared
+from vectrial.servers.base import Refused, Server
 from vectrial.servers.minio import MINIO, connect
-from vectrial.servers.provide import prepare, provide
+from vectrial.servers.provide import provide
 
 pytestmark = pytest.mark.server
 
@@ -26,10 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Server]:
-    try:
-        prepare(MINIO, print)
-    except NoProgram as error:
-        pytest.skip(str(error))
+    prepared(MINIO)
     with provide(MINIO, folder / "server") as server:
         yield server
 
@@ -54,7 +52,7 @@ def test_nobody_else_gets_in_and_no_secret_is_shown(server: Server, folder: Path
         stranger = replace(server.address, secrets=other)
         with pytest.raises(S3Error):
             connect(stranger, 10.0).list_buckets()
-        with pytest.raises(ServerError, match="minio at"):
+        with pytest.raises(Refused, match="see VECTRIAL_MINIO_USER and VECTRIAL_MINIO_PASSWORD"):
             MINIO.ready(stranger)
     (pid,) = server.processes().values()
     shown = Path(f"/proc/{pid}/cmdline").read_text() + repr(server.address) + str(server.facts())

@@ -4,6 +4,7 @@ crash loses what was promised to be lost and nothing else."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from server_programs import prepared
 from vectrial._engine import Judge
 from vectrial.distance import Metric, distances
 from vectrial.errors import StoreError, Unsupported
 from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.load.native import Requests, closed, drive
-from vectrial.servers.base import NoProgram, Server, ServerError
+from vectrial.servers.base import NoProgram, Refused, Server, ServerError
 from vectrial.servers.provide import prepare, provide
 from vectrial.servers.redis import REDIS, REDIS_SEARCH, connect
 from vectrial.stores import redis_expressions as expressions
 from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Durability, Field, FieldType, Index, Params, Returning, Schema
+from vectrial.stores.base import (
+    Durability,
+    Field,
+    FieldType,
+    Index,
+    Params,
+    Returning,
+    Schema,
+    untested,
+)
 from vectrial.stores.redis import HnswBuild, HnswSearch, Redis
 from vectrial.stores.redis_settings import needs_version
 
@@ -54,10 +65,7 @@ METADATA = BATCH.select(list(COLUMNS))
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    try:
-        prepare(REDIS, print)
-    except NoProgram as error:
-        pytest.skip(str(error))
+    prepared(REDIS)
     with provide(REDIS, tmp_path_factory.mktemp("redis")) as server:
         yield server
 
@@ -264,10 +272,7 @@ def test_ef_search_decides_recall_in_both_lanes(server: Server, tmp_path: Path) 
 
 @pytest.mark.parametrize("durability", Durability)
 def test_a_crash_keeps_what_was_promised(tmp_path: Path, durability: Durability) -> None:
-    try:
-        prepare(REDIS, print)
-    except NoProgram as error:
-        pytest.skip(str(error))
+    prepared(REDIS)
     with provide(REDIS, tmp_path / "server") as own:
         store = made(own, tmp_path / "crash", "hnsw", durability)
         with connect(own.address, 5) as client:
@@ -290,7 +295,22 @@ def test_a_crash_keeps_what_was_promised(tmp_path: Path, durability: Durability)
         again.close()
 
 
-def test_versions_that_do_not_fit_are_said() -> None:
+def test_a_wrong_password_names_where_it_is_given(tmp_path: Path) -> None:
+    prepared(REDIS)
+    with provide(REDIS, tmp_path / "server") as own:
+        at = own.address
+        known = replace(at, secrets={"password": "s'ecret"})
+        with connect(at, 5) as client:
+            client.execute_command("ACL", "SETUSER", "guest", "on", ">guest", "+ping")
+            client.config_set("requirepass", "s'ecret")
+        for secrets in ({}, {"password": "another"}, {"user": "guest", "password": "guest"}):
+            with pytest.raises(Refused, match="VECTRIAL_REDIS_USER and VECTRIAL_REDIS_PASSWORD"):
+                REDIS.ready(replace(at, secrets=secrets))
+        REDIS.ready(known)
+
+
+def test_versions_that_do_not_fit_are_said(loaded: Redis) -> None:
+    assert untested(Redis, loaded.version()) is None
     needs_version("redis", "8.4.0", least=(8, 2), tried="8.2.3")
     for version in ("7.4.1", "8.0.6", "9.0.0", "seven"):
         with pytest.raises(StoreError, match=version):

@@ -102,14 +102,14 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
     return Command((str(program),), env, unprivileged=True)
 
 
-ELASTICSEARCH = Recipe(
+ELASTICSEARCH: Recipe = Recipe(
     name="elasticsearch",
     program=_program,
     at_hand=_at_hand,
     ports=("http", "transport"),
     public=("http",),
     command=_command,
-    ready=lucene.ready,
+    ready=lambda address: lucene.ready(ELASTICSEARCH, address),
     secrets=("user", "password", "api_key"),
     stop_s=60.0,
     image=IMAGE,

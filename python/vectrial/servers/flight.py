@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial.servers.base import Command, NoProgram, NotReady, Progress, Recipe
-from vectrial.servers.local import HOST
+from vectrial.servers.local import HOST, refused
 from vectrial.stores.base import Address
 from vectrial.stores.registry import Availability
 
@@ -63,6 +63,8 @@ def _ready(address: Address) -> None:
             next(client.do_action(asked, call_options(address, _ASK_S)))
         except StopIteration:
             raise NotReady("check_readiness has no answer") from None
+        except (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError) as error:
+            raise refused(FLIGHT, address, error) from error
         except (pa.ArrowException, OSError) as error:
             raise NotReady(f"{type(error).__name__}: {error}") from error
 

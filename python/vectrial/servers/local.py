@@ -15,12 +15,20 @@ from typing import Any
 import psutil
 
 from vectrial.errors import UserError
-from vectrial.servers.base import READY_S, Command, Progress, Recipe, Server, ServerError
+from vectrial.servers.base import (
+    READY_S,
+    Command,
+    Progress,
+    Recipe,
+    Refused,
+    Server,
+    ServerError,
+)
 from vectrial.servers.guarded import HOST, Guarded, free_ports, taken, until_ready
 from vectrial.servers.limits import Limits, NotPossible, make_groups
 from vectrial.stores.base import Address
 
-__all__ = ["HOST", "Local", "free_ports", "variable"]
+__all__ = ["HOST", "Local", "free_ports", "refused", "variable"]
 
 #: Debian's user and group `nobody`.
 _NOBODY = 65534
@@ -201,3 +209,13 @@ class Local(Server):
 def variable(recipe: Recipe, what: str) -> str:
     """The name of the environment variable that holds `what` of a server."""
     return f"VECTRIAL_{recipe.name}_{what}".upper().replace("-", "_")
+
+
+def refused(recipe: Recipe, address: Address, said: object) -> Refused:
+    """What `Recipe.ready` raises when the server does not accept our secrets, or wants some.
+
+    said: by the server; no secret is in it.
+    """
+    *others, last = (variable(recipe, secret) for secret in recipe.secrets)
+    names = f"{', '.join(others)} and {last}" if others else last
+    return Refused(f"{recipe.name} at {address.host} does not let us in: {said}; see {names}")

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial.errors import UserError
-from vectrial.servers.base import NotReady
-from vectrial.servers.local import HOST
+from vectrial.servers.base import NotReady, Recipe
+from vectrial.servers.local import HOST, refused
 from vectrial.stores.base import Address
 from vectrial.stores.lucene_words import authorization
 
@@ -79,7 +79,7 @@ def settings(folder: Path, ports: Mapping[str, int]) -> dict[str, str]:
     }
 
 
-def ready(address: Address) -> None:
+def ready(recipe: Recipe, address: Address) -> None:
     """The cluster has a master, and its shards are there; asked of `_cluster/health`, since
     Elasticsearch's distribution in the registry does not answer at `/`."""
     connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=_ASK_S)
@@ -89,6 +89,8 @@ def ready(address: Address) -> None:
         connection.request("GET", path, headers={"authorization": allowed} if allowed else {})
         answer = connection.getresponse()
         body = answer.read()
+        if answer.status in (401, 403):
+            raise refused(recipe, address, f"it answers {answer.status}")
         if answer.status != 200:
             raise NotReady(f"/_cluster/health answers {answer.status}")
         if json.loads(body)["timed_out"]:

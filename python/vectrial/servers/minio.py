@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vectrial.servers.base import Command, NotReady, Progress, Recipe, ServerError
-from vectrial.servers.local import HOST
+from vectrial.servers.base import Command, NotReady, Progress, Recipe
+from vectrial.servers.local import HOST, refused
 from vectrial.servers.programs import GoProgram, given, go_program, go_program_at_hand
 from vectrial.stores.base import Address
 from vectrial.stores.registry import Availability
@@ -83,7 +83,7 @@ def _ready(address: Address) -> None:
         connect(address, _ASK_S).list_buckets()
     except S3Error as error:
         if error.code in _REFUSALS:
-            raise ServerError(f"minio at {address.host}: {error.code}: {error.message}") from error
+            raise refused(MINIO, address, f"{error.code}: {error.message}") from error
         raise NotReady(f"{error.code}: {error.message}") from error
     except (urllib3.exceptions.HTTPError, OSError) as error:
         raise NotReady(f"{type(error).__name__}: {error}") from error

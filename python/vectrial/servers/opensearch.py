@@ -99,14 +99,14 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
     return Command((str(program),), env, unprivileged=True)
 
 
-OPENSEARCH = Recipe(
+OPENSEARCH: Recipe = Recipe(
     name="opensearch",
     program=_program,
     at_hand=_at_hand,
     ports=("http", "transport"),
     public=("http",),
     command=_command,
-    ready=lucene.ready,
+    ready=lambda address: lucene.ready(OPENSEARCH, address),
     secrets=("user", "password"),
     stop_s=60.0,
     image=IMAGE,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.servers.base import Command, Image, NotReady, Progress, Recipe, ServerError
-from vectrial.servers.local import HOST
+from vectrial.servers.local import HOST, refused
 from vectrial.servers.programs import given
 from vectrial.servers.wheels import WheelProgram, wheel_program, wheel_program_at_hand
 from vectrial.stores.base import Address
@@ -119,7 +119,7 @@ def _ready(address: Address) -> None:
                 raise ServerError(f"PostgreSQL at {address.host} has no extension 'vector'")
     except psycopg.OperationalError as error:
         if any(word in str(error) for word in _REFUSALS):
-            raise ServerError(f"PostgreSQL at {address.host}: {error}") from error
+            raise refused(POSTGRES, address, str(error).strip()) from error
         raise NotReady(f"{type(error).__name__}: {error}") from error
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial.servers.base import Command, Image, NoProgram, NotReady, Progress, Recipe
-from vectrial.servers.local import HOST
+from vectrial.servers.local import HOST, refused
 from vectrial.servers.programs import given
 from vectrial.stores.base import Address
 from vectrial.stores.registry import Availability
@@ -66,15 +66,18 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
 
 
 def _ready(address: Address) -> None:
-    """Its own readiness, then what it says about itself."""
+    """Its own readiness, then its collections, which it tells only to those with its key, then what
+    it says about itself."""
     connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=_ASK_S)
     key = address.secrets.get("api_key")
     headers = {"api-key": key} if key else {}
     try:
-        for path in ("/readyz", "/"):
+        for path in ("/readyz", "/collections", "/"):
             connection.request("GET", path, headers=headers)
             answer = connection.getresponse()
             body = answer.read()
+            if answer.status in (401, 403):
+                raise refused(QDRANT, address, f"{path} answers {answer.status}")
             if answer.status != 200:
                 raise NotReady(f"{path} answers {answer.status}")
         json.loads(body)["version"]

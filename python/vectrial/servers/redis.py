@@ -7,12 +7,12 @@ that, an external server or a program of the user's own.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from vectrial.servers.base import Command, Image, NoProgram, NotReady, Progress, Recipe, ServerError
-from vectrial.servers.local import HOST
+from vectrial.servers.local import HOST, refused
 from vectrial.servers.programs import given
 from vectrial.servers.wheels import WheelProgram, wheel_program, wheel_program_at_hand
 from vectrial.stores.base import Address
@@ -103,25 +103,22 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
     return Command(tuple(argv))
 
 
-def _ready(needs: str) -> Callable[[Address], None]:
+def _ready(recipe: Recipe, needs: str, address: Address) -> None:
     """It has loaded its data, and knows the command `needs`."""
+    import redis
+    from redis.exceptions import NoPermissionError
 
-    def ready(address: Address) -> None:
-        import redis
-
-        with connect(address, _ASK_S) as client:
-            try:
-                client.ping()  # answers LOADING until the data are there
-                client.execute_command(needs)
-            except redis.AuthenticationError as error:
-                raise ServerError(f"redis at {address.host}: {error}") from error
-            except redis.ResponseError as error:  # it wants arguments, or does not know it
-                if "unknown command" in str(error):
-                    raise ServerError(f"redis at {address.host} has no {needs}") from error
-            except redis.RedisError as error:
-                raise NotReady(f"{type(error).__name__}: {error}") from error
-
-    return ready
+    with connect(address, _ASK_S) as client:
+        try:
+            client.ping()  # answers LOADING until the data are there
+            client.execute_command(needs)
+        except (redis.AuthenticationError, NoPermissionError) as error:
+            raise refused(recipe, address, error) from error
+        except redis.ResponseError as error:  # it wants arguments, or does not know it
+            if "unknown command" in str(error):
+                raise ServerError(f"redis at {address.host} has no {needs}") from error
+        except redis.RedisError as error:
+            raise NotReady(f"{type(error).__name__}: {error}") from error
 
 
 def _program(progress: Progress) -> Path:
@@ -144,27 +141,27 @@ def _search_at_hand() -> Availability:
     return Availability(True) if known else Availability(False, _NO_SEARCH)
 
 
-REDIS = Recipe(
+REDIS: Recipe = Recipe(
     name="redis",
     program=_program,
     at_hand=_at_hand,
     ports=("redis",),
     public=("redis",),
     command=_command,
-    ready=_ready("VSIM"),
+    ready=lambda address: _ready(REDIS, "VSIM", address),
     secrets=("user", "password"),
     image=IMAGE,
     snippet=SNIPPET,
 )
 
-REDIS_SEARCH = Recipe(
+REDIS_SEARCH: Recipe = Recipe(
     name="redis-search",
     program=_search_program,
     at_hand=_search_at_hand,
     ports=("redis",),
     public=("redis",),
     command=_command,
-    ready=_ready("FT.SEARCH"),
+    ready=lambda address: _ready(REDIS_SEARCH, "FT.SEARCH", address),
     secrets=("user", "password"),
     image=IMAGE,
     snippet=SNIPPET,
