@@ -34,7 +34,7 @@ from vectrial.load.live import Busy, Live
 from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
 from vectrial.stores import registry
 from vectrial.stores.base import Address, Index, Schema, Store, untested
-from vectrial.stores.beside import beside
+from vectrial.stores.beside import beside, leave
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.telemetry.phases import add_server_metrics
 from vectrial.telemetry.process import ProcessTree, Sampler
@@ -109,23 +109,39 @@ class _Measurement:
     def run(self) -> None:
         """Measure every trial; a store's failure fails its trial, and the next goes on.
 
-        A trial that ended before the gate is sent when the gate has spoken.
+        A trial that ended before the gate is sent when the gate has spoken, which it does at the
+        latest before a trial that starts empty takes the load away.
         """
         ungated: list[Finished] = []
         try:
             for trial in self.spec.trials:
+                if EXPERIMENTS[trial.experiment].starts_from is State.EMPTY:
+                    self._conclude(ungated)
                 self.pipe.send(Started(trial.key))
-                ungated.append(self._trial(trial))
+                out = self._trial(trial)
+                if not self.loaded:  # it failed, or changed rows: nothing comes of this load
+                    self._conclude(ungated)
+                ungated.append(out)
                 if self.gate is not None or not self.loaded:
                     self._send(ungated)
-            if ungated:
-                self._ask_gate()
-                self._send(ungated)
+            self._conclude(ungated)
         finally:
             if self.store is not None:
-                if self.spec.server is not None and self.loaded:
-                    self.store.drop()  # of a server that goes on
-                self.store.close()
+                leave(self.store)
+
+    def _conclude(self, ungated: list[Finished]) -> None:
+        """Ask the gate about the load that these trials measured, and send them. They have failed
+        when it cannot be asked: nobody knows what their figures are worth."""
+        if not ungated:
+            return
+        try:
+            self._ask_gate()
+        except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
+            for out in ungated:
+                out.status = "failed"
+                out.reason = f"gate raised {type(error).__name__}: {error}"
+            self.loaded = False
+        self._send(ungated)
 
     def _send(self, trials: list[Finished]) -> None:
         """Send what has ended, with what the gate said, and forget it."""
@@ -137,14 +153,16 @@ class _Measurement:
     def _trial(self, trial: TrialSpec) -> Finished:
         experiment = EXPERIMENTS[trial.experiment].model_validate(dict(trial.settings))
         out = Finished(trial.key, "ok", None, None, datetime.now(UTC), perf_counter_ns(), 0.0)
+        sampler: Sampler | None = None
         try:
             with Sampler(self.processes, self.data_dirs, out.started_ns) as sampler:
                 self._measure(experiment, trial, out, sampler)
-            out.telemetry = sampler.rows()
-            add_server_metrics(out.phases, out.telemetry, out.started_ns)
         except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
             out.status, out.reason = "failed", f"{type(error).__name__}: {error}"
             self.loaded = False
+        if sampler is not None:  # None: a process to sample had ended
+            out.telemetry = sampler.rows()
+            add_server_metrics(out.phases, out.telemetry, out.started_ns)
         out.store_version, out.notes = self.version, self.notes
         out.duration_s = (perf_counter_ns() - out.started_ns) / 1e9
         return out
@@ -173,7 +191,8 @@ class _Measurement:
 
     def _fresh_store(self) -> None:
         if self.store is not None:
-            self.store.close()
+            leave(self.store)
+            self.store = None
         shutil.rmtree(self.data_dir, ignore_errors=True)
         self.data_dir.mkdir(parents=True)
         self.loaded, self.gate = False, None
@@ -181,7 +200,8 @@ class _Measurement:
         self.version = self.store.version()
         note = untested(self.kind, self.version)
         self.notes = () if note is None else (note,)
-        self.baseline_rss_bytes = self._resident_without_rows()
+        if self.baseline_rss_bytes is None:  # later, memory of an earlier load may still be held
+            self.baseline_rss_bytes = self._resident_without_rows()
 
     def _resident_without_rows(self) -> int | None:
         """Resident memory with everything in place but rows: a batch is cut first, since what
@@ -287,7 +307,11 @@ def main() -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     with Connection(int(sys.argv[1])) as pipe:
-        _Measurement(pipe.recv(), pipe).run()
+        spec: JobSpec = pipe.recv()
+        pins = spec.certificate.placement.pins
+        if spec.server is not None and pins:  # the server has the other cores
+            os.sched_setaffinity(0, pins)
+        _Measurement(spec, pipe).run()
 
 
 if __name__ == "__main__":

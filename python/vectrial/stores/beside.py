@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +22,19 @@ def beside(make: Callable[[Path], Store], folder: Path) -> Iterator[Store]:
         try:
             yield store
         finally:
-            if store.kind == "server":  # where it would stay beside the one that is measured
-                store.drop()
-            store.close()
+            leave(store)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def leave(store: Store) -> None:
+    """Close a store that is no longer needed; from its server, which may go on, its collection is
+    dropped first. What goes wrong with that is told on stderr: the server may be dead, and what
+    was measured stands."""
+    if store.kind == "server":
+        try:
+            store.drop()
+        except Exception as error:  # noqa: BLE001 - whatever its client library raises then
+            said = f"{type(error).__name__}: {error}"
+            print(f"{store.name}: its collection was not dropped: {said}", file=sys.stderr)
+    store.close()

@@ -33,6 +33,7 @@ from vectrial.servers.provide import prepare, recipe_of, serving
 from vectrial.stores import registry
 from vectrial.stores.arrow import batch_of
 from vectrial.stores.base import Capabilities, Index, Schema, Store, Wire
+from vectrial.stores.beside import leave
 
 ROWS, DIM, K, QUERIES = 1_000, 16, 10, 20
 #: A server may take a minute to start.
@@ -113,10 +114,8 @@ def attempt(store: type[Store]) -> Probe:
                 wire = tried.wire(K, can.indexes[kind].search.model_validate(_generous(can, kind)))
                 lanes.append(_native(wire, queries, judge))
             results = run_gate(subject, Path(folder) / "beside")
-            if store.kind == "server":  # one that somebody else runs goes on
-                tried.drop()
         finally:
-            tried.close()
+            leave(tried)
     what = f"{ROWS} rows under {kind}, {metric}: {found:g} of the {K} nearest found"
     what += f" ({', '.join(lanes)})"
     return _judged(what, results, found, version)
