@@ -326,6 +326,7 @@ class _Process:
         """What the process says, until it ends or a trial takes longer than `timeout_s`."""
         since = time.monotonic()
         while True:
+            message = None
             if self._pipe.poll(_POLL_S):
                 try:
                     message = self._pipe.recv()
@@ -334,7 +335,9 @@ class _Process:
                 if isinstance(message, Started):
                     since = time.monotonic()
                 yield message
-            elif time.monotonic() - since > timeout_s:
+            # One that has ended is heard, and those that wait behind it, however late.
+            ended = isinstance(message, Finished)
+            if not ended and time.monotonic() - since > timeout_s:
                 self._overdue = timeout_s
                 os.killpg(self._child.pid, signal.SIGKILL)
                 return
