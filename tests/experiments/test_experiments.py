@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from worlds import ROWS, run, without
+from worlds import ROWS, dataset, run, without
 
 from vectrial.errors import Unsupported
 from vectrial.experiments import generated
 from vectrial.experiments.base import Phase
 from vectrial.experiments.condition import Condition
 from vectrial.experiments.export import Export
+from vectrial.experiments.ingest import Ingest
 from vectrial.experiments.mixed import Mixed
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.experiments.scalar_index_overhead import ScalarIndexOverhead
@@ -23,8 +24,20 @@ from vectrial.experiments.size_sweep import SizeSweep
 from vectrial.experiments.storage import Storage
 from vectrial.experiments.time_to_searchable import TimeToSearchable
 from vectrial.filters import OPERATORS, Filter, evaluate
+from vectrial.load.readback import read_back
 from vectrial.results.schema import METRICS
-from vectrial.stores.base import Index, NoParams, Params, Searcher, Store
+from vectrial.stores.arrow import batch_of
+from vectrial.stores.base import (
+    Field,
+    FieldType,
+    Index,
+    IndexKind,
+    NoParams,
+    Params,
+    Schema,
+    Searcher,
+    Store,
+)
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite import SqliteStore
 
@@ -269,3 +282,43 @@ def test_what_a_store_cannot_do_is_refused() -> None:
     assert Mixed(deletes=0).points(fixed, FLAT, ROWS) == [{}]
     with pytest.raises(ValueError, match="nothing changes"):
         Mixed(inserts=0, updates=0, deletes=0)
+
+
+# -- loading -----------------------------------------------------------------------------------
+
+
+class Lossy(MemoryStore):
+    """Acknowledges every row, and loses the last of each batch."""
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        super().insert(batch.slice(0, batch.num_rows - 1) if batch.num_rows > 1 else batch)
+
+
+def test_a_load_that_lost_rows_has_no_valid_figure(tmp_path: Path) -> None:
+    phases = run(Ingest(probes=5, concurrency=1), Lossy, tmp_path)
+    assert [p.name for p in phases] == ["load", "freshness", "flush", "build", "wait", "ingest"]
+    assert not any(p.valid for p in phases)
+    assert "600 were acknowledged" in str(phases[0].reason)
+
+
+def test_an_overhead_rests_on_loads_that_are_whole(tmp_path: Path) -> None:
+    phases = run(ScalarIndexOverhead(fields=4), Lossy, tmp_path)
+    assert {p.name for p in phases} == {"arm", "overhead"}
+    assert not any(p.valid for p in phases)
+    assert "loads that are not valid: 'fixed': the store counts" in str(phases[-1].reason)
+
+
+@pytest.mark.parametrize(("index", "off", "same"), [("exact", 1e-3, 0), ("rough", 0.2, 600)])
+def test_what_is_read_back_is_compared_as_the_gate_does(
+    index: str, off: float, same: int, tmp_path: Path
+) -> None:
+    kinds = {"exact": IndexKind(), "rough": IndexKind(exact_scores=False)}
+    rows, store = dataset(), without(MemoryStore, indexes=kinds)(tmp_path)
+    schema = Schema(8, rows.metric, (Field("price", FieldType.FLOAT),))
+    asked = Index(index, NoParams())
+    prices = np.where(np.arange(ROWS) % 2, np.nan, 1 / 3)
+    store.create(schema, asked)
+    kept = {"price": pa.array(prices * (1 + 2**-52))}
+    store.insert(batch_of(schema, rows.ids, rows.vectors * np.float32(1 + off), kept))
+    written = pa.table({"price": prices})
+    assert read_back(store, schema, asked, rows.ids, rows.vectors, written) == same

@@ -17,7 +17,7 @@ from vectrial.experiments.base import Phase, fields_of
 from vectrial.load import bulk, native_bulk
 from vectrial.load.ceiling import Certificate, ClientLimits
 from vectrial.load.native import target
-from vectrial.load.native_rows import columns_of
+from vectrial.load.native_rows import columns_of, one_by_one
 from vectrial.load.null_server import null_server
 from vectrial.load.placement import Placement
 from vectrial.stores.base import Index, NoParams, Schema, WireRows
@@ -145,3 +145,27 @@ def test_columns_keep_what_is_missing() -> None:
         assert column["valid"] is not None
         assert np.flatnonzero(~column["valid"]).tolist() == [missing]
     assert columns_of(table.slice(0, 1), {})[0]["valid"] is None
+
+
+def test_rows_one_by_one_hold_the_client_to_its_processor_time() -> None:
+    given, strict = dataset(50), ClientLimits(cpu_share=1e-9)
+    told = []
+    with null_server("grpc") as server:
+        wire = WireRows(target("null-grpc", server.host, server.port))
+        for limits in (CERTIFICATE.limits, strict):
+            phase, sent = one_by_one(
+                wire,
+                "insert",
+                given.ids,
+                given.vectors,
+                name="create",
+                certificate=Certificate(limits, Placement(threads=4), {}),
+                max_s=None,
+                progress=silent,
+            )
+            assert sent == 50
+            assert (phase.metrics["client_cpu_share"] or 0) > 0
+            assert "no ceiling of such requests" in phase.missing["ceiling_share"]
+            told.append(phase.reason or "")
+    assert told[0] == ""
+    assert told[1].startswith("client-bound: the client used")

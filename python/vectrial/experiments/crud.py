@@ -16,12 +16,14 @@ from vectrial import filters
 from vectrial._engine import Judge
 from vectrial.datasets.model import Dataset
 from vectrial.experiments.base import Context, Experiment, Phase, search_params, search_points
+from vectrial.gate.model import same_vector
 from vectrial.load import lanes, native_rows
 from vectrial.load.bulk import make_batch
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
 from vectrial.load.operations import timed_operations
-from vectrial.load.readback import read_back, same_vector
+from vectrial.load.readback import read_back
+from vectrial.stores.arrow import ids_of, vectors_of
 from vectrial.stores.base import Index, Store
 
 T = TypeVar("T")
@@ -102,11 +104,13 @@ class Crud(Experiment):
                 phase.missing[name] = "a row that did not come is an error; its vector is not read"
             return phase
         phase, tables = self._timed(context, "read", lambda i: context.store.get(wanted[i : i + 1]))
+        kind = context.store.capabilities.indexes[context.index.kind]
         right = sum(
             table is not None
-            and table.num_rows == 1
-            and table.column("id")[0].as_py() == wanted[i]
-            and same_vector(table, 0, context.dataset.vectors[rows[i]])
+            and ids_of(table).tolist() == [wanted[i]]
+            and same_vector(
+                vectors_of(table)[0], context.dataset.vectors[rows[i]], context.schema, kind
+            )
             for i, table in enumerate(tables)
         )
         return _verified(phase, right)
@@ -203,7 +207,7 @@ class Crud(Experiment):
             rows.vectors,
             native_rows.columns_of(rows.metadata, wire.columns, fields),
             name=name,
-            placement=context.certificate.placement,
+            certificate=context.certificate,
             max_s=self.max_s,
             progress=context.progress,
         )
@@ -298,7 +302,8 @@ def _new_rows(dataset: Dataset, count: int, rng: np.random.Generator) -> Rows:
 def _present(context: Context, rows: Rows, done: int) -> int:
     """How many of the first `done` rows are read back as they were written."""
     assert rows.vectors is not None
-    return read_back(context.store, rows.ids[:done], rows.vectors[:done])
+    what = rows.ids[:done], rows.vectors[:done]
+    return read_back(context.store, context.schema, context.index, *what)
 
 
 def _conditions(context: Context, samples: int, rng: np.random.Generator) -> list[filters.Eq] | str:

@@ -44,12 +44,12 @@ class ScalarIndexOverhead(Experiment):
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         can = context.store.capabilities.under(context.index.kind)
         arms = ("none", "off", "on") if can.payload_index else ("none", "fixed")
-        seen: dict[str, list[Mapping[str, float | None]]] = defaultdict(list)
+        seen: dict[str, list[Phase]] = defaultdict(list)
         started = perf_counter_ns()
         for turn in range(self.rounds):
             for arm in arms if (context.seed + turn) % 2 else reversed(arms):
                 phase = self._load(context, arm, can.field_types)
-                seen[arm].append(phase.metrics)
+                seen[arm].append(phase)
                 yield phase
         for what, (with_it, without) in _PAIRS.items():
             if with_it in seen and without in seen:
@@ -81,15 +81,21 @@ class ScalarIndexOverhead(Experiment):
     def _overhead(
         self,
         what: str,
-        with_it: list[Mapping[str, float | None]],
-        without: list[Mapping[str, float | None]],
+        with_it: list[Phase],
+        without: list[Phase],
         started_ns: int,
     ) -> Phase:
         phase = Phase("overhead", started_ns, perf_counter_ns())
         phase.params = {"of": what, "fields": self.fields}
         for metric, name in (("load_s", "load_overhead"), ("ready_s", "ready_overhead")):
-            more, less = (median(m[metric] or 0.0 for m in arm) for arm in (with_it, without))
+            more, less = (
+                median(p.metrics[metric] or 0.0 for p in arm) for arm in (with_it, without)
+            )
             phase.metrics[name] = more / less - 1
+        wrong = [one for one in (*with_it, *without) if not one.valid]
+        if wrong:
+            arms = "; ".join(f"'{one.params['payload_index']}': {one.reason}" for one in wrong)
+            phase.valid, phase.reason = False, f"it rests on loads that are not valid: {arms}"
         return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:

@@ -192,18 +192,18 @@ def difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:
         return f"asked for {len(at)} ids, {len(got)} rows came back; missing: {missing[:5]}"
     vectors = vectors_of(table)
     for i, id_ in enumerate(got.tolist()):
-        if not _same_vector(vectors[i], rows.vectors[position[id_]], subject):
+        if not same_vector(vectors[i], rows.vectors[position[id_]], subject.schema, subject.kind):
             return f"the vector of id {id_} came back changed"
         for column in subject.schema.fields:
             assert rows.metadata is not None
             want = rows.metadata.column(column.name)[position[id_]].as_py()
             have = table.column(column.name)[i].as_py()
-            if not _same_value(have, want):
+            if not same_value(have, want):
                 return f"column '{column.name}' of id {id_} is {have!r}, written was {want!r}"
     return None
 
 
-def _same_value(got: Any, want: Any) -> bool:
+def same_value(got: Any, want: Any) -> bool:
     """Equal; floats may lose their last bits, as where a store keeps them as decimal text."""
     if isinstance(got, float) and isinstance(want, float):
         same = math.isclose(got, want, rel_tol=FLOAT_TOLERANCE)
@@ -211,10 +211,11 @@ def _same_value(got: Any, want: Any) -> bool:
     return bool(got == want)
 
 
-def _same_vector(got: Vectors, want: Vectors, subject: Subject) -> bool:
-    """Equal up to float32; under cosine only the direction is kept, under compression less."""
+def same_vector(got: Vectors, want: Vectors, schema: Schema, kind: IndexKind) -> bool:
+    """Whether a vector (d,) read from a store under an index of this kind is the one written:
+    equal up to float32; under cosine only the direction is kept, under compression less."""
     g, w = np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64)
-    if subject.schema.metric is Metric.COSINE:
+    if schema.metric is Metric.COSINE:
         g, w = g / (float(np.linalg.norm(g)) or 1.0), w / (float(np.linalg.norm(w)) or 1.0)
-    slack = 1e-5 if subject.kind.exact_scores else 0.5
+    slack = 1e-5 if kind.exact_scores else 0.5
     return bool(np.linalg.norm(g - w) <= slack * np.linalg.norm(w) + 1e-30)

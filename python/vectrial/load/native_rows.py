@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vectrial._engine import LoadControl
 from vectrial.experiments.base import Phase
+from vectrial.load.ceiling import Certificate, certify
 from vectrial.load.native import Requests, closed, drive
 from vectrial.load.placement import Placement
 from vectrial.load.plain import LoadColumn, LoadOutcome
@@ -106,11 +107,17 @@ def one_by_one(
     columns: Sequence[LoadColumn] = (),
     *,
     name: str,
-    placement: Placement,
+    certificate: Certificate,
     max_s: float | None,
     progress: Callable[[float, float, str], None],
 ) -> tuple[Phase, int]:
-    """One row at a time, each timed: the phase, and how many of the rows were sent, the first."""
+    """One row at a time, each timed: the phase, and how many of the rows were sent, the first.
+
+    The client is held to its processor time; its ceilings are those of searches, and say nothing
+    of rows.
+    """
+    placement = certificate.placement.model_copy(update={"threads": 1})  # as one caller needs
+    held = Certificate(certificate.limits, placement, {}, "no ceiling of such requests is known")
     load_1m = os.getloadavg()[0]
 
     def tell(control: LoadControl) -> None:
@@ -137,4 +144,5 @@ def one_by_one(
         params={"loop": "closed", "clients": 1},
         no_recall="an operation has no answer to judge",
     )
+    certify(phase, 1, held)
     return phase, record["issued"]
