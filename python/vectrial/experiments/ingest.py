@@ -110,13 +110,16 @@ class Ingest(Experiment):
         yield load
         if load.metrics["count"] != bulk_rows:
             raise StoreError(f"the load was not taken whole: {load.reason}")
-        yield self._freshness(context, bulk_rows)
+        freshness = self._freshness(context, bulk_rows)
+        yield freshness
+        parts = [load, freshness]
         steps = bulk.finish(store, context.progress)
         for step in steps:
             phase = Phase(step.name, step.started_ns, step.ended_ns)
             phase.metrics[f"{step.name}_s"] = step.seconds
             if step.name == "wait" and step.note:
                 phase.params = {"known_by": step.note}
+            parts.append(phase)
             yield phase
         load_s = load.metrics["load_s"] or 0.0
         ready_s = load_s + sum(step.seconds for step in steps)
@@ -128,7 +131,12 @@ class Ingest(Experiment):
             "ready_rows_per_s": bulk_rows / ready_s,
             "count": float(store.count()),
         }
-        _verify(context, total)
+        if not load.valid:
+            total.valid, total.reason = False, load.reason
+        if fault := _fault(context, total):
+            for phase in (*parts, total):  # each is of the rows that were acknowledged
+                phase.valid = False
+                phase.reason = "; ".join(filter(None, (phase.reason, fault)))
         yield total
 
     def _freshness(self, context: Context, first: int) -> Phase:
@@ -137,11 +145,13 @@ class Ingest(Experiment):
         recorder = Recorder()
         recorder.start(phase.started_ns)
         lost = None
+        context.store.settles = False  # when rows are seen is the question
         for row in range(first, context.dataset.rows):
             if lost is not None or _seconds_since(phase.started_ns) > self.probe_limit_s:
                 self._insert_rest(context, row)
                 break
             lost = self._probe(context, row, recorder)
+        context.store.settles = True
         phase.ended_ns = perf_counter_ns()
         recorder.finish(phase.ended_ns)
         count = int(recorder.summary()["count"] or 0)
@@ -181,8 +191,8 @@ class Ingest(Experiment):
         return 0.5 + rows * (20e-6 + dim * 0.6e-6)
 
 
-def _verify(context: Context, total: Phase) -> None:
-    """Count the rows, and read a sample back; what is wrong makes the phase invalid."""
+def _fault(context: Context, total: Phase) -> str | None:
+    """Count the rows, and read a sample back into the metrics of `total`; what is wrong, if so."""
     store, dataset, faults = context.store, context.dataset, []
     count = int(total.metrics["count"] or 0)
     if count != dataset.rows:
@@ -191,7 +201,14 @@ def _verify(context: Context, total: Phase) -> None:
         rng = np.random.default_rng(context.seed)
         rows = rng.permutation(dataset.rows)[:VERIFIED]
         metadata = None if dataset.metadata is None else dataset.metadata.take(rows)
-        right = read_back(store, dataset.ids[rows], dataset.vectors[rows], metadata)
+        right = read_back(
+            store,
+            context.schema,
+            context.index,
+            dataset.ids[rows],
+            dataset.vectors[rows],
+            metadata,
+        )
         lost = len(rows) - right
         total.metrics |= {"verified": float(len(rows)), "ineffective": float(lost)}
         if lost:
@@ -199,8 +216,7 @@ def _verify(context: Context, total: Phase) -> None:
     else:
         reason = "it has no get by id"
         total.missing |= {"verified": reason, "ineffective": reason}
-    if faults:
-        total.valid, total.reason = False, "; ".join(faults)
+    return "; ".join(faults) or None
 
 
 def _seconds_since(at_ns: int) -> float:

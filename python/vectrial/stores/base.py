@@ -321,6 +321,9 @@ class Store(ABC):
     #: What is asked of writes, one of `capabilities.durability`; None: the store's default. Set
     #: before `create` or `open`.
     durability: Durability | None = None
+    #: Making a searcher first has what was written be seen by it, where that comes about by itself
+    #: only after a while. What measures how long that takes turns it off.
+    settles: bool = True
 
     def __init__(self, location: Path, address: Address | None = None) -> None:
         """A store in the folder `location`, which exists and belongs to it alone; or, of kind

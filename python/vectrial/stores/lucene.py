@@ -7,7 +7,7 @@ search returns is read from columns (doc values) where it can be, and not from t
 source, which holds the vector as text.
 
 What is written is seen by searches after a refresh. Nothing that writes asks for one; `flush`,
-`wait_indexed`, `count`, `scan` and whatever prepares a search do.
+`wait_indexed`, `count`, `scan` and whatever prepares a search do; a search not with `settles` off.
 """
 
 from __future__ import annotations
@@ -320,7 +320,8 @@ class LuceneStore(Store):
     def searcher_returning(
         self, returning: Returning, k: int, params: Params, where: Filter | None = None
     ) -> Searcher:
-        self._refresh()
+        if self.settles:
+            self._refresh()
         search, collection = self._client.search, self._collection
         question = self._question(k, params, self._kept(where))
         asked = {"size": k, **self._fields(*self._returned(returning))}
