@@ -229,7 +229,7 @@ def _lanes(store: type[Store], ref: StoreRef, experiment: Experiment) -> list[La
     """The lanes an experiment is measured through: those asked for, where it has a choice."""
     asked = ref.lane if isinstance(ref.lane, list) else [ref.lane or lanes_of(store)[0]]
     if not experiment.asks:
-        return asked[:1]
+        return asked[:1] if asked[0] in lanes_of(store) else [python_lane(store)]
     if experiment.through is None:
         return [python_lane(store)]
     if ref.lane is None and experiment.writes() and not writes_natively(store):
