@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vectrial import home
+from vectrial.datasets.sources.packages import sha256_of
 from vectrial.servers.base import NoProgram, Progress
-from vectrial.servers.programs import made_once, run_logged, sha256
+from vectrial.servers.programs import made_once, run_logged
 from vectrial.stores.registry import Availability
 
 #: Of Maven's own plugin that fetches an artifact without a project.
@@ -104,7 +105,7 @@ def _fetch(artifact: Artifact, into: Path, progress: Progress) -> Path:
     log = home.servers_dir() / f"{artifact.file}.log"
     run_logged((mvn, "-B", "-ntp", *goal), os.environ, log, f"{artifact.file}: fetching", progress)
     file = into / artifact.file
-    found = sha256(file)
+    found = sha256_of(file)
     if found != artifact.sha256:
         raise NoProgram(
             f"{artifact.coordinates} is not what was pinned: its sha256 is {found} instead of "

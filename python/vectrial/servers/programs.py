@@ -7,7 +7,6 @@ come in wheels are in `vectrial.servers.wheels`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from vectrial import home
 from vectrial.builds import only_one
+from vectrial.datasets.sources.packages import sha256_of
 from vectrial.servers.base import NoProgram, Progress
 from vectrial.stores.registry import Availability
 
@@ -87,7 +87,7 @@ def made_once(
         with only_one(folder.with_name(f"{folder.name}.making"), what, progress):
             if not program.exists():  # else another process made it while this one waited
                 _make_aside(folder, file, make)
-    if sha256(program) != (folder / "sha256").read_text().strip():
+    if sha256_of(program) != (folder / "sha256").read_text().strip():
         raise NoProgram(
             f"{program} is not what was made there: its checksum differs from the recorded one; "
             f"remove {folder} to have it made again"
@@ -101,7 +101,7 @@ def _make_aside(folder: Path, file: str, make: Callable[[Path], None]) -> None:
     try:
         aside.mkdir()
         make(aside)
-        (aside / "sha256").write_text(f"{sha256(aside / file)}\n")
+        (aside / "sha256").write_text(f"{sha256_of(aside / file)}\n")
         aside.rename(folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -196,9 +196,3 @@ def run_logged(
     if process.returncode != 0:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
         raise NoProgram(f"{what} failed; {log} ends:\n{tail}")
-
-
-def sha256(path: Path) -> str:
-    """The checksum of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
