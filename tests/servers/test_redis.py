@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from vectrial.distance import Metric, distances
 from vectrial.errors import StoreError, Unsupported
 from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.load.native import Requests, closed, drive
+from vectrial.load.native_rows import columns_of, send
 from vectrial.servers.base import NoProgram, Refused, Server, ServerError
 from vectrial.servers.provide import prepare, provide
 from vectrial.servers.redis import REDIS, REDIS_SEARCH, connect
@@ -210,27 +212,11 @@ def test_rows_written_over_the_wire_are_as_those_that_the_client_writes(
 ) -> None:
     store = made(server, tmp_path / "wire")
     wire = store.wire_rows()
-    columns = []
-    for field in FIELDS:
-        values = COLUMNS[field.name]
-        empty = {"int": 0, "float": 0.0, "string": "", "bool": False}[field.type]
-        filled = [empty if value is None else value for value in values]
-        valid = np.array([value is not None for value in values])
-        given = filled if field.type == "string" else np.array(filled)
-        columns.append({"name": wire.columns[field.name], "values": given, "valid": valid})
+    columns = columns_of(pa.Table.from_batches([METADATA]), wire.columns)
 
     def ask(operation: str, ids: NDArray[np.int64], vectors: Any = None) -> None:
-        rows = Requests(
-            operation,
-            operation,
-            vectors,
-            ids,
-            columns=columns if vectors is not None else (),  # type: ignore[arg-type]
-            batch=128,
-            options=wire.options,
-            once=True,
-        )
-        told = drive(wire.target, [rows], [closed(2)])["classes"][0]
+        written = () if vectors is None else columns
+        told = send(wire, operation, ids, vectors, written, batch=128, workers=2)["classes"][0]
         assert told["recorder"].errors() == []
         assert told["rows"] == len(ids)
 
