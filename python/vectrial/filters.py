@@ -202,6 +202,15 @@ def _near(bound: float | int) -> float | int:
     return min(max(bound, _LEAST - 1), _GREATEST + 1)
 
 
+def for_float64(value: int) -> int:
+    """What to say instead of `value` to a store that reads it as a float64, so that it is in the
+    same order with every integer up to ±2^53, and beyond as near as can be: ±(2^53 + 1), which
+    float64 lacks, would be taken for ±2^53."""
+    if abs(value) != 2**53 + 1:
+        return value
+    return value + (1 if value > 0 else -1)
+
+
 def _floating(where: Eq | In | Range) -> Filter:
     match where:
         case Eq(name, value):

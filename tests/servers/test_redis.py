@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -179,8 +179,14 @@ VALUES = st.one_of(
 )
 
 
+#: The ends of the integers that float64 tells apart, and the first beyond them.
+_EDGES = [sign * (2**53 + step) for sign in (-1, 1) for step in (-1, 0, 1)]
+
+
 @settings(max_examples=150, deadline=None)
 @given(value=VALUES, other=VALUES)
+@example(value=-(2**53), other=-(2**53))
+@example(value=2**53, other=2**53)
 def test_expressions_say_every_value(server: Server, value: Any, other: Any) -> None:
     """An element with this attribute equals it, and another value of its type does only if so."""
     kind = {int: "INT", float: "FLOAT", str: "STRING", bool: "BOOL"}[type(value)]
@@ -205,6 +211,27 @@ def test_expressions_say_every_value(server: Server, value: Any, other: Any) -> 
             if not isinstance(value, str | bool):
                 assert holds(Range("x", lt=other)) == (value < other)
                 assert holds(Range("x", gte=other)) == (value >= other)
+
+
+def test_bounds_beyond_the_integers_of_float64_are_not_taken_for_the_last_of_them(
+    server: Server,
+) -> None:
+    types, key = {"x": FieldType.INT}, "vectrial:test:edges"
+    with connect(server.address, 5) as client:
+        vectors, one = client.vset(), np.ones(4, np.float32).tobytes()
+        for value in [edge for edge in _EDGES if abs(edge) <= 2**53]:
+            vectors.vadd(key, one, "1", attributes=expressions.attributes({"f0": value}))
+            row = pa.table({"x": [value]})
+            for bound in _EDGES:
+                for where in [
+                    Eq("x", bound),
+                    In("x", (bound, bound)),
+                    *(Range("x", **{sign: bound}) for sign in ("gt", "gte", "lt", "lte")),
+                ]:
+                    for asked in (where, Not(where)):
+                        told = expressions.expression(asked, {"x": "f0"}, types)
+                        kept = bool(vectors.vsim(key, one, filter=told))
+                        assert kept == evaluate(asked, row)[0], (value, asked)
 
 
 def test_rows_written_over_the_wire_are_as_those_that_the_client_writes(

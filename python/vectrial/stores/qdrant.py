@@ -20,7 +20,7 @@ from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import StoreError
-from vectrial.filters import Filter, Range, fitted
+from vectrial.filters import Filter, Range, fitted, for_float64
 from vectrial.stores.arrow import batch_of, check, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
@@ -180,7 +180,9 @@ class Qdrant(Store):
         )
 
     def _within(self, key: str, where: Range) -> Any:
-        bounds = self._m.Range(gt=where.gt, gte=where.gte, lt=where.lt, lte=where.lte)
+        each = {"gt": where.gt, "gte": where.gte, "lt": where.lt, "lte": where.lte}
+        said = {k: for_float64(v) if isinstance(v, int) else v for k, v in each.items()}
+        bounds = self._m.Range(**said)
         return self._m.FieldCondition(key=key, range=bounds)
 
     # -- life ------------------------------------------------------------------------------

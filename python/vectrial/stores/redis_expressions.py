@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, Value, fitted
+from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, Value, fitted, for_float64
 from vectrial.stores.base import ARROW_TYPES, FieldType
 
 _NEVER = "1 == 0"
@@ -98,7 +98,7 @@ def _literal(value: Value) -> str:
     if isinstance(value, str):
         return f'"{_escaped(value)}"'
     if isinstance(value, int):
-        return str(value)
+        return str(for_float64(value))
     if math.isinf(value):
         return "1e999" if value > 0 else "-1e999"
     if "e-" not in (text := repr(value)):

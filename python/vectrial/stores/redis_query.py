@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vectrial.distance import Metric
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, Value, fitted
+from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, Value, fitted, for_float64
 from vectrial.stores.base import ARROW_TYPES, FieldType, Params, Schema
 
 _METRICS = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}
@@ -102,15 +102,20 @@ def _equal(name: str, value: Value) -> str:
         text = stored(value)
         escaped = _ESCAPED.sub(r"\\\1", text)
         return f"@{name}:{{{escaped}}}" if text else f'@{name}:{{""}}'
-    return f"@{name}:[{value!r} {value!r}]"
+    said = _number(value)
+    return f"@{name}:[{said} {said}]"
+
+
+def _number(value: float | int) -> str:
+    return repr(for_float64(value) if isinstance(value, int) else value)
 
 
 def _within(name: str, where: Range) -> str:
     bounds = []
     for bound, exclusive in ((where.gt, True), (where.gte, False)):
         if bound is not None:
-            bounds.append(f"@{name}:[{'(' if exclusive else ''}{bound!r} +inf]")
+            bounds.append(f"@{name}:[{'(' if exclusive else ''}{_number(bound)} +inf]")
     for bound, exclusive in ((where.lt, True), (where.lte, False)):
         if bound is not None:
-            bounds.append(f"@{name}:[-inf {'(' if exclusive else ''}{bound!r}]")
+            bounds.append(f"@{name}:[-inf {'(' if exclusive else ''}{_number(bound)}]")
     return f"({' '.join(bounds)})"
