@@ -297,9 +297,10 @@ class Milvus(Store):
         scanned = sum(one.num_rows for one in segments if one.num_rows < _INDEXED_FROM)
         told = (
             "every index is Finished with no rows pending; each of the"
-            f" {len(segments)} flushed segments is loaded with its index, and no other is"
+            f" {len(segments)} flushed segments is loaded"
+            f"{' with its index' if self._has_structure() else ''}, and no other is"
         )
-        if scanned:
+        if scanned and self._has_structure():
             told += f"; {scanned} rows are in segments below {_INDEXED_FROM:,} rows and scanned"
         return told
 
@@ -321,13 +322,21 @@ class Milvus(Store):
         held = self._client.list_loaded_segments(self._name)
         missing = {one.segment_id for one in stored} ^ {one.segment_id for one in held}
         growing = [one for one in (*stored, *held) if _state(one) not in ("Flushed", "Sealed")]
-        bare = [one for one in held if one.num_rows >= _INDEXED_FROM and not one.index_id]
+        bare = [
+            one
+            for one in held
+            if self._has_structure() and one.num_rows >= _INDEXED_FROM and not one.index_id
+        ]
         if missing or growing or bare:
             return (
                 f"{len(missing)} segments not up to date, {len(growing)} growing,"
                 f" {len(bare)} without an index"
             )
         return ""
+
+    def _has_structure(self) -> bool:
+        """Whether the index of the vectors is something to load: FLAT searches the rows."""
+        return self._index.kind != "flat"
 
     def _until(self, what: str, lack: Callable[[], str]) -> None:
         ends = time.monotonic() + _INDEXING_S
