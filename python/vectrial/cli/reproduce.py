@@ -28,6 +28,7 @@ from vectrial.stores import registry
 from vectrial.stores.base import Store
 
 if TYPE_CHECKING:
+    from vectrial.report.document import Report
     from vectrial.reproduce.collect import Measured
 
 #: What a folder of a reproduction says of itself.
@@ -42,6 +43,7 @@ class Format(StrEnum):
     TABLE = "table"
     MARKDOWN = "md"
     JSONL = "jsonl"
+    HTML = "html"
 
 
 def reproduce(
@@ -67,7 +69,10 @@ def reproduce(
         bool, typer.Option("--dry-run", help="Print what would be measured; measure nothing.")
     ] = False,
     format_: Annotated[
-        Format, typer.Option("--format", "-f", help="How the cells are printed.")
+        Format,
+        typer.Option(
+            "--format", "-f", help="How the cells are printed; html: only the path of the page."
+        ),
     ] = Format.TABLE,
     show: Annotated[
         Path | None, typer.Option(help="Measure nothing: print the cells of this folder.")
@@ -84,10 +89,12 @@ def reproduce(
     vectrial reproduce                                   which reports there are
     vectrial reproduce docarray-sift1m --dry-run         what would be measured
     vectrial reproduce docarray-sift1m --scale 0.1       at a tenth of its size
-    vectrial reproduce --show runs/latest -f md          the tables again, as Markdown
+    vectrial reproduce --show FOLDER -f md               the tables again, as Markdown
+    vectrial reproduce --show FOLDER -f html             the page and the figures again
 
-    Progress goes to stderr, the cells to stdout. The runs, the tables as reproduction.md and the
-    cells as reproduction.jsonl stay in the folder.
+    Progress goes to stderr, the cells to stdout. The runs, the tables as reproduction.md, the
+    cells as reproduction.jsonl and the page with the report's figures drawn again
+    (report/report.html, report/figures/) stay in the folder.
     """
     console = Console(stderr=True)
     if show is not None and resume is not None:
@@ -116,7 +123,7 @@ def reproduce(
             folder = _new_folder(out, report)
         _measure(report, settings, parts, folder, console)
     assert folder is not None
-    _write(report, settings, folder, kinds, format_)
+    _write(report, settings, folder, kinds, format_, console, drawn=show is None)
     console.print(f"folder: {folder}", soft_wrap=True, highlight=False)
 
 
@@ -213,12 +220,17 @@ def _write(
     folder: Path,
     kinds: Mapping[str, type[Store]],
     form: Format,
+    console: Console,
+    *,
+    drawn: bool,
 ) -> None:
-    """Print the cells, and keep them in the folder."""
+    """Print the cells, and keep them in the folder; with the page where it is asked for or
+    `drawn`."""
     # Imported here: the chart library behind it takes its time, and measuring needs it not.
     from vectrial.report.data import load
     from vectrial.reproduce import render
     from vectrial.reproduce.collect import Measured, cells
+    from vectrial.reproduce.page import build as page_of
 
     kept = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["parts"]
     measured = {
@@ -238,7 +250,11 @@ def _write(
     lines = list(render.jsonl(every))
     (folder / "reproduction.md").write_text(text, encoding="utf-8")
     (folder / "reproduction.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if drawn or form is Format.HTML:
+        page = _draw(page_of(report, every, about, measured), folder, console)
     match form:
+        case Format.HTML:
+            print(page)
         case Format.JSONL:
             for line in lines:
                 print(line)
@@ -249,6 +265,16 @@ def _write(
             # Names and six figures need so much; a pipe has 80.
             console.width = max(console.width, _WIDTH)
             render.terminal(report, every, about, console)
+
+
+def _draw(page: Report, folder: Path, console: Console) -> Path:
+    """Write the page and its figures."""
+    from vectrial.report import write
+
+    out = write.made(folder / "report")
+    with console.status("drawing") as status:
+        write.write_figures(page, out, lambda name: status.update(f"drawing {name}"))
+        return write.write_html(page, out)
 
 
 def _loaded(part: Part, measured: Measured) -> str:

@@ -60,6 +60,7 @@ class Table:
     """name: of the CSV file. notes: under the table.
 
     grouped_by: index of the column whose value parts the rows into groups, for a line between.
+    folded: on a page it is opened by a click.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Table:
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     grouped_by: int | None = None
+    folded: bool = False
 
     def begins_group(self, row: int) -> bool:
         """Whether this row's group is another than that of the row before."""
@@ -82,7 +84,7 @@ class Figure:
     """A chart, defined once.
 
     spec: plot width in pixels, whether a legend is drawn → a Vega-Lite specification.
-    series: those that appear, for the legend. alt: what it shows, in words.
+    series: those that appear, for the legend. alt: what it shows, in words. notes: under it.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Figure:
     alt: str
     spec: Callable[[int, bool], Mapping[str, Any]]
     series: tuple[Series, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,8 @@ class Report:
     """Everything that is shown of a run.
 
     about: what the suite says of itself. meta: label → value under the title. warnings: what a
-        reader must know first.
+        reader must know first. like: series that are drawn as another one is, but hollow: what
+        stands beside it.
     """
 
     title: str
@@ -143,6 +147,7 @@ class Report:
     sections: tuple[Section, ...]
     labels: Mapping[Series, str] = field(default_factory=dict)
     stores: tuple[str, ...] = ()
+    like: Mapping[Series, Series] = field(default_factory=dict)
 
     def tables(self) -> list[Table]:
         """All tables, in order."""

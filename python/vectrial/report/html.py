@@ -46,7 +46,7 @@ def render(report: Report) -> str:
         kind=_kind,
         drawings=lambda figure: _drawings(figure, report),
         colour=lambda series: f"var(--s{report.stores.index(series.store)})",
-        shape=lambda series: shape(series, report.labels),
+        shape=lambda series: shape(report.like.get(series, series), report.labels),
         table_parts=_table_parts,
     )
 

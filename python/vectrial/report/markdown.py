@@ -49,6 +49,8 @@ def _block(block: Block, figures: str) -> Iterator[str]:
         yield f"### {escape(block.title)}\n"
         yield f"![{escape(block.alt)}]({figures}/{block.name}.svg)\n"
         yield f"{escape(block.caption)}\n"
+        if block.notes:
+            yield "\n".join(f"- {escape(note)}" for note in block.notes) + "\n"
     else:
         if block.title:
             yield f"### {escape(block.title)}\n"

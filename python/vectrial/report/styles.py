@@ -75,6 +75,13 @@ def colour(store: str, stores: Sequence[str], dark: bool = False) -> str:
     return f"#{base ^ nudge:06x}"
 
 
+def paired(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """All names such that `colour` gives the i-th of `others` the colour of the i-th of `names`,
+    but for what cannot be seen."""
+    filler = (f"({i})" for i in range(-len(names) % len(_PALETTE)))
+    return (*names, *filler, *others)
+
+
 def shape(series: Series, labels: Mapping[Series, str]) -> str:
     """A series' marker, an SVG path in a square from -1 to 1: the indexes of one store share
     its colour, and the marker tells them apart."""

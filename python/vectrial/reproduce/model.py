@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 Scalar = bool | int | float | str
 
@@ -107,6 +107,61 @@ class Note:
     theirs: str
     ours: str
     faithful: str = ""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Where a drawing's measured series is found, if not in the cells: points of a part's run.
+
+    x, metric: metrics of ours, or "rows" for x; times: what the metric is multiplied by.
+    """
+
+    part: str
+    experiment: str
+    phase: str
+    x: str
+    metric: str
+    times: float = 1.0
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure of the report, drawn again.
+
+    source: which figure of the report, or of what it is drawn where the report has none.
+    about: the part of the report (`published.Figure.experiment`) that it belongs to.
+    kind: "line" over one number; "bar" for each value of x; "share" of each metric in their sum.
+    x: published parameters. x_title, y_title: of the axes, with units.
+    metrics: published ones; one, or all those that have a share. given, stores: which of them.
+    split: a parameter that parts a system's figures into series of their own, named by `names`.
+    logs: of "x", "y", those that are logarithmic.
+    unit: that times are brought to; empty leaves them as published.
+    times: dataset → what its values are multiplied by. per_row: values are divided by the rows
+        (after `times`, and then times 1000).
+    names: how values of parameters are called. derived: how values follow from the published
+        ones. note: what to know. curve: where the measured series is, if not in the cells.
+    """
+
+    name: str
+    title: str
+    source: str
+    about: str
+    kind: Literal["line", "bar", "share"]
+    x: tuple[str, ...]
+    x_title: str
+    y_title: str
+    metrics: tuple[str, ...] = ()
+    given: Mapping[str, Scalar] = field(default_factory=dict)
+    stores: tuple[str, ...] = ()
+    split: str = ""
+    logs: str = ""
+    unit: str = ""
+    times: Mapping[str, float] = field(default_factory=dict)
+    per_row: bool = False
+    names: Mapping[Scalar, str] = field(default_factory=dict)
+    derived: str = ""
+    note: str = ""
+    curve: Curve | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,251 @@
+"""Charts of a reproduction: what was published, hollow, beside what was measured, filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from vectrial.report import text
+from vectrial.report.data import Series
+from vectrial.report.styles import SHAPES, colour, paired
+from vectrial.report.theme import (
+    NARROW,
+    beside_names,
+    chart_of,
+    described,
+    finished,
+    ink,
+    legend,
+    lines_of,
+    log_ticks,
+)
+from vectrial.reproduce.drawn import Dot, Plot
+
+_Spec = Callable[[int, bool], dict[str, Any]]
+
+#: Dashes of what was published, and of what was measured.
+_DASHED, _SOLID = [6, 4], [1, 0]
+
+
+@dataclass(frozen=True)
+class Palette:
+    """The looks of the series of a page: a colour and a marker for each system."""
+
+    systems: tuple[str, ...]
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The names that `styles.colour` knows the series by."""
+        return paired(self.systems, tuple(map(_published, self.systems)))
+
+    @property
+    def labels(self) -> dict[Series, str]:
+        """How the series are called; the measured ones first."""
+        return {
+            self.series(system, of): f"{system}, {'published' if of else 'measured'}"
+            for of in (False, True)
+            for system in self.systems
+        }
+
+    @property
+    def like(self) -> dict[Series, Series]:
+        """What was published looks like what was measured, but hollow."""
+        return {self.series(s, True): self.series(s, False) for s in self.systems}
+
+    def series(self, system: str, published: bool) -> Series:
+        """The series of a system."""
+        return Series(
+            _published(system) if published else system, "", "published" if published else ""
+        )
+
+    def shown(self, plot: Plot) -> tuple[Series, ...]:
+        """The series of a plot: for each system what was published, then what was measured."""
+        held = {(dot.system, dot.published) for dot in plot.dots}
+        return tuple(
+            self.series(system, of)
+            for system in plot.systems
+            for of in (True, False)
+            if (system, of) in held
+        )
+
+    def scales(self, series: Sequence[Series]) -> tuple[alt.Scale, alt.Scale, alt.Scale]:
+        """Colour, shape and dash scales over the labels of `series`."""
+        labels, like = self.labels, self.like
+        domain = [labels[one] for one in series]
+        shapes = [SHAPES[self.systems.index(like.get(s, s).store) % len(SHAPES)] for s in series]
+        dashes = [_DASHED if s in like else _SOLID for s in series]
+        return (
+            alt.Scale(domain=domain, range=[colour(s.store, self.stores) for s in series]),
+            alt.Scale(domain=domain, range=shapes),
+            alt.Scale(domain=domain, range=dashes),
+        )
+
+
+def _published(system: str) -> str:
+    return f"{system}, published"
+
+
+def chart(plot: Plot, palette: Palette) -> _Spec:
+    """The chart of a plot that has marks."""
+    rows = [_row(plot, dot, palette) for dot in plot.dots]
+    kinds = {"line": _lines, "bar": _bars, "share": _shares}
+    draw = kinds[plot.drawing.kind]
+    return lambda width, with_legend: draw(plot, rows, palette, width, with_legend)
+
+
+def _row(plot: Plot, dot: Dot, palette: Palette) -> dict[str, Any]:
+    label = palette.labels[palette.series(dot.system, dot.published)]
+    drawing = plot.drawing
+    title = drawing.x_title.removesuffix(" (log)") or "at"
+    return {
+        "series": label,
+        "line": label,
+        "of": "published" if dot.published else "measured",
+        "at": dot.at,
+        "x": dot.x,
+        "value": dot.value,
+        "low": dot.value,
+        "high": dot.value,
+        "part": dot.part,
+        "ok": True,
+        "hollow": dot.published,
+        "shown": text.number(dot.value),
+        "description": described(
+            ("", label),
+            (dot.part or drawing.y_title.removesuffix(" (log)"), text.number(dot.value)),
+            (title, dot.at if dot.x is None else text.number(dot.x)),
+            ("rows loaded", f"{dot.rows:,}" if dot.rows and "rows" not in title else ""),
+        ),
+    }
+
+
+def _log(plot: Plot, axis: str, values: Sequence[float]) -> bool:
+    """Whether an axis is logarithmic: where it should be and can."""
+    return axis in plot.drawing.logs and min(values) > 0
+
+
+def _lines(
+    plot: Plot, rows: list[dict[str, Any]], palette: Palette, width: int, with_legend: bool
+) -> dict[str, Any]:
+    series = palette.shown(plot)
+    xs, ys = [row["x"] for row in rows], [row["value"] for row in rows]
+    if _log(plot, "x", xs):
+        x_scale, ticks = alt.Scale(type="log", padding=18, nice=False), log_ticks(xs)
+    else:
+        x_scale, ticks = alt.Scale(padding=18, nice=False, zero=False), sorted(set(xs))
+    settings = len(set(xs)) <= 8 or _log(plot, "x", xs)
+    x = alt.X(
+        "x:Q",
+        title=plot.drawing.x_title,
+        scale=x_scale,
+        axis=alt.Axis(values=ticks, format="~s" if max(xs) >= 10_000 else ",.6~r",
+                      labelOverlap=True)
+        if settings
+        else alt.Axis(tickCount=6 if width >= NARROW else 4),
+    )  # fmt: skip
+    y_log = _log(plot, "y", ys)
+    y = alt.Y(
+        "value:Q",
+        title=plot.drawing.y_title,
+        scale=alt.Scale(type="log", padding=14, nice=False) if y_log else _from_zero(ys),
+        axis=alt.Axis(format=",.6~r", values=log_ticks(ys), labelOverlap=True)
+        if y_log
+        else alt.Axis(tickCount=6, format=",.6~r"),
+    )
+    key = legend(with_legend, width, len(series))
+    drawn = lines_of(rows, x, y, palette.scales(series), key)
+    return finished(drawn, width, round(min(360, max(250, width * 0.45))))
+
+
+def _from_zero(values: Sequence[float]) -> alt.Scale:
+    """An axis from zero, but for values that are all far from it (recall)."""
+    low, high = min(values), max(values)
+    if high <= 1 and low > 0.5:
+        return alt.Scale(domain=[max(0.0, low - 0.15 * (1 - low) - 0.01), 1.005], nice=False)
+    return alt.Scale(domain=[0, high * 1.06], nice=False)
+
+
+def _bars(
+    plot: Plot, rows: list[dict[str, Any]], palette: Palette, width: int, with_legend: bool
+) -> dict[str, Any]:
+    series = palette.shown(plot)
+    colours, _, _ = palette.scales(series)
+    names = list(dict.fromkeys(row["at"] for row in rows))
+    values = [row["value"] for row in rows]
+    log = _log(plot, "x", values)
+    room = 1.15 if width >= NARROW else 1.3
+    low, high = min(values), max(values)
+    base_at = low / 3 if log else 0.0
+    scale = (
+        alt.Scale(type="log", domain=[base_at, high * (high / base_at) ** (room - 1)], nice=False)
+        if log
+        else alt.Scale(domain=[0, high * room], nice=False)
+    )
+    axis = (
+        alt.Axis(format=",.6~r", values=log_ticks([base_at, high]), labelOverlap=True)
+        if log
+        else alt.Axis(format=",.6~r", tickCount=6 if width >= NARROW else 4)
+    )
+    for row in rows:
+        row["base"] = base_at
+    hue = alt.Color("series:N", scale=colours, legend=legend(with_legend, width, len(series)))
+    base = chart_of(rows).encode(
+        x=alt.X("value:Q", title=plot.drawing.y_title, scale=scale, axis=axis, stack=None),
+        y=alt.Y("at:N", title=None, sort=names, scale=alt.Scale(padding=0.12), axis=_names(names)),
+        yOffset=alt.YOffset("series:N", sort=[palette.labels[one] for one in series]),
+    )
+    drawn = alt.layer(
+        base.transform_filter("!datum.hollow")
+        .mark_bar(cornerRadiusEnd=2, height={"band": 0.86})
+        .encode(x2="base:Q", color=hue, description="description:N"),
+        base.transform_filter("datum.hollow")
+        .mark_bar(filled=False, strokeDash=[4, 3], strokeWidth=1.4, height={"band": 0.86})
+        .encode(x2="base:Q", color=hue, description="description:N"),
+        base.mark_text(align="left", dx=5, aria=False).encode(text="shown:N"),
+    )
+    each = 17 * max(1, len(series)) + 12
+    return finished(drawn, beside_names(width), each * len(names))
+
+
+def _names(names: Sequence[str]) -> alt.Axis:
+    """An axis of names; long ones are broken at their commas."""
+    return alt.Axis(
+        grid=False, ticks=False, domain=False, labelColor=ink("ink"), labelPadding=6,
+        labelExpr="split(datum.label, ', ')",
+    )  # fmt: skip
+
+
+def _shares(
+    plot: Plot, rows: list[dict[str, Any]], palette: Palette, width: int, with_legend: bool
+) -> dict[str, Any]:
+    parts = list(dict.fromkeys(row["part"] for row in rows))
+    for row in rows:
+        row["name"] = f"{row['at']}, {row['of']}"
+        row["order"] = parts.index(row["part"])
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    steps = alt.Scale(domain=parts, range=[ink(f"step{i + 1}") for i in range(len(parts))])
+    drawn = (
+        chart_of(rows)
+        .mark_bar(height={"band": 0.7})
+        .encode(
+            x=alt.X(
+                "value:Q",
+                title=plot.drawing.y_title,
+                stack="zero",
+                scale=alt.Scale(domain=[0, 100]),
+                axis=alt.Axis(tickCount=5),
+            ),
+            y=alt.Y("name:N", title=None, sort=names, axis=_names(names)),
+            color=alt.Color(
+                "part:N",
+                scale=steps,
+                legend=alt.Legend(orient="top", title=None, direction="horizontal"),
+            ),
+            order="order:Q",
+            description="description:N",
+        )
+    )
+    return finished(drawn, beside_names(width), 34 * len(names))
