@@ -202,8 +202,10 @@ class _Trials:
         latency = cost_us / speed * (1 + 0.35 * max(0, clients - 2))
         latency *= float(self.rng.normal(1, 0.02))
         tail = self.rng.lognormal(0, 0.25, 400)
-        qps = clients * 1e6 / (latency * 1.05)
-        quantiles = np.quantile(latency * tail, [0.5, 0.9, 0.95, 0.99, 0.999])
+        qps = clients * 1e6 / (latency * float(tail.mean()) * 1.05)
+        quantiles = np.quantile(
+            latency * tail, [0.5, 0.9, 0.95, 0.99, 0.999], method="inverted_cdf"
+        )
         phase = Phase("search", 0, SECOND, {"k": 10, "clients": clients})
         if ef:
             phase.params = {**phase.params, "ef_search": ef}

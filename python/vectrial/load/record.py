@@ -11,12 +11,10 @@ from typing import Any
 from vectrial._engine import Recorder, histogram_quantiles
 from vectrial.experiments.base import Phase
 from vectrial.load.plain import LoadOutcome, LoadRecord
+from vectrial.plausible import ROUNDING, contradictions
 
 #: The greatest share of failed operations at which a phase still counts as measured.
 ERROR_SHARE = 0.001
-#: Rounding that qps × mean latency / clients may exceed 1 by. Every sample lies within the
-#: phase, so that anything more is a fault of the harness.
-LITTLE_TOLERANCE = 1e-6
 #: What service times may lack of the time in flight in an open loop, where a connection that had
 #: to be opened first is in flight and not in service.
 OPEN_TOLERANCE = 0.01
@@ -236,7 +234,7 @@ def _phase(
         law = None if qps is None or mean_us is None else qps * mean_us / 1e6 / clients
         metrics |= {"concurrency": clients, "littles_law": law}
     metrics |= {"cpu_s": cpu_s, "cpu_us_per_op": cpu_s * 1e6 / count if count else None, **more}
-    reason = _fault(count, errors, issued, clients, metrics.get("littles_law"))
+    reason = _fault(count, errors, issued, clients, metrics)
     histograms = {"latency": recorder.histogram("latency")} if count else {}
     if errors:
         histograms["error"] = recorder.histogram("error")
@@ -275,9 +273,14 @@ def _missing(
 
 
 def _fault(
-    count: int, errors: int, issued: int, clients: int | None, law: float | None
+    count: int,
+    errors: int,
+    issued: int,
+    clients: int | None,
+    metrics: Mapping[str, float | None],
 ) -> str | None:
-    """What is wrong with a phase, or None."""
+    """What is wrong with a phase, or None. What cannot be is a fault of the harness: every sample
+    lies within the phase."""
     faults = []
     if count + errors != issued:
         faults.append(f"{issued} operations were sent, but {count} + {errors} errors recorded")
@@ -291,8 +294,8 @@ def _fault(
             f"{errors} of {count + errors} operations failed: {share:.2%}, more than"
             f" {ERROR_SHARE:.1%}"
         )
-    if law is not None and clients is not None and law > 1 + LITTLE_TOLERANCE:
-        faults.append(f"qps × mean latency is {law:.4f} of the clients: more than can be")
-    if law is not None and clients is None and not -OPEN_TOLERANCE < law - 1 < LITTLE_TOLERANCE:
+    faults += contradictions(metrics, clients=clients)
+    law = metrics.get("littles_law")
+    if law is not None and clients is None and not -OPEN_TOLERANCE < law - 1 < ROUNDING:
         faults.append(f"service times are {law:.4f} of the requests in flight over time, not 1")
     return "; ".join(faults) or None

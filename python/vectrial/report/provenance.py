@@ -8,6 +8,7 @@ from typing import Any
 
 from vectrial.report import sections_experiments, text
 from vectrial.report.analysis import operating_point
+from vectrial.report.audit import doubts
 from vectrial.report.data import Point, RunData, Series
 from vectrial.report.document import Block, Cell, Column, Row, Section, Table, Text, plain
 from vectrial.report.sections_gate import wrong_stores
@@ -31,6 +32,11 @@ def warnings(run: RunData) -> tuple[str, ...]:
         found.append(
             f"{text.plural(len(invalid), 'row')} of measurements may not be trusted and "
             "count nowhere; reasons below."
+        )
+    if doubtful := doubts(run):
+        found.append(
+            f"{text.plural(len(doubtful), 'figure')} cannot be believed beside what else was "
+            "recorded; reasons below."
         )
     few = _few_repeats(run)
     if few:
@@ -98,7 +104,8 @@ def _cores(environment: Mapping[str, Any]) -> int:
 
 
 def not_measured(run: RunData) -> Section | None:
-    """Skipped and failed trials, and measurements that may not be trusted, with reasons."""
+    """Skipped and failed trials, measurements that may not be trusted, and figures that contradict
+    what was recorded with them, with reasons."""
     columns = (
         Column("store", "Store", numeric=False),
         Column("dataset", "Dataset", numeric=False),
@@ -116,6 +123,9 @@ def not_measured(run: RunData) -> Section | None:
         if point.state == "invalid" and point.reason:
             what = f"invalid {point.phase}"
             rows[point.series, point.dataset, point.experiment, what, point.reason] += 1
+    for doubt in doubts(run):
+        trial, what = doubt.trial, f"doubtful {doubt.phase.name}"
+        rows[trial.series, trial.dataset, trial.experiment, what, doubt.why] += 1
     for point in run.points:
         for kind, count, messages in (e for phase in point.phases for e in phase.errors):
             said = f"{kind}: {messages[0]}" if messages else kind
@@ -139,7 +149,7 @@ def not_measured(run: RunData) -> Section | None:
         "missing",
         "What did not run, and what does not count",
         "Nothing is dropped in silence.",
-        (Table("not-measured", "Skipped, failed, invalid, errors", columns, made),),
+        (Table("not-measured", "Skipped, failed, invalid, doubtful, errors", columns, made),),
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vectrial.published import Figure, figures
+from vectrial.published.doubts import doubts
+from vectrial.report.audit import of_phase
 from vectrial.report.data import Point, RunData
 from vectrial.reproduce.model import Arm, Measure, Part, Reproduction
 from vectrial.results.schema import METRICS
@@ -62,8 +64,15 @@ def cells(
         faithful: whether the report's own method was repeated.
     """
     return [
-        _cell(report, figure, measured, known, asked, faithful) for figure in figures(report.name)
+        _doubted(_cell(report, figure, measured, known, asked, faithful), why)
+        for figure, why in zip(figures(report.name), doubts(report.name), strict=True)
     ]
+
+
+def _doubted(cell: Cell, why: Sequence[str]) -> Cell:
+    """The cell, its note with why the published figure cannot be believed."""
+    said = f"doubtful as published: {'; '.join(why)}" if why else ""
+    return replace(cell, note=_joined(cell.note, said))
 
 
 def place(report: Reproduction, figure: Figure) -> tuple[Part, Measure] | None:
@@ -121,6 +130,7 @@ def _beside(
     if per_row:
         published *= point.rows / int(figure.params.get("rows", part.rows))
     own = [point.reason or point.state] if point.state != "ok" else [point.reason or ""]
+    own += [why for phase in point.phases for why in of_phase(measured.run, phase)]
     if per_row and point.rows != figure.params.get("rows"):
         own.append("the ratio is that per row")
     return Cell(

@@ -1,0 +1,90 @@
+"""Figures of a run held against what was recorded with them.
+
+A run keeps the histogram of every phase beside its figures, so that a reader need not believe what
+stands there: figures that were changed afterwards, or mixed up, are found.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vectrial._engine import histogram_buckets, histogram_quantiles
+from vectrial.plausible import BUCKET, contradictions
+from vectrial.report.data import PhaseResult, RunData, Trial
+
+_QUANTILES = {
+    "latency_p50": 0.5,
+    "latency_p90": 0.9,
+    "latency_p95": 0.95,
+    "latency_p99": 0.99,
+    "latency_p99_9": 0.999,
+}
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why figures of a phase cannot be believed."""
+
+    trial: Trial
+    phase: PhaseResult
+    why: str
+
+
+def doubts(run: RunData) -> list[Doubt]:
+    """Everything that does not agree, in the order measured: figures that contradict each other,
+    or the histogram kept with them, or that are those of another phase."""
+    found = []
+    for trial in run.trials:
+        for phase in trial.phases:
+            found += [Doubt(trial, phase, why) for why in of_phase(run, phase)]
+    return found + list(_copied(run))
+
+
+def of_phase(run: RunData, phase: PhaseResult) -> list[str]:
+    """What of one phase does not agree with itself, a sentence each."""
+    hdr = run.histograms.get(phase.phase_id)
+    return [*_contradicted(phase), *([] if hdr is None else _unlike(phase, hdr))]
+
+
+def _values(phase: PhaseResult) -> dict[str, float]:
+    return {n: m.value for n, m in phase.metrics.items() if m.value is not None}
+
+
+def _contradicted(phase: PhaseResult) -> list[str]:
+    values = _values(phase)
+    return contradictions(values, clients=values.get("concurrency"))
+
+
+def _unlike(phase: PhaseResult, hdr: bytes) -> Iterator[str]:
+    """Percentiles and the number of samples, from the histogram."""
+    values = _values(phase)
+    _, counts = histogram_buckets(hdr)
+    kept = int(counts.sum())
+    told = values.get("batches", values.get("count"))
+    if told is not None and int(told) != kept:
+        yield f"{told:,.0f} samples are told, {kept:,} were recorded"
+    shown = {name: quantile for name, quantile in _QUANTILES.items() if name in values}
+    for name, value in zip(shown, histogram_quantiles(hdr, [*shown.values()]), strict=True):
+        if abs(values[name] - value) > BUCKET * value:
+            yield f"{name} is told as {values[name]:.6g} us, and was recorded as {value:.6g} us"
+
+
+def _copied(run: RunData) -> Iterator[Doubt]:
+    """Two phases with the same throughput and the same mean latency to the last bit."""
+    same: dict[tuple[float, float], list[tuple[Trial, PhaseResult]]] = defaultdict(list)
+    for trial in run.trials:
+        for phase in trial.phases:
+            values = _values(phase)
+            if "qps" in values and "latency_mean" in values:
+                same[values["qps"], values["latency_mean"]].append((trial, phase))
+    for group in same.values():
+        for trial, phase in group[1:]:
+            first, _ = group[0]
+            yield Doubt(
+                trial,
+                phase,
+                f"throughput and mean latency are, to the last digit, those of {first.series.store}"
+                f" {first.experiment}, repeat {first.repeat}",
+            )
