@@ -19,11 +19,13 @@ from vectrial.experiments.scalar_index_overhead import ScalarIndexOverhead
 from vectrial.experiments.size_sweep import SizeSweep
 from vectrial.experiments.storage import Storage
 from vectrial.experiments.time_to_searchable import TimeToSearchable
+from vectrial.experiments.transport import Transport
 
 EXPERIMENTS: Mapping[str, type[Experiment]] = {
     kind.name: kind
     for kind in (
         Ingest,
+        Transport,
         Storage,
         TimeToSearchable,
         FootprintExperiment,

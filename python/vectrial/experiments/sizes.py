@@ -18,8 +18,10 @@ def checked(sizes: tuple[Size, ...]) -> tuple[Size, ...]:
     return sizes
 
 
-def resolved(sizes: tuple[Size, ...], rows: int, *, least: int = 1) -> list[int]:
-    """Numbers of rows, ascending, without those below `least`; `rows` is always among them, and
-    what exceeds it is the same."""
+def resolved(
+    sizes: tuple[Size, ...], rows: int, *, least: int = 1, whole: bool = True
+) -> list[int]:
+    """Numbers of rows, ascending, without those below `least`; what exceeds `rows` is the same, and
+    with `whole` it is always among them."""
     found = {min(rows, round(s * rows) if isinstance(s, float) or s == 1 else s) for s in sizes}
-    return [size for size in sorted(found | {rows}) if size >= least]
+    return [size for size in sorted(found | {rows} if whole else found) if size >= least]

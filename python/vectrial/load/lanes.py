@@ -12,6 +12,7 @@ from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed, Load
 from vectrial.load.sdk_process import Opening
 from vectrial.load.searchers import searchers, wires
+from vectrial.stores.base import Store
 from vectrial.stores.registry import reference
 
 
@@ -57,7 +58,7 @@ def search(
             # What the server keeps of the search parameters is settled here, where the store
             # remembers it; the clients then find it as it should be.
             searchers(context.store, returning, context.k, params, where)
-            question = sdk_search.Question(_opening(context), context.k, params, where, returning)
+            question = sdk_search.Question(opening(context), context.k, params, where, returning)
             asked = question, context.dataset.queries, truth
             how: dict[str, Any] = {
                 "cores": context.certificate.placement.pins,
@@ -112,7 +113,7 @@ def load(context: Context, *, stop: int, callers: int = 1, batch_rows: int | Non
         )
     if context.lane is Lane.SDK and callers > 1:
         return sdk_load.load(
-            _opening(context),
+            opening(context),
             context.dataset.name,
             rows,
             callers,
@@ -124,8 +125,9 @@ def load(context: Context, *, stop: int, callers: int = 1, batch_rows: int | Non
     return bulk.load(store, context.dataset, context.schema, rows, context.progress, stop=stop)
 
 
-def _opening(context: Context) -> Opening:
-    store = context.store
+def opening(context: Context, store: Store | None = None) -> Opening:
+    """How another process opens the context's store, or one beside it."""
+    store = context.store if store is None else store
     return Opening(
         store=reference(type(store)),
         location=store.location,

@@ -2,7 +2,7 @@
 inserts.
 
 Run as `python -m vectrial.load.sdk_client FD` by `vectrial.load.sdk_process`; what it is to do
-comes over the pipe: a `Share` of a search, or a `Portion` of a load.
+comes over the pipe: a `Share` of a search, a `Portion` of a load, or a `Caller` that reads out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from multiprocessing.connection import Connection
 
 from vectrial._engine import Judge
-from vectrial.load import sdk_load, sdk_open
+from vectrial.load import sdk_load, sdk_open, transfer
 from vectrial.load.embedded import Crew, describe
 from vectrial.load.record import Outset
 from vectrial.load.sdk_load import Portion
@@ -72,6 +72,8 @@ def main() -> None:
         try:
             if isinstance(task, Portion):
                 pipe.send(sdk_load.insert(task, pipe))
+            elif isinstance(task, transfer.Caller):
+                pipe.send(transfer.move(task, pipe))
             else:
                 pipe.send(_measure(task, pipe))
         except Exception as failure:  # noqa: BLE001 - the parent raises it

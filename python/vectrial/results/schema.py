@@ -158,6 +158,9 @@ _ALL = (
     MetricName("batches", "1", None, "acknowledged requests of a load, whose latencies these are"),
     MetricName("rows_per_s", "1/s", "higher", "rows / load time"),
     MetricName("mb_per_s", "MB/s", "higher", "n·d·4 bytes / load time, in 10^6 bytes"),
+    MetricName(
+        "payload_mb_per_s", "MB/s", "higher", "bytes of the rows as Arrow / time, in 10^6 bytes"
+    ),
     MetricName("ready_rows_per_s", "1/s", "higher", "rows / ready time"),
     MetricName("time_to_searchable", "us", "lower", "row acknowledged until a search returns it"),
     MetricName("raw_bytes", "B", None, "n·d·4"),

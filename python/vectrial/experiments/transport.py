@@ -1,0 +1,274 @@
+"""Rows in and out in bulk: puts, whole reads, and both at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from time import perf_counter_ns
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from vectrial._engine import Recorder
+from vectrial.errors import StoreError, Unsupported
+from vectrial.experiments.base import Context, Data, Experiment, Numbers, Phase, State
+from vectrial.experiments.sizes import Size, checked, resolved
+from vectrial.load import bulk, lanes
+from vectrial.load.lane import Lane, python_lane
+from vectrial.load.record import Outset, phase_of
+from vectrial.load.transfer import (
+    Alternating,
+    Caller,
+    Moved,
+    Reading,
+    alternate,
+    read_out,
+    together,
+)
+from vectrial.stores.base import Index, Store
+
+#: Rows that are put and read before anything is timed.
+_WARM_UP = 100
+
+
+class Transport(Experiment):
+    """Put rows into an empty store, wait until they are indexed, read all of them out; then put
+    and read by turns.
+
+    sizes: fractions of the rows, or numbers of rows; a number beyond them is all of them.
+    clients: callers, each with one request at a time: a number, or a list to measure each. They
+        share the rows to put, and each reads all rows; one for a library.
+    batch_rows: rows of a put; unless given, the suite's; fewer where callers would be left idle.
+    page_rows: rows asked for at a time in a read, where the store lets one choose.
+    min_s: whole reads are made until so much time has gone.
+    mixed_s: for how long, at the largest size, each caller puts `mixed_rows` rows into a
+        collection of its own and reads all of it, by turns; 0: not at all.
+
+    Phases: `put` is until the last row was acknowledged, `indexed` the time after it until every
+    row is served by the final index, and the two together; an operation of `get` is one whole
+    read. A first put and read come before the clock. Puts go through the trial's lane, whole reads
+    through the store's own client always.
+
+    `mb_per_s` counts vectors alone (n·d·4), `payload_mb_per_s` and `export_mb_per_s` the Arrow
+    batches with ids (8 bytes a row) and metadata; neither what is framed around them on the wire.
+    All in 10^6 bytes, of all callers together.
+    """
+
+    name: ClassVar[str] = "transport"
+    title: ClassVar[str] = "Rows in and out in bulk"
+    starts_from: ClassVar[State] = State.EMPTY
+    axes: ClassVar[frozenset[str]] = frozenset({"sizes", "clients", "batch_rows", "mixed_s"})
+    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+
+    sizes: tuple[Size, ...] = (3_000, 10_000, 15_000, 50_000)
+    clients: Numbers = (1, 4)
+    batch_rows: int | None = Field(default=None, ge=1)
+    page_rows: int = Field(default=10_000, ge=1)
+    min_s: float = Field(default=1.0, ge=0)
+    mixed_s: float = Field(default=5.0, ge=0)
+    mixed_rows: int = Field(default=100, ge=1)
+
+    _sizes = field_validator("sizes")(checked)
+
+    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+        if not store.capabilities.under(index.kind).scan:
+            raise Unsupported(f"{store.name} does not read out its rows")
+        own = {} if self.batch_rows is None else {"batch_rows": self.batch_rows}
+        sizes = resolved(self.sizes, rows, whole=False)
+        mixed = {"mixed_s": self.mixed_s} if self.mixed_s else {}
+        return [
+            {"rows": size, "clients": clients, **own, **(mixed if size == sizes[-1] else {})}
+            for size in sizes
+            for clients in dict.fromkeys(self.clients)
+        ]
+
+    def refuse_point(
+        self,
+        store: type[Store],
+        index: Index,
+        data: Data,
+        lane: Lane,
+        point: Mapping[str, Any],
+    ) -> None:
+        """Beside what every experiment refuses, several callers of a library."""
+        super().refuse_point(store, index, data, lane, point)
+        if lane is Lane.EMBEDDED and point["clients"] > 1:
+            raise Unsupported(f"{store.name} is a library: its rows are put and read by one caller")
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """Callers that put and read."""
+        return int(point["clients"])
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        clients, rows = int(point["clients"]), context.dataset.rows
+        size = min(int(point.get("batch_rows") or context.batch_rows), -(-rows // clients))
+        put, indexed = self._put(context, clients, size)
+        yield put
+        yield indexed
+        yield self._get(context, clients)
+        if "mixed_s" in point:
+            yield from self._mixed(context, clients, float(point["mixed_s"]))
+
+    def _put(self, context: Context, clients: int, batch_rows: int) -> tuple[Phase, Phase]:
+        store, dataset = context.store, context.dataset
+        _warm_up(context)
+        store.create(context.schema, context.index)
+        put = lanes.load(context, stop=dataset.rows, callers=clients, batch_rows=batch_rows)
+        if put.metrics["count"] != dataset.rows:
+            raise StoreError(f"the rows were not taken whole: {put.reason}")
+        put.name, seconds = "put", put.metrics["load_s"] or 0.0
+        put.params = {**put.params, "clients": clients, "batch_rows": batch_rows}
+        put.metrics["payload_mb_per_s"] = _payload(context) / 1e6 / seconds if seconds else None
+        steps = bulk.finish(store, context.progress)
+        indexed = Phase("indexed", steps[0].started_ns, steps[-1].ended_ns)
+        ready_s = seconds + sum(step.seconds for step in steps)
+        indexed.params = {"clients": clients, "batch_rows": batch_rows, "known_by": steps[-1].note}
+        indexed.metrics |= {
+            "load_s": seconds,
+            **{f"{step.name}_s": step.seconds for step in steps},
+            "ready_s": ready_s,
+            "ready_rows_per_s": dataset.rows / ready_s,
+            "count": float(store.count()),
+        }
+        indexed.valid, indexed.reason = put.valid, put.reason
+        if indexed.metrics["count"] != dataset.rows:
+            said = f"the store counts {store.count():,} rows, {dataset.rows:,} were acknowledged"
+            for phase in (put, indexed):
+                phase.valid = False
+                phase.reason = "; ".join(filter(None, (phase.reason, said)))
+        return put, indexed
+
+    def _get(self, context: Context, clients: int) -> Phase:
+        work = Reading(np.sort(context.dataset.ids), self.page_rows, self.min_s)
+        load_1m = os.getloadavg()[0]
+        if clients == 1:
+            told = [read_out(context.store, work, began := _Began())]
+            started = began.at_ns
+        else:
+            cores = context.certificate.placement.pins
+            callers = [Caller(lanes.opening(context), work, cores)] * clients
+            started, told = together(callers, context.progress, "get")
+        phase = _phase("get", told, [one.gets for one in told], started, load_1m)
+        phase.params = {**phase.params, "page_rows": self.page_rows, **_by(context)}
+        seconds = (phase.ended_ns - phase.started_ns) / 1e9
+        passes = phase.metrics["count"] or 0.0
+        got = sum(one.got_rows for one in told)
+        phase.metrics |= {
+            "passes": passes,
+            "export_rows_per_s": got / seconds,
+            "export_mb_per_s": sum(one.got_bytes for one in told) / 1e6 / seconds,
+        }
+        _check(phase, told)
+        return phase
+
+    def _mixed(self, context: Context, clients: int, length_s: float) -> Iterator[Phase]:
+        """Puts and gets by turns: both together, and each alone."""
+        dataset = context.dataset
+        work = Alternating(dataset.name, dataset.rows, self.mixed_rows, self.page_rows, length_s)
+        load_1m = os.getloadavg()[0]
+        with ExitStack() as stack:
+            stores = [
+                stack.enter_context(context.beside(f"caller-{number}")) for number in range(clients)
+            ]
+            for store in stores:
+                store.create(context.schema, context.index)
+            if clients == 1:
+                began = _Began()
+                told = [alternate(stores[0], work, dataset, context.schema, began)]
+                started = began.at_ns
+            else:
+                cores = context.certificate.placement.pins
+                callers = [Caller(lanes.opening(context, store), work, cores) for store in stores]
+                started, told = together(callers, context.progress, "mixed")
+        puts, gets = [one.puts for one in told], [one.gets for one in told]
+        for name, records in (
+            ("mixed", [*puts, *gets]), ("mixed_put", puts), ("mixed_get", gets)
+        ):  # fmt: skip
+            phase = _phase(name, told, records, started, load_1m)
+            phase.params = {
+                **phase.params,
+                "mixed_rows": self.mixed_rows,
+                "page_rows": self.page_rows,
+                **_by(context),
+            }
+            seconds = (phase.ended_ns - phase.started_ns) / 1e9
+            if name != "mixed_get":
+                phase.metrics |= {
+                    "rows_per_s": sum(one.put_rows for one in told) / seconds,
+                    "payload_mb_per_s": sum(one.put_bytes for one in told) / 1e6 / seconds,
+                }
+            if name != "mixed_put":
+                phase.metrics |= {
+                    "export_rows_per_s": sum(one.got_rows for one in told) / seconds,
+                    "export_mb_per_s": sum(one.got_bytes for one in told) / 1e6 / seconds,
+                }
+                _check(phase, told)
+            yield phase
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """A graph index as of ingest, and the least times."""
+        return 1.0 + rows * (20e-6 + dim * 0.6e-6) + self.min_s + float(point.get("mixed_s", 0.0))
+
+
+def _warm_up(context: Context) -> None:
+    """A batch into a collection of its own, and out again: what a store sets up for the first one
+    of all is not the time of rows."""
+    rows = np.arange(min(_WARM_UP, context.dataset.rows))
+    with context.beside("warm-up") as store:
+        store.create(context.schema, context.index)
+        store.insert(bulk.batch(context.dataset, context.schema, rows))
+        for _ in store.scan():
+            pass
+
+
+class _Began:
+    """The instant of the start, for one caller in this process."""
+
+    at_ns = 0
+
+    def __call__(self) -> int:
+        self.at_ns = perf_counter_ns()
+        return self.at_ns
+
+
+def _payload(context: Context) -> int:
+    """Bytes of all rows as they are put: ids, vectors, metadata."""
+    dataset = context.dataset
+    rows = bulk.batches(dataset, context.schema, 50_000)
+    return sum(batch.nbytes for batch in rows)
+
+
+def _by(context: Context) -> dict[str, str]:
+    """Who reads."""
+    return {"by": str(python_lane(type(context.store)))}
+
+
+def _phase(
+    name: str, told: Sequence[Moved], records: Sequence[bytes], started: int, load_1m: float
+) -> Phase:
+    """The phase that the callers' records make."""
+    whole, *others = [Recorder.unpack(one) for one in records]
+    for other in others:
+        whole.merge(other)
+    return phase_of(
+        name,
+        whole,
+        Outset(started, 0, load_1m),
+        ended_ns=max(one.ended_ns for one in told),
+        cpu_ns=sum(one.cpu_ns for one in told),
+        issued=whole.samples(),
+        clients=len(told),
+        params={"loop": "closed", "clients": len(told)},
+        no_recall="a transfer has no answer to judge",
+    )
+
+
+def _check(phase: Phase, told: Sequence[Moved]) -> None:
+    """Every read must have brought every row once."""
+    wrong = sum(one.wrong for one in told)
+    phase.metrics |= {"verified": phase.metrics["count"], "ineffective": float(wrong)}
+    if wrong:
+        said = f"{wrong} reads did not bring every row exactly once"
+        phase.valid, phase.reason = False, "; ".join(filter(None, (phase.reason, said)))

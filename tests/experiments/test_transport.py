@@ -1,0 +1,106 @@
+"""Transport: what it counts, and what it calls wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from worlds import DIM, ROWS, run, without
+
+from vectrial.distance import Metric
+from vectrial.errors import Unsupported
+from vectrial.experiments.base import Data, Phase
+from vectrial.experiments.transport import Transport
+from vectrial.load.lane import Lane
+from vectrial.results.schema import METRICS
+from vectrial.stores.base import Index, NoParams, Schema
+from vectrial.stores.memory import MemoryStore
+from vectrial.stores.sqlite import SqliteStore
+
+FLAT = Index("flat", NoParams())
+QUICK = Transport(sizes=(1.0,), clients=(1,), min_s=0.0, mixed_s=0.05, mixed_rows=7)
+
+
+def named(phases: list[Phase]) -> dict[str, Phase]:
+    return {phase.name: phase for phase in phases}
+
+
+@pytest.mark.parametrize("kind", [MemoryStore, SqliteStore])
+def test_every_figure_is_of_the_same_rows_and_time(
+    kind: type[MemoryStore] | type[SqliteStore], tmp_path: Path
+) -> None:
+    phases = run(QUICK, kind, tmp_path)
+    assert [p.reason for p in phases if not p.valid] == []
+    assert {name for p in phases for name in (*p.metrics, *p.missing)} <= METRICS.keys()
+    found = named(phases)
+    assert list(found) == ["put", "indexed", "get", "mixed", "mixed_put", "mixed_get"]
+    put, indexed, get = found["put"].metrics, found["indexed"].metrics, found["get"].metrics
+    assert put["count"] == indexed["count"] == ROWS
+    assert put["mb_per_s"] == pytest.approx(ROWS * DIM * 4 / 1e6 / put["load_s"])
+    assert put["payload_mb_per_s"] == pytest.approx(ROWS * (DIM * 4 + 8) / 1e6 / put["load_s"])
+    assert indexed["ready_s"] >= put["load_s"]
+    assert get["export_rows_per_s"] == pytest.approx(get["qps"] * ROWS)
+    # A row is its id and its vector, and what is read is counted as what is put.
+    assert get["export_mb_per_s"] == pytest.approx(
+        get["export_rows_per_s"] * (DIM * 4 + 8) / 1e6, rel=0.1
+    )
+
+
+def test_by_turns_counts_puts_and_gets_alike(tmp_path: Path) -> None:
+    found = named(run(QUICK, MemoryStore, tmp_path))
+    both, puts, gets = (found[name].metrics for name in ("mixed", "mixed_put", "mixed_get"))
+    assert puts["count"] == gets["count"] > 0
+    assert both["count"] == puts["count"] + gets["count"]
+    assert both["qps"] == pytest.approx(puts["qps"] + gets["qps"])
+    assert puts["rows_per_s"] == pytest.approx(puts["qps"] * 7)
+    seconds = (found["mixed"].ended_ns - found["mixed"].started_ns) / 1e9
+    # The n-th get reads n+1 puts: the first turn comes before the clock.
+    n = gets["count"]
+    read = 7 * (n * (n + 1) / 2 + n)
+    assert gets["export_rows_per_s"] == pytest.approx(read / seconds)
+
+
+class Forgetful(MemoryStore):
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        for batch in super().scan(batch_size):
+            yield batch.slice(1)
+
+
+def test_a_read_that_lacks_a_row_is_called_wrong(tmp_path: Path) -> None:
+    found = named(run(QUICK, Forgetful, tmp_path))
+    assert found["put"].valid
+    for name in ("get", "mixed_get", "mixed"):
+        assert not found[name].valid
+        assert "did not bring every row exactly once" in (found[name].reason or "")
+    assert found["get"].metrics["ineffective"] == 1
+
+
+class Broken(MemoryStore):
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        if self.count() == ROWS:
+            raise OSError("the line is dead")
+        return super().scan(batch_size)
+
+
+def test_a_read_that_fails_is_an_error(tmp_path: Path) -> None:
+    found = named(run(QUICK, Broken, tmp_path))
+    assert found["get"].errors == [("OSError", 1, ["the line is dead"])]
+    assert not found["get"].valid
+
+
+def test_sizes_and_callers_are_points() -> None:
+    asked = Transport(sizes=(100, 0.5, 5000), clients=(1, 4))
+    points = asked.points(MemoryStore, FLAT, 600)
+    assert [(p["rows"], p["clients"]) for p in points] == [
+        (rows, clients) for rows in (100, 300, 600) for clients in (1, 4)
+    ]
+    # By turns into collections of their own: their size is no matter, so it is done once.
+    assert [p["rows"] for p in points if "mixed_s" in p] == [600, 600]
+    with pytest.raises(Unsupported, match="does not read out"):
+        asked.points(without(MemoryStore, scan=False), FLAT, 600)
+    with pytest.raises(Unsupported, match="by one caller"):
+        asked.refuse_point(
+            MemoryStore, FLAT, Data(Schema(DIM, Metric.L2)), Lane.EMBEDDED, points[1]
+        )
