@@ -132,18 +132,20 @@ def _lines(
 ) -> dict[str, Any]:
     series = palette.shown(plot)
     xs, ys = [row["x"] for row in rows], [row["value"] for row in rows]
-    if _log(plot, "x", xs):
-        x_scale, ticks = alt.Scale(type="log", padding=18, nice=False), log_ticks(xs)
+    if log := _log(plot, "x", xs):
+        x_scale = alt.Scale(type="log", padding=18, nice=False)
     else:
-        x_scale, ticks = alt.Scale(padding=18, nice=False, zero=False), sorted(set(xs))
-    settings = len(set(xs)) <= 8 or _log(plot, "x", xs)
+        x_scale = alt.Scale(padding=18, nice=False, zero=False)
+    # A setting has the same few values in all series; numbers of rows have not.
+    settings = len(set(xs)) <= 5
+    ticks = sorted(set(xs)) if settings else log_ticks(xs)
     x = alt.X(
         "x:Q",
         title=plot.drawing.x_title,
         scale=x_scale,
         axis=alt.Axis(values=ticks, format="~s" if max(xs) >= 10_000 else ",.6~r",
                       labelOverlap=True)
-        if settings
+        if settings or log
         else alt.Axis(tickCount=6 if width >= NARROW else 4),
     )  # fmt: skip
     y_log = _log(plot, "y", ys)

@@ -34,7 +34,11 @@ def _part(name: str, title: str, built: dict[str, Scalar | list[Scalar]], ef: in
             Arm("Weaviate", "weaviate", "hnsw", built),
             Arm("ElasticSearch", "elasticsearch", "hnsw", built),
         ),
-        asks=(*asks, Ask("recall_sweep", {**search, "min_s": 1.0, "max_s": 10.0})),
+        asks=(
+            *asks,
+            Ask("recall_sweep", {**search, "min_s": 1.0, "max_s": 10.0}),
+            Ask("size_sweep", {**search, "max_s": 10.0}, {"sizes": (10_000, 100_000, 1_000_000)}),
+        ),
         measures=docarray_sift1m.MEASURES,
     )
 

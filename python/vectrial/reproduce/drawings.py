@@ -142,21 +142,21 @@ _BUILD: dict[str, Scalar] = {"m": 16, "ef_construction": 128}
 _SIFT = Drawing(
     "recall-ef", "Recall@10 against ef: m = 16, ef_construction = 128",
     "the tables, of one of their six builds; the report has no such figure", "crud", "line",
-    ("ef_search",), "ef", "recall@10", metrics=("recall",), given=_BUILD,
+    ("ef_search",), "ef (log)", "recall@10", metrics=("recall",), given=_BUILD, logs="x",
     note="The same ef is not the same effort: compare stores at equal recall.",
 )  # fmt: skip
 _CREATE = Drawing(
     "create", "Create against ef_construction: m = 16, ef = 128",
     "the tables, of one ef and m; the report has no such figure", "crud", "line",
-    ("ef_construction",), "ef_construction", "ms per row (log)", metrics=("create",),
-    given={"m": 16, "ef_search": 128}, per_row=True, logs="y",
+    ("ef_construction",), "ef_construction (log)", "ms per row (log)", metrics=("create",),
+    given={"m": 16, "ef_search": 128}, per_row=True, logs="xy",
     derived="seconds over the rows of that load, so that loads of different sizes compare",
 )  # fmt: skip
 _DOCARRAY_SIFT1M = (
     _SIFT,
     replace(_SIFT, name="latency-ef", title="Latency against ef: m = 16, ef_construction = 128",
             y_title="mean latency of a find by vector in ms (log)", metrics=("find_by_vector",),
-            logs="y"),
+            logs="xy"),
     replace(_SIFT, name="recall-ef-32", title="Recall@10 against ef: m = 32, ef_construction = 256",
             given={"m": 32, "ef_construction": 256}),
     _CREATE,

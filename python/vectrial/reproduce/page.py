@@ -13,12 +13,18 @@ from vectrial.report.document import Block, Column, Report, Row, Section, Table
 from vectrial.reproduce.charts import Palette, chart
 from vectrial.reproduce.collect import Cell, Measured
 from vectrial.reproduce.drawings import DRAWINGS
-from vectrial.reproduce.drawn import Dot, Missing, Plot, plot
-from vectrial.reproduce.model import Drawing, Reproduction
+from vectrial.reproduce.drawn import Dot, Plot, plot
+from vectrial.reproduce.model import Drawing, Reproduction, Scalar
 from vectrial.reproduce.render import Heading, Sheet, sheets
 
 #: Series of which a figure's text alternative has the values.
 _SPOKEN = 8
+#: Titles of parts of the reports whose names do not say enough.
+_TITLES = {
+    "crud": "Create, read, update, delete, find",
+    "ef_sweep": "Sweep of ef",
+    "result_files": "The report's result files",
+}
 #: Points of a series that are named where they are not drawn.
 _NAMED = 6
 
@@ -142,7 +148,7 @@ def _parts(
                 blocks += _figure(one, palette, about)
         yield Section(
             experiment.replace("_", "-"),
-            _words(experiment).capitalize(),
+            _TITLES.get(experiment) or _words(experiment).capitalize(),
             "What was published, what was measured here, and the ratio of the two.",
             tuple(blocks),
         )
@@ -153,11 +159,13 @@ def _words(name: str) -> str:
 
 
 def _table(sheet: Sheet, palette: Palette) -> Table:
-    """A table of the report."""
-    columns = [
-        Column("store", "Store", numeric=False),
-        Column("setting", "Setting", numeric=False),
-    ]
+    """A table of the report; every parameter in which its rows differ has a column."""
+    settings = list(dict.fromkeys(name for _, setting, _ in sheet.rows for name in setting))
+    columns = [Column("store", "Store", numeric=False)]
+    for name in settings:
+        values = [setting.get(name) for _, setting, _ in sheet.rows]
+        numbers = all(type(value) in (int, float, type(None)) for value in values)
+        columns.append(Column(name, name, numeric=numbers))
     for metric, unit in sheet.metrics:
         group = _words(metric) + (f" [{unit}]" if unit not in ("", "1") else "")
         columns += [
@@ -166,11 +174,18 @@ def _table(sheet: Sheet, palette: Palette) -> Table:
         ]
     rows = []
     for store, setting, held in sheet.rows:
-        values: list[doc.Cell] = [doc.plain(store), doc.plain(setting)]
+        cells = [doc.plain(store), *(_setting(setting.get(name)) for name in settings)]
         for metric, unit in sheet.metrics:
-            values += _three(held.get(metric), own_unit=not unit)
-        rows.append(Row(tuple(values), series=palette.series(store, False)))
+            cells += _three(held.get(metric), own_unit=not unit)
+        rows.append(Row(tuple(cells), series=palette.series(store, False)))
     return Table(_slug(sheet.title), sheet.title, tuple(columns), tuple(rows), grouped_by=0)
+
+
+def _setting(value: Scalar | None) -> doc.Cell:
+    if value is None:
+        return doc.Cell("")
+    shown = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+    return doc.Cell(f"{value:,}" if type(value) is int else shown, value)
 
 
 def _three(cell: Cell | None, *, own_unit: bool) -> tuple[doc.Cell, doc.Cell, doc.Cell]:
@@ -178,12 +193,13 @@ def _three(cell: Cell | None, *, own_unit: bool) -> tuple[doc.Cell, doc.Cell, do
     if cell is None:
         return doc.Cell(""), doc.Cell(""), doc.Cell("")
     unit = f" {cell.figure.unit}" if own_unit and cell.figure.unit != "1" else ""
-    published = doc.Cell(f"{text.number(cell.figure.value)}{unit}", cell.figure.value)
+    number = text.recall if cell.figure.metric == "recall" else text.number
+    published = doc.Cell(f"{number(cell.figure.value)}{unit}", cell.figure.value)
     if cell.measured is None:
         return published, doc.Cell(text.NOTHING, note=cell.note, tone="absent"), doc.Cell("")
     wrong = "" if cell.valid else " ✗"
     measured = doc.Cell(
-        f"{text.number(cell.measured)}{unit}{wrong}",
+        f"{number(cell.measured)}{unit}{wrong}",
         cell.measured,
         note=cell.note,
         tone="ok" if cell.valid else "invalid",
@@ -225,7 +241,7 @@ def _figure(one: Plot, palette: Palette, about: Heading) -> Iterator[Block]:
     drawing = one.drawing
     title = drawing.title
     if not one.dots:
-        said = (drawing.note, *map(_left_out, one.missing))
+        said = (drawing.note, *_left_out(one))
         yield doc.Text(tuple(filter(None, said)), f"{title} ({drawing.source})")
         return
     yield doc.Figure(
@@ -235,7 +251,7 @@ def _figure(one: Plot, palette: Palette, about: Heading) -> Iterator[Block]:
         _spoken(one),
         chart(one, palette),
         () if drawing.kind == "share" else palette.shown(one),
-        tuple(map(_left_out, one.missing)),
+        _left_out(one),
     )
     yield _data(one, palette)
 
@@ -257,12 +273,20 @@ def _caption(one: Plot, about: Heading) -> Iterator[str]:
     yield from filter(None, (drawing.note, *one.remarks))
 
 
-def _left_out(missing: Missing) -> str:
-    """Which measured points are not drawn, and why."""
-    named = list(dict.fromkeys(missing.at))
-    where = f" at {', '.join(named[:_NAMED])}" if named else ""
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return f"Not drawn: {missing.system or 'what is measured'}{where}{more}: {missing.why}."
+def _left_out(one: Plot) -> tuple[str, ...]:
+    """Which measured points are not drawn, and why; those of a store of which none is, as one."""
+    some = {dot.system for dot in one.measured}
+    reasons = Counter(missing.system for missing in one.missing)
+    said = []
+    for missing in one.missing:
+        named = list(dict.fromkeys(missing.at))
+        if missing.system not in some and reasons[missing.system] == 1:
+            named = []
+        where = f" at {', '.join(named[:_NAMED])}" if named else ""
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        what = missing.system or "what is measured"
+        said.append(f"Not drawn: {what}{where}{more}: {missing.why}.")
+    return tuple(said)
 
 
 def _spoken(one: Plot) -> str:

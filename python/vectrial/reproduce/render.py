@@ -16,7 +16,7 @@ from rich.table import Table
 from vectrial.published import Figure
 from vectrial.report import text
 from vectrial.reproduce.collect import Cell
-from vectrial.reproduce.model import Reproduction
+from vectrial.reproduce.model import Reproduction, Scalar
 
 #: Keys of a cell as JSON, in order; more may follow.
 KEYS = (
@@ -29,14 +29,15 @@ _TITLED = ("dataset", "settings", "k")
 
 @dataclass(frozen=True)
 class Sheet:
-    """One table: rows are stores and settings, columns the published metrics.
+    """One table: rows are stores and settings (published parameters), columns the published
+    metrics.
 
     metrics: each with its unit, empty where rows have different ones and every cell says its own.
     """
 
     title: str
     metrics: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[str, str, Mapping[str, Cell]], ...]
+    rows: tuple[tuple[str, Mapping[str, Scalar], Mapping[str, Cell]], ...]
 
 
 def as_json(cell: Cell) -> dict[str, Any]:
@@ -82,12 +83,12 @@ def _sheet(key: tuple[str, ...], cells: Sequence[Cell]) -> Sheet:
     for cell in cells:
         units.setdefault(cell.figure.metric, set()).add(cell.figure.unit)
     metrics = {metric: own.pop() if len(own) == 1 else "" for metric, own in units.items()}
-    rows: dict[tuple[str, str], dict[str, Cell]] = {}
+    rows: dict[tuple[str, tuple[tuple[str, Scalar], ...]], dict[str, Cell]] = {}
     shared = _shared([cell.figure for cell in cells])
     for cell in cells:
         row = rows.setdefault((cell.figure.store, _setting(cell.figure, shared)), {})
         row[cell.figure.metric] = cell
-    made = tuple((store, setting, held) for (store, setting), held in rows.items())
+    made = tuple((store, dict(setting), held) for (store, setting), held in rows.items())
     return Sheet(" · ".join(part for part in title if part), tuple(metrics.items()), made)
 
 
@@ -98,9 +99,12 @@ def _shared(figures: Sequence[Figure]) -> frozenset[str]:
     return frozenset({*_TITLED, *same})
 
 
-def _setting(figure: Figure, shared: frozenset[str]) -> str:
-    shown = {name: value for name, value in figure.params.items() if name not in shared}
-    return text.params(shown) if shown else ""
+def _setting(figure: Figure, shared: frozenset[str]) -> tuple[tuple[str, Scalar], ...]:
+    return tuple((name, value) for name, value in figure.params.items() if name not in shared)
+
+
+def _named(setting: Mapping[str, Scalar]) -> str:
+    return text.params(setting) if setting else ""
 
 
 def shown(cell: Cell, *, unit: bool = False) -> str:
@@ -146,7 +150,7 @@ def markdown(report: Reproduction, cells: Sequence[Cell], about: Heading) -> str
         out.append("| --- | --- |" + " ---: |" * len(titles))
         for store, setting, held in sheet.rows:
             values = [_marked(held.get(metric), notes, not of) for metric, of in sheet.metrics]
-            out.append("| " + " | ".join([store, setting, *values]) + " |")
+            out.append("| " + " | ".join([store, _named(setting), *values]) + " |")
         out += ["", *(f"{i}. {note}" for i, note in enumerate(notes, 1)), ""]
     return "\n".join([*out, *_method(report)]) + "\n"
 
@@ -199,7 +203,7 @@ def _lines(sheet: Sheet, console: Console) -> None:
     notes: list[str] = []
     empty: Counter[tuple[str, str]] = Counter()
     for store, setting, held in sheet.rows:
-        head = (store, setting)
+        head = (store, _named(setting))
         for cell in held.values():
             if cell.measured is None:
                 empty[store, cell.note.split("; ")[0]] += 1
