@@ -8,7 +8,7 @@ import sys
 import typer
 
 from vectrial import __version__
-from vectrial.cli import data, data_fetch, experiments, report, reproduce, run
+from vectrial.cli import bundle, data, data_fetch, experiments, report, reproduce, run
 from vectrial.cli import stores as stores_command
 from vectrial.cli import up as up_command
 from vectrial.errors import VectrialError
@@ -27,6 +27,7 @@ app.add_typer(data.app)
 app.command()(run.run)
 app.command()(report.report)
 app.command()(reproduce.reproduce)
+app.command()(bundle.bundle)
 app.command()(experiments.experiments)
 app.command()(stores_command.stores)
 app.command()(up_command.up)

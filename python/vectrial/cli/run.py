@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -24,6 +25,8 @@ from vectrial.datasets.model import Dataset
 from vectrial.errors import UserError
 from vectrial.experiments.base import fields_of, own_filters
 from vectrial.nearest import suggestion
+from vectrial.results.bundle import opened
+from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
 from vectrial.stores import registry
 from vectrial.stores.base import ALL_OPERATORS
@@ -33,6 +36,8 @@ from vectrial.suite.runner import Outcome, run_plan
 from vectrial.telemetry.environment import environment_facts
 
 RESOLVED = "suite.toml"
+#: Of datasets, by name and rows.
+Fingerprints = Mapping[tuple[str, int], str]
 
 
 def run(
@@ -50,6 +55,10 @@ def run(
         Path | None,
         typer.Option(help="Complete this run: finished trials are kept, failed ones tried again."),
     ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option("--from", help="Repeat the run that a bundle holds, on the same data."),
+    ] = None,
     repeats: Annotated[
         int | None,
         typer.Option(min=1, help="How often everything is done, instead of the suite's."),
@@ -65,11 +74,12 @@ def run(
     vectrial run suites/demo.toml --dry-run     what would be measured, and how long it takes
     vectrial run suites/demo.toml               measure, then write the report
     vectrial run --resume runs/latest           go on after an interruption
+    vectrial run --from their.vectrial.tar.gz   repeat somebody's run here
 
     Progress goes to stderr; the last line on stdout is the run's folder.
     """
     console = Console(stderr=True)
-    suite, text, where = _suite(suite_path, resume)
+    suite, text, where, sealed = _suite(suite_path, resume, bundle)
     if repeats is not None:
         suite = suite.model_copy(update={"repeats": repeats})
     if only:
@@ -79,26 +89,37 @@ def run(
         Console().print(dry_run_table(plan))
         return
     folder = resume.resolve() if resume is not None else _new_folder(out, suite)
-    outcome = measure(plan, suite, text, folder, console)
+    outcome = measure(plan, suite, text, folder, console, sealed)
     _show(folder, report, console)
     print(folder)
     if outcome.counts and not set(outcome.counts) - {"failed", "skipped"}:
         sys.exit(1)
 
 
-def _suite(path: Path | None, resume: Path | None) -> tuple[Suite, str, str]:
+def _suite(
+    path: Path | None, resume: Path | None, sealed: Path | None
+) -> tuple[Suite, str, str, Fingerprints]:
+    """The suite, its text, where it is from, and the datasets that it must be measured on."""
+    if sum(given is not None for given in (path, resume, sealed)) != 1:
+        raise UserError(
+            "no suite given" if path is None and resume is None and sealed is None
+            else "a SUITE, --resume and --from exclude each other",
+            remedy="vectrial run suites/demo.toml",
+        )  # fmt: skip
+    if path is not None:
+        return (*_read(path), str(path), {})
     if resume is not None:
-        if path is not None:
-            raise UserError(
-                "--resume takes the suite from the run itself", remedy="leave SUITE out"
-            )
         kept = resume / RESOLVED
         if not kept.is_file():
             raise UserError("there is no run here to resume", where=str(resume))
-        return (*_read(kept), str(kept))
-    if path is None:
-        raise UserError("no suite given", remedy="vectrial run suites/demo.toml")
-    return (*_read(path), str(path))
+        return (*_read(kept), str(kept), {})
+    assert sealed is not None
+    with opened(sealed) as (_, folder):
+        suite, text = _read(folder / RESOLVED)
+        with RunReader(folder) as reader:
+            rows = reader.rows("select name, rows, fingerprint from dataset")
+    same = {(row["name"], row["rows"]): row["fingerprint"] for row in rows}
+    return suite, text, str(sealed), same
 
 
 def _read(path: Path) -> tuple[Suite, str]:
@@ -157,8 +178,17 @@ def plan_of(suite: Suite, where: str) -> Plan:
     )
 
 
-def measure(plan: Plan, suite: Suite, text: str, folder: Path, console: Console) -> Outcome:
+def measure(
+    plan: Plan,
+    suite: Suite,
+    text: str,
+    folder: Path,
+    console: Console,
+    same: Fingerprints | None = None,
+) -> Outcome:
     """Measure what `folder` does not hold yet of a plan; the suite is kept there as `text`.
+
+    same: what the datasets must be, by name and rows; any where it does not name them.
 
     On Ctrl-C says how to go on, and ends the program.
     """
@@ -168,7 +198,9 @@ def measure(plan: Plan, suite: Suite, text: str, folder: Path, console: Console)
         try:
             for ref in plan.datasets:
                 dataset = catalog.ensure(ref.name, view.fetching)
-                writer.dataset(_dataset_row(library.subset(dataset, ref.rows, ref.queries)))
+                cut = library.subset(dataset, ref.rows, ref.queries)
+                _require_same(cut, same or {})
+                writer.dataset(_dataset_row(cut))
             _point_latest(folder)
             outcome = run_plan(plan, writer, view)
         except KeyboardInterrupt:
@@ -176,6 +208,16 @@ def measure(plan: Plan, suite: Suite, text: str, folder: Path, console: Console)
             raise SystemExit(130) from None
         writer.finish()
     return outcome
+
+
+def _require_same(dataset: Dataset, same: Fingerprints) -> None:
+    wanted = same.get((dataset.name, dataset.rows), dataset.fingerprint)
+    if dataset.fingerprint != wanted:
+        raise UserError(
+            f"dataset '{dataset.name}' is not the one that the bundle's run measured: its"
+            f" fingerprint is {dataset.fingerprint[:12]}, there it was {wanted[:12]}",
+            remedy="fetch it anew (vectrial data fetch), or run the suite without --from",
+        )
 
 
 def _begin(writer: RunWriter, suite: Suite, text: str) -> None:

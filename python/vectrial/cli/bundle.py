@@ -1,0 +1,80 @@
+"""`vectrial bundle`: a run as one file that shows when it was changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from vectrial.cli.form import Form, FormOption
+from vectrial.errors import UserError
+from vectrial.results.bundle import SUFFIX, Bundle, opened, seal
+from vectrial.results.bundle import unpack as lay_out
+
+
+def bundle(
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="A run's folder to seal, or a bundle to check."),
+    ] = Path("runs/latest"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"The file to write, or a folder for it.  [default: beside RUN, RUN{SUFFIX}]",
+            show_default=False,
+        ),
+    ] = None,
+    unpack: Annotated[
+        Path | None, typer.Option(help="Lay the run of a bundle into this new folder.")
+    ] = None,
+    form: FormOption = Form.TABLE,
+) -> None:
+    """Seal a RUN into one file: suite, results, environment, logs, each with its checksum.
+
+    \b
+    vectrial bundle                                  the newest run, beside its folder
+    vectrial bundle runs/20261121-120000-mine        that one
+    vectrial bundle theirs.vectrial.tar.gz           check one, and say what it holds
+    vectrial bundle theirs.vectrial.tar.gz --unpack runs/theirs
+    vectrial run --from theirs.vectrial.tar.gz       repeat it here
+
+    The last line on stdout is the file; the seal goes to stderr. Whoever has the seal from you
+    knows that nothing was changed since. Reports are not in it: they are made from it.
+    """
+    console = Console(stderr=True)
+    if not run.is_file():
+        if unpack is not None:
+            raise UserError(
+                "only a bundle can be unpacked", where=str(run), remedy=f"give a file *{SUFFIX}"
+            )
+        with console.status("sealing"):
+            made = seal(run, out)
+    elif unpack is not None:
+        made = lay_out(run, unpack)
+    else:
+        with opened(run) as (made, _):
+            pass
+    if form is Form.JSONL:
+        print(json.dumps(_described(made)))
+        return
+    told = made.manifest
+    console.print(
+        f"{told.suite_name}, run {told.run_id}, started {told.started_at}:"
+        f" {len(told.files)} files, {made.size_bytes / 1e6:.1f} MB packed",
+        soft_wrap=True,
+        highlight=False,
+    )
+    console.print(f"seal: {made.seal}", soft_wrap=True, highlight=False)
+    print(made.path if unpack is None else unpack)
+
+
+def _described(made: Bundle) -> dict[str, object]:
+    return {
+        "bundle": str(made.path),
+        "seal": made.seal,
+        "size_bytes": made.size_bytes,
+        **made.manifest.model_dump(mode="json"),
+    }

@@ -1,0 +1,248 @@
+"""Sealed bundles: one file that holds a run, to be kept, sent, checked and repeated.
+
+A bundle is a gzipped tar: `manifest.json` first, then the run's files under `run/`. The manifest
+names every file with its size and SHA-256; the seal is the SHA-256 of the manifest, so whoever was
+told it knows that nothing was changed since. The same run gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from vectrial import __version__
+from vectrial.datasets.archive import safe_unpack
+from vectrial.errors import DataError, UserError
+from vectrial.results.database import DATABASE
+from vectrial.results.reader import RunReader
+
+SUFFIX = ".vectrial.tar.gz"
+FORMAT = 1
+_MANIFEST, _RUN = "manifest.json", "run"
+#: What a run folder holds that is measured, or says how it was; the report is made from these.
+_KEPT = (DATABASE, f"{DATABASE}.wal", "suite.toml", "environment.json", "logs/**/*")
+
+
+class Sealed(BaseModel):
+    """A file of a bundle: its place below the run's folder, and what it must be."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str
+    size_bytes: int
+    sha256: str
+
+
+class Manifest(BaseModel):
+    """What a bundle says of itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: int
+    vectrial_version: str
+    run_id: str
+    suite_name: str
+    started_at: str
+    finished_at: str | None
+    files: tuple[Sealed, ...]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle on disk. seal: SHA-256 of its manifest, in hex."""
+
+    path: Path
+    manifest: Manifest
+    seal: str
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the bundle itself, packed."""
+        return self.path.stat().st_size
+
+
+def seal(run: Path, out: Path | None = None) -> Bundle:
+    """Write the bundle of a run.
+
+    Args:
+        run: its folder; a link such as `runs/latest` is followed.
+        out: the file to write, or a folder to write it into; beside the run's folder unless given.
+
+    Raises:
+        UserError: no run is there, it is being written, or there is a file of that name already.
+    """
+    with RunReader(run) as reader:  # refuses what is no run, or one under way
+        record, folder = reader.run(), reader.folder
+    target = _target(folder, out)
+    files = [path for pattern in _KEPT for path in sorted(folder.glob(pattern)) if path.is_file()]
+    manifest = Manifest(
+        format=FORMAT,
+        vectrial_version=__version__,
+        run_id=str(record["run_id"]),
+        suite_name=str(record["suite_name"]),
+        started_at=record["started_at"].isoformat(),
+        finished_at=record["finished_at"].isoformat() if record["finished_at"] else None,
+        files=tuple(_sealed(folder, path) for path in files),
+    )
+    written = _bytes_of(manifest)
+    with tempfile.TemporaryDirectory(prefix=".sealing-", dir=target.parent) as scratch:
+        packed = Path(scratch) / "bundle"
+        _pack(packed, written, folder, manifest)
+        try:
+            os.link(packed, target)  # unlike a rename, never replaces what is there
+        except FileExistsError as error:
+            raise UserError(
+                "there is a file of that name", where=str(target), remedy="give another by --out"
+            ) from error
+    return Bundle(target, manifest, hashlib.sha256(written).hexdigest())
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[Bundle, Path]]:
+    """A bundle that was checked, and the run's folder in it, which is gone when the block ends.
+
+    Raises:
+        DataError: it is no bundle, or not what it was when it was sealed: the first file that
+            differs is named.
+    """
+    with tempfile.TemporaryDirectory(prefix="vectrial-bundle-") as scratch:
+        root = Path(scratch) / "content"
+        yield _unpacked(path, root), root / _RUN
+
+
+@contextmanager
+def run_folder(run: Path) -> Iterator[Path]:
+    """The folder of a run that is given as such, or as a bundle, which is checked."""
+    if not run.is_file():
+        yield run
+        return
+    with opened(run) as (_, folder):
+        yield folder
+
+
+def unpack(path: Path, into: Path) -> Bundle:
+    """Check a bundle, and lay its run into the folder `into`, which does not exist yet.
+
+    Raises:
+        DataError: as `opened`.
+        UserError: the folder exists.
+    """
+    if into.exists():
+        raise UserError("the folder exists already", where=str(into), remedy="give another")
+    into.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".unsealing-", dir=into.parent) as scratch:
+        root = Path(scratch) / "content"
+        bundle = _unpacked(path, root)
+        (root / _RUN).rename(into)
+    return bundle
+
+
+def _target(folder: Path, out: Path | None) -> Path:
+    name = folder.name + SUFFIX
+    if out is None:
+        return folder.parent / name
+    target = out / name if out.is_dir() else out
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target.resolve()
+
+
+def _sealed(folder: Path, path: Path) -> Sealed:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    inside = path.relative_to(folder).as_posix()
+    return Sealed(path=inside, size_bytes=path.stat().st_size, sha256=digest)
+
+
+def _bytes_of(manifest: Manifest) -> bytes:
+    return (json.dumps(manifest.model_dump(mode="json"), indent=1) + "\n").encode()
+
+
+def _pack(packed: Path, manifest: bytes, folder: Path, told: Manifest) -> None:
+    """Neither times nor owners nor the file's name go in: the same run gives the same bytes."""
+    with (
+        packed.open("wb") as raw,
+        gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        tar.addfile(_member(_MANIFEST, len(manifest)), io.BytesIO(manifest))
+        for one in told.files:
+            with (folder / one.path).open("rb") as content:
+                tar.addfile(_member(f"{_RUN}/{one.path}", one.size_bytes), content)
+
+
+def _member(name: str, size_bytes: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size_bytes, 0o644
+    return member
+
+
+def _unpacked(path: Path, root: Path) -> Bundle:
+    if not path.is_file():
+        raise UserError("there is no such bundle", where=str(path))
+    files = safe_unpack(path, root)
+    told = root / _MANIFEST
+    if not told.is_file():
+        raise DataError(
+            f"it holds no {_MANIFEST}",
+            where=str(path),
+            remedy=f"give a file that `vectrial bundle` wrote, *{SUFFIX}",
+        )
+    written = told.read_bytes()
+    manifest = _manifest(written, path)
+    _compare(path, root / _RUN, manifest, {file.relative_to(root).as_posix() for file in files})
+    return Bundle(path, manifest, hashlib.sha256(written).hexdigest())
+
+
+def _manifest(written: bytes, path: Path) -> Manifest:
+    try:
+        plain: Any = json.loads(written)
+    except ValueError as error:
+        raise DataError(f"its {_MANIFEST} is no JSON: {error}", where=str(path)) from error
+    newer = isinstance(plain, dict) and plain.get("format")
+    if isinstance(newer, int) and newer > FORMAT:
+        raise DataError(
+            f"the bundle has format {newer}, this Vectrial reads {FORMAT}",
+            where=str(path),
+            remedy="update vectrial",
+        )
+    try:
+        return Manifest.model_validate(plain)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise DataError(
+            f"its {_MANIFEST} is not as it should be: {'.'.join(map(str, fault['loc']))}:"
+            f" {fault['msg']}",
+            where=str(path),
+        ) from error
+
+
+def _compare(path: Path, run: Path, manifest: Manifest, files: set[str]) -> None:
+    """Refuse what is not as it was sealed."""
+    named = {f"{_RUN}/{one.path}" for one in manifest.files}
+    for what, extra in (("not sealed", files - named - {_MANIFEST}), ("missing", named - files)):
+        if extra:
+            raise _broken(path, f"{min(extra)} is {what}")
+    for one in manifest.files:
+        there = run.joinpath(*PurePosixPath(one.path).parts)
+        if _sealed(run, there) != one:
+            raise _broken(path, f"{one.path} is not what was sealed")
+
+
+def _broken(path: Path, what: str) -> DataError:
+    return DataError(
+        f"the seal is broken: {what}",
+        where=str(path),
+        remedy="it was changed or damaged on its way; have it sent again",
+    )

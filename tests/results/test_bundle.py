@@ -1,0 +1,160 @@
+"""Sealed bundles: all of a run comes back, and no change of a single byte goes unseen."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vectrial.errors import DataError, UserError
+from vectrial.results.bundle import SUFFIX, opened, run_folder, seal, unpack
+from vectrial.results.reader import RunReader
+from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+
+SUITE = 'name = "small"\n'
+
+
+def make_run(folder: Path) -> Path:
+    row = TrialRow(
+        "k", "memory", "embedded", "d", 100, 8, "l2", "recall_sweep", "flat", {}, {"k": 10}, 1, 42
+    )
+    with RunWriter(folder) as writer:
+        writer.begin(suite_name="small", command="vectrial run", version="0", environment={})
+        writer.trial(TrialRecord(row, "ok", phases=[]))
+        writer.finish()
+    (folder / "suite.toml").write_text(SUITE)
+    (folder / "environment.json").write_text("{}")
+    (folder / "logs" / "deep").mkdir(parents=True)
+    (folder / "logs" / "deep" / "a.log").write_bytes(b"said\n\xff")
+    (folder / "report").mkdir()
+    (folder / "report" / "report.html").write_text("made from the rest")
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return make_run(tmp_path / "r")
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return seal(make_run(tmp_path_factory.mktemp("sealed") / "r")).path
+
+
+def members(path: Path) -> dict[str, bytes]:
+    with tarfile.open(path) as tar:
+        return {one.name: tar.extractfile(one).read() for one in tar}  # type: ignore[union-attr]
+
+
+def rewrite(path: Path, files: dict[str, bytes]) -> None:
+    with gzip.open(path, "wb") as stream, tarfile.open(fileobj=stream, mode="w") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+
+
+def test_a_run_comes_back(run: Path, tmp_path: Path) -> None:
+    made = seal(run)
+    assert made.path == run.parent / f"r{SUFFIX}"
+    inside = {one.path for one in made.manifest.files}
+    assert inside == {"run.duckdb", "suite.toml", "environment.json", "logs/deep/a.log"}
+    checked = unpack(made.path, tmp_path / "back")
+    assert checked.seal == made.seal
+    assert (tmp_path / "back" / "logs" / "deep" / "a.log").read_bytes() == b"said\n\xff"
+    with RunReader(tmp_path / "back") as back, RunReader(run) as there:
+        assert back.table("trial").equals(there.table("trial"))
+    with run_folder(made.path) as folder, RunReader(folder) as reader:
+        assert reader.suite() == SUITE
+    assert not folder.exists()
+    with run_folder(run) as folder:
+        assert folder == run
+
+
+def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
+    one, other = seal(run, tmp_path / "one"), seal(run, tmp_path / "other")
+    assert one.path.read_bytes() == other.path.read_bytes()
+    assert one.seal == other.seal
+
+
+def test_nothing_is_overwritten(run: Path, tmp_path: Path) -> None:
+    seal(run)
+    with pytest.raises(UserError, match="a file of that name"):
+        seal(run)
+    with pytest.raises(UserError, match="exists already"):
+        unpack(run.parent / f"r{SUFFIX}", run)
+    assert not list(tmp_path.glob(".*ealing-*"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_a_changed_byte_is_seen(sealed: Path, data: st.DataObject) -> None:
+    files = members(sealed)
+    name = data.draw(st.sampled_from([n for n in files if n != "manifest.json" and files[n]]))
+    changed = bytearray(files[name])
+    changed[data.draw(st.integers(0, len(changed) - 1))] ^= data.draw(st.integers(1, 255))
+    other = sealed.with_name("changed")
+    rewrite(other, {**files, name: bytes(changed)})
+    with pytest.raises(DataError, match="seal is broken"), opened(other):
+        pass
+
+
+def test_what_was_taken_out_put_in_or_renamed_is_named(run: Path) -> None:
+    made = seal(run)
+    files = members(made.path)
+    log = "run/logs/deep/a.log"
+    for changed, said in (
+        ({n: c for n, c in files.items() if n != log}, "a.log is missing"),
+        ({**files, "run/logs/more.log": b""}, "more.log is not sealed"),
+        ({n.replace("deep", "flat"): c for n, c in files.items()}, "a.log is not sealed"),
+    ):
+        rewrite(made.path, changed)
+        with pytest.raises(DataError, match=said), opened(made.path):
+            pass
+
+
+def test_another_manifest_gives_another_seal(run: Path) -> None:
+    made = seal(run)
+    files = members(made.path)
+    manifest = json.loads(files["manifest.json"])
+    manifest["suite_name"] = "other"
+    rewrite(made.path, {**files, "manifest.json": json.dumps(manifest).encode()})
+    with opened(made.path) as (bundle, _):
+        assert bundle.seal != made.seal
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (b"no json", "no JSON"),
+        (b'{"format": 99}', "format 99, this Vectrial reads 1"),
+        (b"[]", "not as it should be"),
+        (b'{"format": 1}', "vectrial_version"),
+    ],
+)
+def test_what_is_no_manifest_is_said(run: Path, manifest: bytes, said: str) -> None:
+    made = seal(run)
+    rewrite(made.path, {**members(made.path), "manifest.json": manifest})
+    with pytest.raises(DataError, match=said), opened(made.path):
+        pass
+
+
+def test_what_is_no_bundle_is_said(tmp_path: Path) -> None:
+    other = tmp_path / "x.tar.gz"
+    rewrite(other, {"readme": b"hello"})
+    with pytest.raises(DataError, match="holds no manifest"), opened(other):
+        pass
+    with pytest.raises(UserError, match="no such bundle"), opened(tmp_path / "none"):
+        pass
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(DataError), opened(tmp_path / "text"):
+        pass
+    rewrite(other, {"../climbs": b"x"})
+    with pytest.raises(DataError, match="outside"), opened(other):
+        pass

@@ -1,0 +1,63 @@
+"""A run sealed, checked and repeated elsewhere, through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+from small import Vectrial
+
+SUITE = """
+name = "tiny"
+repeats = 1
+[[datasets]]
+name = "clustered-16-2k"
+queries = 20
+[[stores]]
+store = "memory"
+index = "flat"
+[[experiments]]
+experiment = "recall_sweep"
+min_s = 0.1
+"""
+
+
+def test_a_bundle_is_repeated_on_the_same_data_only(vectrial: Vectrial, tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(SUITE)
+    first = vectrial("run", "tiny.toml", "--no-report")
+    assert first.returncode == 0, first.stderr
+    folder = Path(first.stdout.splitlines()[-1])
+
+    sealed = vectrial("bundle", "runs/latest", "--out", "tiny.vectrial.tar.gz")
+    assert sealed.returncode == 0, sealed.stderr
+    checked = vectrial("bundle", "tiny.vectrial.tar.gz", "--format", "jsonl")
+    told = json.loads(checked.stdout)
+    assert told["seal"] in sealed.stderr
+    assert told["suite_name"] == "tiny"
+
+    again = vectrial("run", "--from", "tiny.vectrial.tar.gz", "--no-report", "--out", "again")
+    assert again.returncode == 0, again.stderr
+    there = Path(again.stdout.splitlines()[-1])
+    assert (there / "suite.toml").read_text() == (folder / "suite.toml").read_text()
+
+    with duckdb.connect(str(folder / "run.duckdb")) as db:
+        db.execute("update dataset set fingerprint = 'other'")
+    vectrial("bundle", str(folder), "--out", "other.vectrial.tar.gz")
+    refused = vectrial("run", "--from", "other.vectrial.tar.gz", "--no-report")
+    assert refused.returncode == 2
+    assert "is not the one that the bundle's run measured" in refused.stderr
+
+
+def test_wrong_uses_are_explained(vectrial: Vectrial, tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(SUITE)
+    for arguments, said in (
+        (("bundle",), "there is no run here"),
+        (("bundle", "none.vectrial.tar.gz"), "there is no run here"),
+        (("bundle", "tiny.toml"), "no tar or zip archive"),
+        (("run", "--from", "none.vectrial.tar.gz"), "no such bundle"),
+        (("run", "--from", "tiny.toml", "tiny.toml"), "exclude each other"),
+    ):
+        result = vectrial(*arguments)
+        assert result.returncode == 2, result.stderr
+        assert said in result.stderr, (arguments, result.stderr)
