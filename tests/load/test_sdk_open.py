@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from vectrial._engine import Recorder
 from vectrial.load.embedded import Crew
 from vectrial.load.offered import Open
-from vectrial.load.sdk_open import Counter, schedule
-from vectrial.load.sdk_search import Turns, done
+from vectrial.load.open_python import Counter, Turns, schedule
+from vectrial.load.sdk_process import done
 
 QUERIES = np.eye(4, dtype=np.float32)
 MS = 1_000_000

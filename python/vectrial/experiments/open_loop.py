@@ -28,13 +28,14 @@ class OpenLoop(Experiment):
         line. It is played at its own pace, or stretched to each of `rates` where these are given.
     duration_s: of each phase, after the warm-up; a trace ends earlier when it is over.
     in_flight: requests in flight at most; an arrival that finds no room waits, and is counted. In
-        the sdk lane, clients: at most 64, in threads of as many processes as there are cores.
+        the sdk lane, callers: at most 64, in threads of as many processes as there are cores; in
+        the embedded lane, 64 threads of one process, or one where a store allows no more.
     """
 
     name: ClassVar[str] = "open_loop"
     title: ClassVar[str] = "A given load (open loop)"
     axes: ClassVar[frozenset[str]] = frozenset({"rates", "search", "returns"})
-    through: ClassVar[frozenset[Lane] | None] = frozenset({Lane.NATIVE, Lane.SDK})
+    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     rates: tuple[float, ...] = ()
     arrivals: Literal["poisson", "constant", "trace"] = "poisson"

@@ -7,12 +7,21 @@ from typing import Any
 
 from vectrial.experiments.base import Context, Phase, returning_of, search_params
 from vectrial.filters import Filters
-from vectrial.load import bulk, embedded, native_bulk, native_search, sdk_load, sdk_open, sdk_search
+from vectrial.load import (
+    bulk,
+    embedded,
+    embedded_open,
+    native_bulk,
+    native_search,
+    sdk_load,
+    sdk_open,
+    sdk_search,
+)
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed, Load
 from vectrial.load.sdk_process import Opening
 from vectrial.load.searchers import searchers, wires
-from vectrial.stores.base import Store
+from vectrial.stores.base import Returning, Store
 from vectrial.stores.registry import reference
 
 
@@ -72,19 +81,32 @@ def search(
             else:
                 phase = sdk_open.search(*asked, load, **how)
         case Lane.EMBEDDED:
-            assert isinstance(load, Closed), "the plan refuses open loops of this lane"
-            phase = embedded.closed_loop(
-                searchers(context.store, returning, context.k, params, where),
-                context.dataset.queries,
-                truth,
-                clients=load.clients,
-                warmup_count=warmup_queries,
-                min_s=load.min_s,
-                max_s=load.max_s,
-                seed=context.seed,
-                progress=context.progress,
-                name=name,
-            )
+            made = searchers(context.store, returning, context.k, params, where)
+            if isinstance(load, Closed):
+                phase = embedded.closed_loop(
+                    made,
+                    context.dataset.queries,
+                    truth,
+                    clients=load.clients,
+                    warmup_count=warmup_queries,
+                    min_s=load.min_s,
+                    max_s=load.max_s,
+                    seed=context.seed,
+                    progress=context.progress,
+                    name=name,
+                )
+            else:
+                phase = embedded_open.search(
+                    made,
+                    context.dataset.queries,
+                    truth,
+                    load,
+                    alone=_one_thread(context, returning),
+                    warmup_queries=warmup_queries,
+                    seed=context.seed,
+                    progress=context.progress,
+                    name=name,
+                )
     phase.params = {**phase.params, "k": context.k, **point}
     return phase
 
@@ -123,6 +145,13 @@ def load(context: Context, *, stop: int, callers: int = 1, batch_rows: int | Non
         )
     assert callers == 1, "the plan refuses more of this lane"
     return bulk.load(store, context.dataset, context.schema, rows, context.progress, stop=stop)
+
+
+def _one_thread(context: Context, returning: Returning) -> bool:
+    """The store's searches must not be called from several threads, nor may what they fetch."""
+    can = type(context.store).capabilities.under(context.index.kind)
+    fetched = returning is not Returning.IDS and returning not in can.returns
+    return fetched or not can.concurrent_search
 
 
 def opening(context: Context, store: Store | None = None) -> Opening:

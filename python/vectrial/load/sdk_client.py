@@ -16,11 +16,11 @@ from multiprocessing.connection import Connection
 from vectrial._engine import Judge
 from vectrial.load import sdk_load, sdk_open, transfer
 from vectrial.load.embedded import Crew, describe
+from vectrial.load.open_python import Served
 from vectrial.load.record import Outset
 from vectrial.load.sdk_load import Portion
-from vectrial.load.sdk_open import Served
-from vectrial.load.sdk_process import Done, Failed, Ready
-from vectrial.load.sdk_search import Share, done
+from vectrial.load.sdk_process import Done, Failed, Ready, done
+from vectrial.load.sdk_search import Share
 from vectrial.load.worker import die_with_parent
 from vectrial.stores.base import Store
 

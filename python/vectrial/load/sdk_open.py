@@ -1,112 +1,25 @@
 """The open loop of the sdk lane: the Python client under a load that does not wait for it.
 
-One schedule is drawn before the clock starts and dealt out to the processes. In each, clients
-(threads with a request each) take the next arrival in turn, wait until it is due, and search. Who
-is free takes an arrival ahead of its time; one that nobody is free for is sent late, and its
-latency counts from when it was due all the same. That is how users of the Python client wait.
+One schedule is drawn before the clock starts and dealt out to processes, in each of which callers
+take turns (see `open_python`). That is how users of the Python client wait.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from time import perf_counter_ns
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial._engine import Recorder
 from vectrial.datasets.model import Truth
 from vectrial.experiments.base import Phase
 from vectrial.load import sdk_search
-from vectrial.load.embedded import FATAL, Crew, describe
+from vectrial.load.embedded import Crew
 from vectrial.load.offered import Closed, Open
-from vectrial.load.plain import LoadOutcome
-from vectrial.load.record import Outset, phase_of_outcome
-from vectrial.load.sdk_process import Done
-from vectrial.load.sdk_search import Progress, Question, Share, Turns
-
-#: Clients in all, where the load allows as many in flight: what the native lane has of connections
-#: that carry one request at a time. Python runs in one of a process's threads at a time, and gains
-#: nothing by more.
-CLIENTS = 64
-_QUARTERS = 4
-
-
-@dataclass(frozen=True)
-class Served:
-    """What one process did. lag: a packed recorder of actual minus intended sends. late: arrivals
-    that no client was free for when they were due. in_flight_ns: the time that requests took, in
-    all. finished: those done in each quarter of the time."""
-
-    done: Done
-    lag: bytes
-    unsent: int
-    late: int
-    in_flight_ns: int
-    finished: tuple[int, ...]
-
-
-class Counter:
-    """The clients of a process at their work: who is free takes the next arrival."""
-
-    def __init__(self, crew: Crew, turns: Turns) -> None:
-        self._crew, self._length_ns = crew, turns.length_ns
-        # Taking from an iterator over a list is one step, whoever else takes.
-        self._next = iter(list(zip(turns.due.tolist(), turns.queries.tolist(), strict=True)))
-        self.lags = [Recorder() for _ in range(crew.clients)]
-        self.unsent, self.late = [0] * crew.clients, [0] * crew.clients
-        self.in_flight_ns = [0] * crew.clients
-        self.finished = [[0] * _QUARTERS for _ in range(crew.clients)]
-
-    def work(self, client: int) -> None:
-        """What one client does from the common start on."""
-        crew, clock, length_ns = self._crew, perf_counter_ns, self._length_ns
-        recorder, lag = crew.recorders[client], self.lags[client]
-        start = crew.outset.started_ns
-        lag.start(start)
-        for offset, query in self._next:
-            due, now = start + offset, clock()
-            if now >= start + length_ns or crew.halt:
-                self.unsent[client] += 1
-                continue
-            self.late[client] += now > due
-            while (left_ns := due - clock()) > 0:
-                time.sleep(left_ns / 1e9)
-            _, vector, search = crew.requests[query]
-            sent = clock()
-            try:
-                ids, _ = search(vector)
-            except FATAL:
-                raise
-            except BaseException as failure:  # noqa: BLE001 - recorded, as the design says
-                done = clock()
-                recorder.error(due, sent, done, *describe(failure))
-            else:
-                done = clock()
-                recorder.answer(query, due, sent, done, ids)
-            lag.operation(due, due, sent)
-            crew.issued[client] += 1
-            crew.ended[client] = done
-            self.in_flight_ns[client] += done - sent
-            if done - start < length_ns:
-                self.finished[client][(done - start) * _QUARTERS // length_ns] += 1
-
-    def served(self, done: Done) -> Served:
-        """The whole of it."""
-        lag, *others = self.lags
-        for other in others:
-            lag.merge(other)
-        return Served(
-            done,
-            lag.pack(),
-            sum(self.unsent),
-            sum(self.late),
-            sum(self.in_flight_ns),
-            tuple(map(sum, zip(*self.finished, strict=True))),
-        )
+from vectrial.load.open_python import CALLERS, Served, phase_of_served, serve, turns_of
+from vectrial.load.record import Outset
+from vectrial.load.sdk_search import Progress, Question, Share
 
 
 def search(
@@ -121,142 +34,47 @@ def search(
     progress: Progress | None = None,
     name: str = "search",
 ) -> Phase:
-    """Search under `load` with as many clients as may be in flight, up to `CLIENTS`.
+    """Search under `load` with as many callers as may be in flight, up to `CALLERS`.
 
     Args:
         cores: those the processes share; empty: all.
-        warmup_queries: of all clients together; each has at least one.
+        warmup_queries: of all callers together; each has at least one.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
     """
-    clients = min(load.in_flight, CLIENTS)
+    callers = min(load.in_flight, CALLERS)
     width = len(cores) or len(os.sched_getaffinity(0))
-    parts = sdk_search.parts(clients, min(clients, width))
-    due = schedule(load, seed)
-    asked = _asked(len(due), len(queries), seed)
-    length_ns = int(load.duration_s * 1e9)
+    parts = sdk_search.parts(callers, min(callers, width))
+    turns = turns_of(load, len(queries), seed)
     shares = [
         Share(
             question,
             queries,
             truth,
-            Closed(clients, load.duration_s, load.duration_s),
+            Closed(callers, load.duration_s, load.duration_s),
             number,
             sum(parts[:nth]),
             cores,
-            max(1, warmup_queries // clients),
+            max(1, warmup_queries // callers),
             seed,
             name,
-            Turns(due[nth :: len(parts)], asked[nth :: len(parts)], length_ns),
+            dealt,
         )
-        for nth, number in enumerate(parts)
+        for nth, (number, dealt) in enumerate(zip(parts, turns.dealt(len(parts)), strict=True))
     ]
     load_1m = Outset.now().load_1m
     started_ns, told = sdk_search.together(shares, Served, progress, load.duration_s)
-    phase = _phase(name, load, due, started_ns, told, truth, load_1m)
+    phase = phase_of_served(name, load, turns, callers, started_ns, told, truth, load_1m)
     seconds = (phase.ended_ns - phase.started_ns) / 1e9
     phase.metrics |= {
-        "bound_met": sum(one.late for one in told),
         "client_processes": len(parts),
         "client_cpu_share": (phase.metrics["cpu_s"] or 0) / seconds / min(len(parts), width),
-        "warmup_count": sum(one.done.warmed for one in told),
-        "warmup_errors": sum(one.done.warmup_errors for one in told),
     }
-    # What happens within the client is not seen from here.
-    for unknown in ("reconnects", "in_flight_peak"):
-        phase.metrics[unknown], phase.missing[unknown] = None, "the Python client does not tell"
     return phase
-
-
-def _phase(
-    name: str,
-    load: Open,
-    due: NDArray[np.int64],
-    started_ns: int,
-    told: Sequence[Served],
-    truth: Truth,
-    load_1m: float,
-) -> Phase:
-    """The phase that the processes' records make, as one of the engine's would be."""
-    length_ns = int(load.duration_s * 1e9)
-    ended_ns = max(started_ns + length_ns, *(one.done.ended_ns for one in told))
-    recorder = sdk_search.merged([one.done for one in told], truth)
-    recorder.finish(ended_ns)
-    lag, *others = [Recorder.unpack(one.lag) for one in told]
-    for other in others:
-        lag.merge(other)
-    quarters = np.minimum(due * _QUARTERS // length_ns, _QUARTERS - 1)
-    come = np.bincount(quarters, minlength=_QUARTERS)
-    finished = np.sum([one.finished for one in told], axis=0)
-    issued = sum(one.done.issued for one in told)
-    unsent = sum(one.unsent for one in told)
-    outcome: LoadOutcome = {
-        "classes": [
-            {
-                "name": name,
-                "recorder": recorder,
-                "warmup": Recorder(),
-                "lag": lag.histogram("latency"),
-                "issued": issued,
-                "in_flight": 0,
-                "rows": issued,
-                "answers": None,
-            }
-        ],
-        "started_ns": started_ns,
-        "ended_ns": ended_ns,
-        "cpu_ns": sum(one.done.cpu_ns for one in told),
-        "unsent": unsent,
-        # A client that is late is what this lane measures; it is a fault where arrivals were lost.
-        "bound_met": sum(one.late for one in told) if unsent else 0,
-        "peak_in_flight": min(load.in_flight, CLIENTS),
-        "in_flight_s": sum(one.in_flight_ns for one in told) / 1e9,
-        "reconnects": 0,
-        "cancelled": False,
-        "duration_s": load.duration_s,
-        "backlog": np.cumsum(come - finished).tolist(),
-    }
-    return phase_of_outcome(
-        name,
-        outcome,
-        outcome["classes"][0],
-        clients=None,
-        load_1m=load_1m,
-        params={"loop": "open", "arrivals": load.arrivals, "rate": load.rate},
-        no_recall="no ground truth was given",
-    )
-
-
-def schedule(load: Open, seed: int) -> NDArray[np.int64]:
-    """When requests are due, int64 ns from the start, ascending, all before the end; Poisson
-    arrivals are drawn from the seed."""
-    length_ns, gap_ns = int(load.duration_s * 1e9), 1e9 / load.rate
-    rng, due = np.random.default_rng([seed, 1]), np.empty(0)
-    if load.offsets is not None:
-        due = load.offsets.astype(np.float64)
-    elif load.arrivals == "constant":
-        due = np.rint(np.arange(int(length_ns / gap_ns) + 2) * gap_ns)
-    else:
-        while not len(due) or due[-1] < length_ns:
-            more = np.cumsum(rng.exponential(gap_ns, int(length_ns / gap_ns) + 100))
-            due = np.concatenate([due, more + (due[-1] if len(due) else 0)])
-    kept: NDArray[np.int64] = due[due < length_ns].astype(np.int64)
-    return kept
-
-
-def _asked(arrivals: int, queries: int, seed: int) -> NDArray[np.int64]:
-    """Which query each arrival asks: all of them in an order drawn anew for each pass."""
-    rng = np.random.default_rng([seed, 2])
-    passes = [rng.permutation(queries) for _ in range(arrivals // queries + 1)]
-    asked: NDArray[np.int64] = np.concatenate(passes)[:arrivals].astype(np.int64)
-    return asked
 
 
 def measure(share: Share, crew: Crew) -> Served:
     """In a process: its part of the arrivals."""
     assert share.turns is not None
-    counter = Counter(crew, share.turns)
-    crew.loop = counter.work
-    cpu_ns = crew.run(lambda: None, in_threads=share.clients > 1)
-    return counter.served(sdk_search.done(crew, cpu_ns))
+    return serve(crew, share.turns)

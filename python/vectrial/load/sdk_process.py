@@ -12,7 +12,10 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import TypeVar
 
+from vectrial._engine import Judge, Recorder
+from vectrial.datasets.model import Truth
 from vectrial.errors import StoreError
+from vectrial.load.embedded import Crew
 from vectrial.stores import registry
 from vectrial.stores.base import Address, Durability, Index, Schema, Store
 
@@ -107,3 +110,24 @@ def expect(pipe: Connection, kind: type[T], report: Callable[[], None]) -> T:
         raise StoreError(f"a process of the Python client failed: {told.reason}")
     assert isinstance(told, kind)
     return told
+
+
+def done(crew: Crew, cpu_ns: int) -> Done:
+    """In a process: what its clients did, when they are done."""
+    return Done(
+        record=crew.merged().pack(),
+        issued=sum(crew.issued),
+        ended_ns=max(crew.ended),
+        cpu_ns=cpu_ns - crew.outset.cpu_ns,
+        warmed=sum(crew.warmed),
+        warmup_errors=sum(crew.warmup_errors),
+    )
+
+
+def merged(told: Sequence[Done], truth: Truth) -> Recorder:
+    """One record of what all processes did."""
+    judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
+    whole, *others = [Recorder.unpack(one.record, judge) for one in told]
+    for other in others:
+        whole.merge(other)
+    return whole

@@ -17,14 +17,21 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial._engine import Judge, Recorder
 from vectrial.datasets.model import Truth
 from vectrial.experiments.base import Phase
 from vectrial.filters import Filters
-from vectrial.load.embedded import Crew
 from vectrial.load.offered import Closed
+from vectrial.load.open_python import Turns
 from vectrial.load.record import Outset, phase_of
-from vectrial.load.sdk_process import Done, Opening, Ready, common_start_ns, expect, processes
+from vectrial.load.sdk_process import (
+    Done,
+    Opening,
+    Ready,
+    common_start_ns,
+    expect,
+    merged,
+    processes,
+)
 from vectrial.load.searchers import searchers
 from vectrial.stores.base import Params, Returning, Searcher, Store
 
@@ -45,16 +52,6 @@ class Question:
     def searchers(self, store: Store) -> Searcher | Sequence[Searcher]:
         """The searcher of every query, or one for all."""
         return searchers(store, self.returning, self.k, self.params, self.where)
-
-
-@dataclass(frozen=True)
-class Turns:
-    """The arrivals of one process: when each is due, ns from the start (int64, ascending), and
-    which query it asks (int64). length_ns: nothing is sent from then on."""
-
-    due: NDArray[np.int64]
-    queries: NDArray[np.int64]
-    length_ns: int
 
 
 @dataclass(frozen=True)
@@ -152,24 +149,3 @@ def together(
             tell(min(elapsed, length_s), length_s, name)
 
         return started_ns, [expect(pipe, kind, report) for pipe in pipes]
-
-
-def done(crew: Crew, cpu_ns: int) -> Done:
-    """In a process: what its clients did, when they are done."""
-    return Done(
-        record=crew.merged().pack(),
-        issued=sum(crew.issued),
-        ended_ns=max(crew.ended),
-        cpu_ns=cpu_ns - crew.outset.cpu_ns,
-        warmed=sum(crew.warmed),
-        warmup_errors=sum(crew.warmup_errors),
-    )
-
-
-def merged(told: Sequence[Done], truth: Truth) -> Recorder:
-    """One record of what all processes did."""
-    judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
-    whole, *others = [Recorder.unpack(one.record, judge) for one in told]
-    for other in others:
-        whole.merge(other)
-    return whole

@@ -106,7 +106,9 @@ _ALL = (
     MetricName("selectivity", "1", None, "share of the rows that a filter keeps, mean of queries"),
     MetricName("warmup_count", "1", None, "requests before the clock started, not recorded"),
     MetricName("warmup_errors", "1", "lower", "those of them that failed"),
-    MetricName("concurrency", "1", None, "closed-loop clients"),
+    MetricName(
+        "concurrency", "1", None, "closed-loop clients; Python callers who share an open loop"
+    ),
     MetricName(
         "littles_law",
         "1",

@@ -1,0 +1,56 @@
+"""The open loop of the embedded lane: a library under a load that does not wait for it.
+
+Callers are threads of this process that take turns (see `open_python`), as those of a service that
+holds the library would. What they wait for the library, and for each other, is in the latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial._engine import Judge
+from vectrial.datasets.model import Truth
+from vectrial.experiments.base import Phase
+from vectrial.load.embedded import Crew, Progress
+from vectrial.load.offered import Open
+from vectrial.load.open_python import CALLERS, phase_of_served, serve, turns_of
+from vectrial.stores.base import Searcher
+
+_WARMUP_S = 5.0
+
+
+def search(
+    searcher: Searcher | Sequence[Searcher],
+    queries: NDArray[np.float32],
+    truth: Truth,
+    load: Open,
+    *,
+    alone: bool,
+    warmup_queries: int = 100,
+    seed: int = 0,
+    progress: Progress | None = None,
+    name: str = "search",
+) -> Phase:
+    """Search under `load` with as many threads as may be in flight, up to `CALLERS`.
+
+    Args:
+        searcher: one for all queries, or one for each.
+        alone: the calling thread is the only caller: the searcher must not be called from
+            several threads.
+        warmup_queries: of all callers together; each has at least one.
+
+    Raises:
+        StoreError: the searcher's ids are not what `Searcher` promises, a fault of the adapter.
+    """
+    callers = 1 if alone else min(load.in_flight, CALLERS)
+    judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
+    length_s = load.duration_s
+    crew = Crew(searcher, queries, judge, callers, seed, length_s, length_s, None)
+    crew.warmup = (max(1, warmup_queries // callers), _WARMUP_S)
+    turns = turns_of(load, len(queries), seed)
+    told = serve(crew, turns, crew.reporter(progress, name))
+    started_ns, load_1m = crew.outset.started_ns, crew.outset.load_1m
+    return phase_of_served(name, load, turns, callers, started_ns, [told], truth, load_1m)
