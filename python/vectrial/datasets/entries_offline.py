@@ -119,6 +119,18 @@ _SIFT = (
         stand_in_for="sift-128-euclidean",
         fallback="sift-images-128-100k",
     ),
+    # For what stores only search by cosine, such as Redis' vector sets.
+    _offline(
+        "sift-images-128-cosine",
+        "the same SIFT descriptors, compared by cosine",
+        licence="CC-BY, CC-BY-SA, CC0 or GPL-2+, by image",
+        shape=(1_000_000, 128, Metric.COSINE, 5_000),
+        cost=Cost(222, 560, 230),
+        packages=sift.FULL.packages,
+        build=partial(sift.descriptors, sift.FULL),
+        fields=_IMAGE_FIELDS,
+        fallback="sift-images-128",
+    ),
     _offline(
         "sift-images-128-100k",
         "SIFT descriptors of desktop backgrounds, a quick hundred thousand",
