@@ -8,6 +8,7 @@ import pytest
 from vectrial.datasets import inspect
 from vectrial.datasets.model import Dataset, Provenance
 from vectrial.distance import Metric
+from vectrial.filters import Eq
 
 RNG = np.random.default_rng(5)
 
@@ -24,7 +25,7 @@ def test_duplicates_are_counted_exactly(monkeypatch: pytest.MonkeyPatch) -> None
     x[199] = x[70]
     x[0], x[1] = 0.0, -0.0
     q = np.concatenate([x[3:5], RNG.standard_normal((4, 5))])
-    expected = {"rows": 4, "groups": 3, "queries": 2}
+    expected = {"rows": 4, "groups": 3, "queries": 2, "repeated_queries": 0}
     assert inspect.duplicates(dataset(x, q)) == expected
     monkeypatch.setattr(inspect, "_BLOCK_BYTES", 7 * 20)
     assert inspect.duplicates(dataset(x, q)) == expected
@@ -33,7 +34,15 @@ def test_duplicates_are_counted_exactly(monkeypatch: pytest.MonkeyPatch) -> None
 def test_rows_that_only_share_a_hash_are_no_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "_row_hashes", lambda block: np.zeros(len(block), np.uint64))
     x = RNG.standard_normal((20, 5))
-    assert inspect.duplicates(dataset(x, x[1:2] + 1)) == {"rows": 0, "groups": 0, "queries": 0}
+    assert set(inspect.duplicates(dataset(x, x[1:2] + 1)).values()) == {0}
+
+
+def test_queries_that_are_there_twice_are_counted() -> None:
+    """Trap 000-11: 868 anomalies are 434, each twice. Under another filter it is another query."""
+    x, q = RNG.standard_normal((20, 5)), RNG.standard_normal((434, 5))
+    assert inspect.duplicates(dataset(x, np.concatenate([q, q])))["repeated_queries"] == 434
+    wheres = tuple(Eq("class", at) for at in range(868))
+    assert inspect.repeated_queries(dataset(x, np.concatenate([q, q]), filters=wheres)) == 0
 
 
 def test_many_small_integer_rows_agree_with_counting() -> None:
@@ -114,7 +123,12 @@ def test_tiny_datasets(rows: int) -> None:
 
 def test_all_rows_equal() -> None:
     facts = inspect.inspect(dataset(np.ones((50, 4)), np.ones((2, 4))))
-    assert facts["duplicates"] == {"rows": 49, "groups": 1, "queries": 2}
+    assert facts["duplicates"] == {
+        "rows": 49,
+        "groups": 1,
+        "queries": 2,
+        "repeated_queries": 1,
+    }
     assert facts["intrinsic_dimension"]["median"] is None
     assert facts["shift"]["median_ratio"] is None
     assert json.loads(json.dumps(facts)) == facts

@@ -105,6 +105,16 @@ def test_conditions_are_answered_by_the_store_and_by_the_client(tmp_path: Path) 
     assert by(phases, by="client", condition="one row", payload_index=min(arms)).metrics["count"]
 
 
+def test_only_what_is_wanted_is_asked(tmp_path: Path) -> None:
+    asked = Condition(samples=4, indexed=(True,), only=("one row",))
+    phases = run(asked, SqliteStore, tmp_path)
+    every(phases)
+    arm = "on" if SqliteStore.capabilities.payload_index else "fixed"
+    assert [(p.params["condition"], p.params["payload_index"]) for p in phases] == [
+        ("one row", arm)
+    ]
+
+
 def test_a_store_without_find_is_scanned_by_the_client(tmp_path: Path) -> None:
     phases = run(Condition(samples=4), without(MemoryStore, find=frozenset()), tmp_path)
     every(phases)
@@ -175,6 +185,15 @@ def test_storage_before_and_after_the_store_settles(tmp_path: Path) -> None:
         Storage().points(MemoryStore, FLAT, ROWS)
 
 
+def test_a_load_can_be_weighed_where_it_lies(tmp_path: Path) -> None:
+    phases = run(Ingest(checkpoints=(1.0,), probes=0, settle_s=3), SqliteStore, tmp_path)
+    every(phases)
+    assert phases[-1].name == "settled"
+    assert (phases[-1].metrics["disk_bytes"] or 0) > ROWS * 8 * 4
+    kept = run(Ingest(checkpoints=(1.0,), probes=0, settle_s=3), MemoryStore, tmp_path / "memory")
+    assert kept[-1].name == "ingest", "nothing on disk"
+
+
 # -- what indexes cost -------------------------------------------------------------------------
 
 
@@ -186,6 +205,19 @@ def test_every_arm_loads_the_same_rows(tmp_path: Path) -> None:
     assert {p.metrics["count"] for p in phases if p.name == "arm"} == {ROWS}
     assert {p.params["fields"] for p in phases if p.name == "arm"} == {0, 6}
     assert any(p.name == "overhead" and "load_overhead" in p.metrics for p in phases)
+    assert len({p.metrics["batches"] for p in phases if p.name == "arm"}) == 1
+
+
+def test_arms_of_unlike_batches_are_not_compared() -> None:
+    """Trap 000-4: with indexes in batches of 100, without in batches of 2000."""
+    arms = [
+        Phase("arm", 0, 1, {"payload_index": name}, {"load_s": s, "ready_s": s, "batches": n})
+        for name, s, n in (("fixed", 1387.3, 1051.0), ("none", 661.3, 53.0))
+    ]
+    compared = ScalarIndexOverhead()._overhead("both", arms[:1], arms[1:], 0)
+    assert compared.metrics["ready_overhead"] == pytest.approx(1.098, abs=1e-3)
+    assert not compared.valid
+    assert compared.reason == "the arms were not loaded in the same batches"
 
 
 # -- searchable --------------------------------------------------------------------------------

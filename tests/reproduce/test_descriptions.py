@@ -101,3 +101,15 @@ def test_the_sift_grid_is_one_table_in_its_order() -> None:
     assert [store for store, _, _ in sheet.rows[:2]] == ["In-Memory", "AnnLite"]
     assert len(sheet.metrics) == 7
     assert all(len(held) == 7 for _, _, held in sheet.rows)
+
+
+def test_what_no_build_parameter_changes_is_asked_once() -> None:
+    """Five of six builds of a store are not loaded a second time to find rows by condition."""
+    (plan,) = plan_parts(REPRODUCTIONS["docarray-sift1m"], Settings(0.001), KINDS)
+    assert plan.suite is not None
+    refs = [ref for ref in plan.suite.stores if ref.store == "weaviate"]
+    assert [ref.experiments is None for ref in refs] == [True, *[False] * 5]
+    assert not any("condition" in (ref.experiments or []) for ref in refs)
+    assert {(ref.params["m"], ref.params["ef_construction"]) for ref in refs} == {
+        (m, c) for m in (16, 32) for c in (64, 128, 256)
+    }

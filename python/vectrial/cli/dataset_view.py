@@ -121,11 +121,12 @@ def _size(count: int) -> str:
 
 
 def _duplicates(found: dict[str, Any]) -> str:
-    if not found["rows"] and not found["queries"]:
+    again = found.get("repeated_queries", 0)  # datasets of earlier versions were not asked
+    if not found["rows"] and not found["queries"] and not again:
         return "none"
     return (
         f"{found['rows']:,} rows equal an earlier one ({found['groups']:,} groups);"
-        f" {found['queries']:,} queries equal a row"
+        f" {found['queries']:,} queries equal a row, {again:,} an earlier query"
     )
 
 

@@ -21,6 +21,7 @@ from vectrial import __version__
 from vectrial.cli.run_view import dry_run_table, make_view
 from vectrial.datasets import catalog, library
 from vectrial.datasets.entry import Entry
+from vectrial.datasets.inspect import repeated_queries
 from vectrial.datasets.model import Dataset
 from vectrial.errors import UserError
 from vectrial.experiments.base import fields_of, own_filters
@@ -274,7 +275,9 @@ def _dataset_row(dataset: Dataset) -> dict[str, object]:
         "source": dataset.provenance.source,
         "licence": dataset.provenance.licence,
         "stand_in_for": dataset.provenance.stand_in_for,
-        "facts": json.dumps(dataset.facts, default=str),
+        "facts": json.dumps(
+            {**dataset.facts, "repeated_queries": repeated_queries(dataset)}, default=str
+        ),
     }
 
 

@@ -52,7 +52,8 @@ def duplicates(dataset: Dataset, *, progress: Progress = silent) -> dict[str, in
     """Exact duplicates; 0.0 and -0.0 are the same.
 
     rows: rows equal to an earlier row. queries: queries equal to some row. groups: distinct
-    vectors that occur more than once.
+    vectors that occur more than once. repeated_queries: queries equal to an earlier query, which a
+    store that remembers its answers has for nothing.
     """
     parts = []
     for start, block in _blocks(dataset.vectors):
@@ -79,7 +80,22 @@ def duplicates(dataset: Dataset, *, progress: Progress = silent) -> dict[str, in
         )
         for q, at in enumerate(found)
     )
-    return {"rows": len(twins), "groups": groups, "queries": known}
+    return {
+        "rows": len(twins),
+        "groups": groups,
+        "queries": known,
+        "repeated_queries": repeated_queries(dataset),
+    }
+
+
+def repeated_queries(dataset: Dataset) -> int:
+    """Queries equal to an earlier one, and under the same filter where they have filters."""
+    wheres = dataset.filters or [None] * len(dataset.queries)
+    asked = {
+        (row.tobytes(), repr(where))
+        for row, where in zip(dataset.queries + np.float32(0), wheres, strict=True)
+    }
+    return len(dataset.queries) - len(asked)
 
 
 def _row_hashes(block: NDArray[np.float32]) -> NDArray[np.uint64]:

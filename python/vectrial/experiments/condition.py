@@ -31,6 +31,8 @@ class Condition(Experiment):
 
     samples: conditions of each kind. limit: most rows asked for. max_s: a kind ends after so long.
     client_scan: read everything in the client also where the store finds by itself.
+    indexed: whether the columns are indexed, where a store lets one choose; both are measured.
+    only: names of the conditions that are asked; none: all.
     """
 
     name: ClassVar[str] = "condition"
@@ -41,6 +43,8 @@ class Condition(Experiment):
     limit: int = Field(default=10, ge=1)
     max_s: float = Field(default=10.0, gt=0)
     client_scan: bool = False
+    indexed: tuple[bool, ...] = Field(default=(True, False), min_length=1)
+    only: tuple[str, ...] = ()
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         can = store.capabilities.under(index.kind)
@@ -58,15 +62,19 @@ class Condition(Experiment):
             dataset.rows, self.samples, can.find or filters.OPERATORS, table.column_names,
             context.seed,
         )  # fmt: skip
-        arms = (("on", True), ("off", False)) if can.payload_index else (("fixed", True),)
+        arms = {"on" if indexed else "off": indexed for indexed in self.indexed}
+        if not can.payload_index:
+            arms = {"fixed": True}
         with ExitStack() as held:
             stores = {}
-            for label, indexed in arms:
+            for label, indexed in arms.items():
                 store = held.enter_context(context.beside(f"condition-{label}"))
                 schema = generated.schema_of(context, table, indexed=indexed)
                 generated.fill(context, store, dataset, schema)
                 stores[label] = store
             for name, wheres in asked.items():
+                if self.only and name not in self.only:
+                    continue
                 for label, store in stores.items():
                     about = {"condition": name, "payload_index": label, "limit": self.limit}
                     if can.find:
@@ -126,8 +134,9 @@ class Condition(Experiment):
         return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """Two loads, and eight phases at about a millisecond an answer."""
-        return 1.0 + 2 * rows * (20e-6 + dim * 0.6e-6) + 8 * min(self.max_s, self.samples * 1e-3)
+        """A load for each arm, and its phases at about a millisecond an answer."""
+        phases = (len(self.only) or 4) * min(self.max_s, self.samples * 1e-3)
+        return 1.0 + len(self.indexed) * (rows * (20e-6 + dim * 0.6e-6) + phases)
 
 
 def _chosen_here(store: Store, where: Filter, limit: int) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vectrial import filters
 from vectrial.datasets.model import Dataset
-from vectrial.experiments.base import Context
+from vectrial.experiments.base import Context, Phase
 from vectrial.filters import Filter
 from vectrial.load import bulk
 from vectrial.stores.base import Field, FieldType, Schema, Store
@@ -100,12 +100,15 @@ def schema_of(context: Context, table: pa.Table, *, indexed: bool) -> Schema:
     return Schema(context.schema.dim, context.schema.metric, fields)
 
 
-def fill(context: Context, store: Store, dataset: Dataset, schema: Schema) -> list[bulk.Step]:
-    """Create the collection, load it, and wait until it is served by the final index."""
+def fill(
+    context: Context, store: Store, dataset: Dataset, schema: Schema
+) -> tuple[Phase, list[bulk.Step]]:
+    """Create the collection, load it, and wait until it is served by the final index: the load, and
+    the times of all steps, it among them."""
     store.create(schema, context.index)
     load = bulk.load(store, dataset, schema, context.batch_rows, context.progress)
     loaded = bulk.Step(load.name, load.started_ns, load.ended_ns)
-    return [loaded, *bulk.finish(store, context.progress)]
+    return load, [loaded, *bulk.finish(store, context.progress)]
 
 
 def right_answers(

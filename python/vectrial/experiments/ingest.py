@@ -20,10 +20,12 @@ from vectrial.experiments.base import (
     State,
     search_params,
 )
+from vectrial.experiments.storage import settled
 from vectrial.load import bulk, lanes
 from vectrial.load.lane import Lane
 from vectrial.load.readback import read_back
 from vectrial.stores.base import Index, Store
+from vectrial.telemetry.process import allocated_bytes
 
 #: Rows that are read back after a load.
 VERIFIED = 100
@@ -39,6 +41,8 @@ class Ingest(Experiment):
     probes: rows at the end that are inserted one by one, by the store's own client in every lane,
         each searched for until found.
     probe_limit_s: probing stops after so long.
+    settle_s: bytes on disk are counted as well, as `storage` does, when the store has come to rest;
+        no longer is waited for that. None: they are not.
     """
 
     name: ClassVar[str] = "ingest"
@@ -52,6 +56,7 @@ class Ingest(Experiment):
     batch_rows: int | None = Field(default=None, ge=1)
     probes: int = Field(default=20, ge=0, le=1000)
     probe_limit_s: float = Field(default=5.0, gt=0)
+    settle_s: float | None = Field(default=None, ge=0)
 
     @field_validator("checkpoints")
     @classmethod
@@ -100,6 +105,8 @@ class Ingest(Experiment):
     def _phases(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset
         store.create(context.schema, context.index)
+        weigh = self.settle_s is not None and store.capabilities.persistent
+        empty = allocated_bytes(context.data_dirs) if weigh else 0
         bulk_rows = dataset.rows - self.probes
         load = lanes.load(
             context,
@@ -138,6 +145,8 @@ class Ingest(Experiment):
                 phase.valid = False
                 phase.reason = "; ".join(filter(None, (phase.reason, fault)))
         yield total
+        if self.settle_s is not None and weigh:
+            yield settled(context, empty, self.settle_s)
 
     def _freshness(self, context: Context, first: int) -> Phase:
         """Insert the last rows one by one; each is searched for until an answer has it."""

@@ -62,7 +62,7 @@ class ScalarIndexOverhead(Experiment):
         schema = generated.schema_of(context, table, indexed=arm != "off")
         started = perf_counter_ns()
         with context.beside(f"overhead-{arm}") as store:
-            steps = generated.fill(context, store, dataset, schema)
+            load, steps = generated.fill(context, store, dataset, schema)
             count = store.count()
         phase = Phase("arm", started, perf_counter_ns())
         phase.params = {"payload_index": arm, "fields": len(schema.fields)}
@@ -73,6 +73,7 @@ class ScalarIndexOverhead(Experiment):
             "rows_per_s": rows / steps[0].seconds,
             "ready_rows_per_s": rows / ready,
             "count": float(count),
+            "batches": load.metrics["batches"],
         }
         if count != rows:
             phase.valid, phase.reason = False, f"the store counts {count} rows, {rows} were loaded"
@@ -92,6 +93,9 @@ class ScalarIndexOverhead(Experiment):
                 median(p.metrics[metric] or 0.0 for p in arm) for arm in (with_it, without)
             )
             phase.metrics[name] = more / less - 1
+        batches = {one.metrics["batches"] for one in (*with_it, *without)}
+        if len(batches) > 1:
+            phase.valid, phase.reason = False, "the arms were not loaded in the same batches"
         wrong = [one for one in (*with_it, *without) if not one.valid]
         if wrong:
             arms = "; ".join(f"'{one.params['payload_index']}': {one.reason}" for one in wrong)

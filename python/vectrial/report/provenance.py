@@ -48,6 +48,13 @@ def warnings(run: RunData) -> tuple[str, ...]:
         found.append(busy)
     if run.run.get("finished_at") is None:
         found.append("The run did not finish: what is here was measured before it stopped.")
+    again = {
+        row["name"]: f"{row['facts']['repeated_queries']:,} of the {row['queries']:,} queries of"
+        f" {row['name']} repeat an earlier one: who remembers answers has them for nothing."
+        for row in run.datasets
+        if row["facts"].get("repeated_queries")
+    }
+    found += again.values()
     stand_ins = {row["name"]: row["stand_in_for"] for row in run.datasets if row["stand_in_for"]}
     found += [
         f"{name} stands in for {other}: not that dataset." for name, other in stand_ins.items()

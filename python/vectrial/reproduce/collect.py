@@ -155,7 +155,8 @@ def _point(
 ) -> Point | None:
     """What was measured at the figure's settings; of several the one preferred by `where`."""
     rows = int(figure.params.get("rows", part.rows))
-    sizes = any(ask.sizes for ask in part.asks if ask.experiment == measure.experiment)
+    asks = [ask for ask in part.asks if ask.experiment == measure.experiment]
+    sizes, once = any(ask.sizes for ask in asks), any(ask.once for ask in asks)
     expected = part.size(rows, measured.rows) if sizes else measured.rows
     fitting = [
         point
@@ -163,7 +164,7 @@ def _point(
         if point.series.store == arm.store
         and point.series.index_kind == arm.index
         and point.rows == expected
-        and _same(figure.params, {**point.index_params, **point.params})
+        and _same(figure.params, {**({} if once else point.index_params), **point.params})
     ]
     for name, wanted in measure.where.items():
         choices = wanted if isinstance(wanted, tuple) else (wanted,)

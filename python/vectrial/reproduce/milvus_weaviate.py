@@ -30,7 +30,7 @@ _LOADED = (
         ("load_vs_index", "index_time"), "ingest", "ingest", "ready_s", minus="load_s",
         per_row=True, note="flush, build and wait",
     ),
-    Measure(("storage", "disk"), "storage", "settled", "disk_bytes", per_row=True),
+    Measure(("storage", "disk"), "ingest", "settled", "disk_bytes", per_row=True),
 )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def _searches() -> tuple[Ask, ...]:
 
 def _loads(*sizes: int) -> tuple[Ask, ...]:
     grown = {"checkpoints": sizes}
-    return (Ask("ingest", {"probes": 0}, grown), Ask("storage", {"settle_s": 10.0}, grown))
+    return (Ask("ingest", {"probes": 0, "settle_s": 10.0}, grown),)
 
 
 REPORT = Reproduction(

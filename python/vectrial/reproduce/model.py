@@ -34,12 +34,14 @@ class Ask:
 
     sizes: a setting that is a list of published numbers of rows, which are scaled.
     faithful: settings that replace these where the report's own method is repeated.
+    once: of a grid of build parameters only the first is asked, since nothing depends on them.
     """
 
     experiment: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     faithful: Mapping[str, Any] = field(default_factory=dict)
+    once: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import itertools
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +85,11 @@ def _plan(
             k=part.k,
             batch_rows=min(part.batch_rows, rows),
             datasets=[DatasetRef(name=dataset, rows=rows, queries=queries)],
-            stores=[_store(arm, kinds[arm.store], settings.faithful) for arm in arms],
+            stores=[
+                ref
+                for arm in arms
+                for ref in _stores(part, arm, kinds[arm.store], settings.faithful)
+            ],
             experiments=[_experiment(part, ask, rows, settings.faithful) for ask in part.asks],
         )
     return PartPlan(part, dataset, rows, suite)
@@ -112,10 +117,20 @@ def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
     return name, min(rows, entry.rows), queries
 
 
-def _store(arm: Arm, kind: type[Store], faithful: bool) -> StoreRef:
+def _stores(part: Part, arm: Arm, kind: type[Store], faithful: bool) -> Iterator[StoreRef]:
+    """An arm with its grid. Where some experiments are asked once, the grid's first combination
+    stands alone, and the others are not asked them."""
     lane = Lane.SDK if faithful and kind.kind == "server" else None
     params: dict[str, Any] = dict(arm.params)
-    return StoreRef(store=arm.store, index=arm.index, params=params, lane=lane)
+    often = [ask.experiment for ask in part.asks if not ask.once]
+    axes = {name: value for name, value in params.items() if isinstance(value, list)}
+    if len(often) == len(part.asks) or not axes:
+        yield StoreRef(store=arm.store, index=arm.index, params=params, lane=lane)
+        return
+    first, *others = itertools.product(*axes.values())
+    for held, asked in ((first, None), *((one, often) for one in others)):
+        own = {**params, **dict(zip(axes, held, strict=True))}
+        yield StoreRef(store=arm.store, index=arm.index, params=own, lane=lane, experiments=asked)
 
 
 def _experiment(part: Part, ask: Ask, rows: int, faithful: bool) -> ExperimentRef:
