@@ -146,17 +146,27 @@ def _shape(ref: DatasetRef) -> DatasetShape:
         whole = library.load(ref.name)
         fields, queries = fields_of(whole), len(whole.queries)
         own = own_filters(whole)
+        labels = whole.query_metadata.column_names if whole.query_metadata is not None else []
     else:
         whole = catalog.entry(ref.name)
         fields, queries = whole.fields, whole.queries
-        own = ALL_OPERATORS if whole.filtered else None
+        own = (whole.operators or ALL_OPERATORS) if whole.filtered else None
+        labels = [field.name for field in whole.query_fields]
     for what, asked, there in (("rows", ref.rows, whole.rows), ("queries", ref.queries, queries)):
         if asked is not None and asked > there:
             raise UserError(
                 f"dataset '{ref.name}' has {there:,} {what}, {asked:,} are asked for",
                 remedy=f"ask for fewer {what}",
             )
-    return DatasetShape(ref.name, ref.rows or whole.rows, whole.dim, whole.metric, fields, own)
+    return DatasetShape(
+        ref.name,
+        ref.rows or whole.rows,
+        whole.dim,
+        whole.metric,
+        fields,
+        own,
+        frozenset(labels),
+    )
 
 
 def _new_folder(out: Path, suite: Suite) -> Path:

@@ -168,11 +168,16 @@ def _save(wanted: Entry, material: Material, checksum: str) -> Dataset:
             provenance=provenance,
             metadata=material.metadata,
             filters=material.filters,
+            query_metadata=material.query_metadata,
         )
     with library.Writer(wanted.name, wanted.metric, provenance) as writer:
         for block in material.vectors:
             writer.add(block.vectors, ids=block.ids, metadata=block.metadata)
-        return writer.finish(material.queries, filters=material.filters)
+        return writer.finish(
+            material.queries,
+            filters=material.filters,
+            query_metadata=material.query_metadata,
+        )
 
 
 def _synthetic(name: str, recipe: synthetic.Recipe) -> Entry:

@@ -21,7 +21,13 @@ from numpy.typing import NDArray
 from vectrial.datasets.checks import check_ids, check_vectors
 from vectrial.datasets.fingerprint import filters_digest, fingerprint
 from vectrial.datasets.model import Dataset, Provenance
-from vectrial.datasets.parts import ArrayWriter, MetadataWriter, file_digest, write_filters
+from vectrial.datasets.parts import (
+    ArrayWriter,
+    MetadataWriter,
+    file_digest,
+    write_filters,
+    write_metadata,
+)
 from vectrial.datasets.stored import FORMAT, load, path, write_manifest
 from vectrial.distance import Metric
 from vectrial.errors import DataError, UserError
@@ -115,9 +121,11 @@ class Writer:
         queries: NDArray[Any],
         *,
         filters: Sequence[Filter | None] | None = None,
+        query_metadata: pa.Table | None = None,
         facts: dict[str, Any] | None = None,
     ) -> Dataset:
-        """Add the queries (q, d), put everything under its name and load it."""
+        """Add the queries (q, d) and what is known of them, put everything under its name and
+        load it."""
         if self.rows == 0 or self._dim is None:
             raise DataError("there are no vectors", where=self._name)
         questions = check_vectors(
@@ -131,13 +139,18 @@ class Writer:
             raise DataError(
                 f"{len(filters)} filters for {len(questions)} queries", where=self._name
             )
+        if query_metadata is not None and query_metadata.num_rows != len(questions):
+            raise DataError(
+                f"{query_metadata.num_rows} rows of query metadata for {len(questions)} queries",
+                where=self._name,
+            )
         digests = {"vectors": self._vectors.close(), "ids": self._ids.close()}
         check_ids(np.load(self._folder / "ids.npy", mmap_mode="r"), where=self._name)
         with ArrayWriter(self._folder / "queries.npy", np.dtype("<f4")) as out:
             out.write(questions)
             digests["queries"] = out.close()
         sums = {f"{part}.npy": digest for part, digest in digests.items()}
-        shapes = shapes_of((self.rows, self._dim), questions, None, filters)
+        shapes = shapes_of((self.rows, self._dim), questions, None, filters, query_metadata)
         if self._metadata is not None:
             digests["metadata"] = self._metadata.close()
             shapes["metadata"] = [self.rows, self._metadata.columns]
@@ -146,6 +159,10 @@ class Writer:
             digests["filters"] = filters_digest(filters)
             write_filters(self._folder / "filters.jsonl", filters)
             sums["filters.jsonl"] = file_digest(self._folder / "filters.jsonl")
+        if query_metadata is not None:
+            file = self._folder / "query_metadata.arrow"
+            digests["query_metadata"] = write_metadata(file, query_metadata)
+            sums[file.name] = file_digest(file)
         manifest = {
             "format": FORMAT,
             "metric": str(self._metric),
@@ -175,6 +192,7 @@ def shapes_of(
     queries: NDArray[Any],
     metadata: pa.Table | None,
     filters: Sequence[Filter | None] | None,
+    query_metadata: pa.Table | None,
 ) -> dict[str, list[int]]:
     """The shape of every part there is, as a manifest keeps it."""
     shapes = {"vectors": list(vectors), "ids": [vectors[0]], "queries": list(queries.shape)}
@@ -182,4 +200,6 @@ def shapes_of(
         shapes["metadata"] = list(metadata.shape)
     if filters is not None:
         shapes["filters"] = [len(filters)]
+    if query_metadata is not None:
+        shapes["query_metadata"] = list(query_metadata.shape)
     return shapes

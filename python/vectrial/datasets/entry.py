@@ -45,6 +45,8 @@ class Entry:
     can_be_cut: whether variants such as `NAME-10k` exist, which cost accordingly less.
     cut_from: the entry that this is a variant of.
     fingerprint: that of the dataset, where it is the same on every machine.
+    filtered: it has a filter for each query; operators: which they use, all unless said.
+    query_fields: columns of what is known of each query.
     fallback: another entry to use when this one cannot be had.
     """
 
@@ -60,6 +62,8 @@ class Entry:
     cost: Cost
     fields: tuple[Field, ...] = ()
     filtered: bool = False
+    operators: frozenset[str] = frozenset()
+    query_fields: tuple[Field, ...] = ()
     stand_in_for: str | None = None
     packages: tuple[Package, ...] = ()
     build: Build | None = None

@@ -85,7 +85,8 @@ def fingerprint(
 ) -> str:
     """The dataset's fingerprint from the shapes and digests of its parts.
 
-    digests: of vectors, ids and queries, and of metadata and filters where there are any.
+    digests: of vectors, ids and queries, and of metadata, filters and query metadata where there
+        are any.
     """
     return _of_json(
         {

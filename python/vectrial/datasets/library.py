@@ -44,6 +44,7 @@ def save(
     ids: NDArray[np.int64] | None = None,
     metadata: pa.Table | None = None,
     filters: Sequence[Filter | None] | None = None,
+    query_metadata: pa.Table | None = None,
     facts: dict[str, Any] | None = None,
     replace_existing: bool = False,
 ) -> Dataset:
@@ -55,6 +56,7 @@ def save(
         ids: n distinct numbers; None numbers the rows from 0.
         metadata: n rows; columns int64, float64, string or bool.
         filters: one per query, None for a query without.
+        query_metadata: q rows, columns as of `metadata`.
         facts: what is known of it already; not part of the fingerprint.
         replace_existing: overwrite a dataset of that name instead of refusing.
 
@@ -75,7 +77,7 @@ def save(
         for what, given in (("ids", ids), ("metadata rows", metadata)):
             if given is not None and len(given) != writer.rows:
                 raise DataError(f"{len(given)} {what} for {writer.rows} vectors", where=name)
-        return writer.finish(queries, filters=filters, facts=facts)
+        return writer.finish(queries, filters=filters, query_metadata=query_metadata, facts=facts)
 
 
 def annotate(dataset: Dataset, facts: dict[str, Any]) -> Dataset:
@@ -116,6 +118,7 @@ def subset(dataset: Dataset, rows: int | None = None, queries: int | None = None
         queries=dataset.queries[:queries],
         metadata=None if dataset.metadata is None else dataset.metadata.slice(0, rows),
         filters=None if dataset.filters is None else dataset.filters[:queries],
+        query_metadata=dataset.query_metadata and dataset.query_metadata.slice(0, queries),
         facts={},
     )
     notes = [
@@ -156,7 +159,15 @@ def _fingerprint(dataset: Dataset) -> str:
         digests["metadata"] = metadata_digest(dataset.metadata)
     if dataset.filters is not None:
         digests["filters"] = filters_digest(dataset.filters)
-    shapes = shapes_of(dataset.vectors.shape, dataset.queries, dataset.metadata, dataset.filters)
+    if dataset.query_metadata is not None:
+        digests["query_metadata"] = metadata_digest(dataset.query_metadata)
+    shapes = shapes_of(
+        dataset.vectors.shape,
+        dataset.queries,
+        dataset.metadata,
+        dataset.filters,
+        dataset.query_metadata,
+    )
     return fingerprint(dataset.metric, shapes, digests)
 
 
@@ -169,7 +180,7 @@ def verify(name: str) -> None:
         "ids.npy": array_digest(dataset.ids),
         "queries.npy": array_digest(dataset.queries),
     }
-    for file in ("metadata.arrow", "filters.jsonl"):
+    for file in ("metadata.arrow", "filters.jsonl", "query_metadata.arrow"):
         if file in sums:
             found[file] = file_digest(folder / file)
     for file, expected in sums.items():

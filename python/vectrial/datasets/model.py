@@ -36,6 +36,8 @@ class Dataset:
     queries: float32 (q, d), C-contiguous; none of them held in `vectors` on purpose.
     metadata: n rows; columns int64, float64, string or bool; None when there is none.
     filters: one per query, None for a query without; None when no query has one.
+    query_metadata: q rows of what is known of the queries, as their class, by which answers are
+        judged; no store is told. Columns as in `metadata`; None when nothing is known.
     fingerprint: hash of everything above: part of trial keys and of truth's file name.
     facts: what was found on looking (duplicates, norms, intrinsic dimension, shift).
     """
@@ -49,6 +51,7 @@ class Dataset:
     provenance: Provenance
     metadata: pa.Table | None = None
     filters: tuple[Filter | None, ...] | None = None
+    query_metadata: pa.Table | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -125,6 +125,16 @@ def open_metadata(file: Path) -> pa.Table:
         raise damaged(file, str(error)) from error
 
 
+def write_metadata(file: Path, table: pa.Table) -> str:
+    """A whole table at once; gives the digest of its content."""
+    writer = MetadataWriter(file, table.schema)
+    try:
+        writer.write(table)
+    finally:
+        digest = writer.close()
+    return digest
+
+
 def read_filters(file: Path) -> tuple[Filter | None, ...]:
     """The filters that `write_filters` wrote, or DataError."""
     try:

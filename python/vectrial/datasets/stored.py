@@ -4,6 +4,7 @@
     <name>/vectors.npy      float32 (n, d)        <name>/ids.npy      int64 (n,)
     <name>/queries.npy      float32 (q, d)        <name>/metadata.arrow   Arrow IPC file, n rows
     <name>/filters.jsonl    one filter, or null, per query
+    <name>/query_metadata.arrow   Arrow IPC file, q rows
 
 The arrays and the metadata are memory-mapped. The sha256 of an array is that of its elements (the
 file after its header); that of the other files is of the whole file.
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from vectrial import home
 from vectrial.datasets.model import Dataset, Provenance
@@ -76,11 +78,7 @@ def load(name: str) -> Dataset:
 
 def _opened(name: str, folder: Path, manifest: dict[str, Any]) -> Dataset:
     shapes = manifest["shapes"]
-    metadata, where = None, None
-    if "metadata" in shapes:
-        metadata = open_metadata(folder / "metadata.arrow")
-        if metadata.num_rows != shapes["metadata"][0]:
-            raise damaged(folder / "metadata.arrow", f"{metadata.num_rows} rows")
+    where = None
     if "filters" in shapes:
         where = read_filters(folder / "filters.jsonl")
         if len(where) != shapes["queries"][0]:
@@ -93,10 +91,20 @@ def _opened(name: str, folder: Path, manifest: dict[str, Any]) -> Dataset:
         queries=open_array(folder / "queries.npy", np.float32, shapes["queries"]),
         fingerprint=manifest["fingerprint"],
         provenance=_provenance(manifest["provenance"]),
-        metadata=metadata,
+        metadata=_table("metadata", folder, shapes),
         filters=where,
+        query_metadata=_table("query_metadata", folder, shapes),
         facts=manifest["facts"],
     )
+
+
+def _table(part: str, folder: Path, shapes: dict[str, Any]) -> pa.Table | None:
+    if part not in shapes:
+        return None
+    table = open_metadata(folder / f"{part}.arrow")
+    if table.num_rows != shapes[part][0]:
+        raise damaged(folder / f"{part}.arrow", f"{table.num_rows} rows")
+    return table
 
 
 def read_manifest(name: str, folder: Path) -> dict[str, Any]:

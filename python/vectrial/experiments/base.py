@@ -54,10 +54,12 @@ Returns = Annotated[tuple[Returning, ...], BeforeValidator(_as_list), Bound(min_
 @dataclass(frozen=True)
 class Data:
     """What a plan knows of a dataset. own_filters: operators of the filters that it has for its
-    queries; None when not every query has one."""
+    queries; None when not every query has one. query_fields: names of the columns of what is known
+    of each query."""
 
     schema: Schema
     own_filters: frozenset[str] | None = None
+    query_fields: frozenset[str] = frozenset()
 
 
 @dataclass

@@ -29,8 +29,8 @@ from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, val
 
 @dataclass(frozen=True)
 class DatasetShape:
-    """What the plan needs to know of a dataset, whether it was fetched or not. own_filters: see
-    `experiments.base.Data`."""
+    """What the plan needs to know of a dataset, whether it was fetched or not. own_filters,
+    query_fields: see `experiments.base.Data`."""
 
     name: str
     rows: int
@@ -38,6 +38,7 @@ class DatasetShape:
     metric: Metric
     fields: tuple[Field, ...] = ()
     own_filters: frozenset[str] | None = None
+    query_fields: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ class _Asked:
     @property
     def data(self) -> Data:
         schema = Schema(self.shape.dim, self.shape.metric, self.shape.fields)
-        return Data(schema, self.shape.own_filters)
+        return Data(schema, self.shape.own_filters, self.shape.query_fields)
 
     @property
     def durability(self) -> Durability | None:

@@ -39,6 +39,7 @@ class Material:
     metadata: pa.Table | None = None
     filters: Sequence[Filter | None] | None = None
     notes: tuple[str, ...] = ()
+    query_metadata: pa.Table | None = None
 
 
 def permutation(count: int, seed: int) -> NDArray[np.int64]:

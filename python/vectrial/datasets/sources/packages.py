@@ -41,7 +41,7 @@ class Package:
     sha256: of the archive, as the registry serves it.
     megabytes: its size, 10^6 bytes, for progress and estimates.
     python: of pip's: the Python whose wheel is meant ("3.11"), whichever Python runs here; for
-        wheels that are tied to one and hold what needs none.
+        wheels that are tied to one and hold what needs none. platform: likewise, the machine's.
     """
 
     client: Client
@@ -50,6 +50,7 @@ class Package:
     sha256: str
     megabytes: float
     python: str = ""
+    platform: str = ""
 
     def __str__(self) -> str:
         registry = {Client.PIP: "PyPI", Client.NPM: "npm", Client.APT: "Debian"}[self.client]
@@ -147,6 +148,8 @@ def _command(package: Package, target: Path) -> list[str]:
             arguments = ["download", "--no-deps", "--only-binary", ":all:", "--dest", str(target)]
             if package.python:
                 arguments += ["--python-version", package.python]
+            if package.platform:
+                arguments += ["--platform", package.platform]
             return [*_pip(package), *arguments, "--disable-pip-version-check", pinned]
         case Client.NPM:
             pinned = f"{package.name}@{package.version}"
