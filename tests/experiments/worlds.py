@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from vectrial.datasets.model import Dataset, Provenance
-from vectrial.datasets.truth import exact_topk
+from vectrial.datasets.truth import truth_of
 from vectrial.distance import Metric
-from vectrial.experiments.base import Context, Experiment, Phase, State
+from vectrial.experiments.base import Context, Experiment, Phase, State, fields_of
 from vectrial.load import bulk
 from vectrial.load.ceiling import Certificate, ClientLimits
 from vectrial.load.lane import Lane
@@ -41,10 +41,13 @@ def dataset(rows: int = ROWS) -> Dataset:
 
 
 @contextmanager
-def world(kind: type[Store], index: str, folder: Path, state: State) -> Iterator[Context]:
-    """The context of an experiment that starts from `state`, on a store of this kind."""
-    rows = dataset()
-    schema = Schema(DIM, Metric.L2)
+def world(
+    kind: type[Store], index: str, folder: Path, state: State, given: Dataset | None = None
+) -> Iterator[Context]:
+    """The context of an experiment that starts from `state`, on a store of this kind. given: the
+    dataset; unless it is, one without metadata."""
+    rows = given or dataset()
+    schema = Schema(rows.dim, rows.metric, fields_of(rows))
     asked = Index(index, kind.capabilities.indexes[index].build())
     with beside(kind, folder / "data") as store:
         if state is State.LOADED:
@@ -63,7 +66,7 @@ def world(kind: type[Store], index: str, folder: Path, state: State) -> Iterator
             batch_rows=100,
             progress=lambda *_: None,
             show=lambda _: None,
-            truth=lambda k, where: exact_topk(rows.vectors, rows.ids, rows.queries, rows.metric, k),
+            truth=lambda k, where: truth_of(rows, k, where),
             data_dirs=(folder / "data",),
             resident_bytes=lambda: None,
             baseline_rss_bytes=None,
@@ -72,11 +75,15 @@ def world(kind: type[Store], index: str, folder: Path, state: State) -> Iterator
 
 
 def run(
-    experiment: Experiment, kind: type[Store], folder: Path, index: str = "flat"
+    experiment: Experiment,
+    kind: type[Store],
+    folder: Path,
+    index: str = "flat",
+    given: Dataset | None = None,
 ) -> list[Phase]:
     """Every phase of the experiment's first point."""
     point: Mapping[str, Any] = experiment.points(kind, _index(kind, index), ROWS)[-1]
-    with world(kind, index, folder, type(experiment).starts_from) as context:
+    with world(kind, index, folder, type(experiment).starts_from, given) as context:
         return list(experiment.run(context, point))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from vectrial.datasets.entries_anomaly import ANOMALY
 from vectrial.datasets.entries_offline import OFFLINE
 from vectrial.datasets.entries_public import PUBLIC
 from vectrial.datasets.entry import Entry
 
 #: Every entry that is listed, by name. Variants and synthetic datasets have names beyond these.
-ENTRIES: dict[str, Entry] = {entry.name: entry for entry in (*OFFLINE, *PUBLIC)}
+ENTRIES: dict[str, Entry] = {entry.name: entry for entry in (*OFFLINE, *ANOMALY, *PUBLIC)}
 
 #: Names shown as examples of variants and of synthetic datasets.
 EXAMPLES = (

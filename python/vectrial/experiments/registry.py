@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vectrial.experiments.anomaly import Anomaly
 from vectrial.experiments.base import Experiment
 from vectrial.experiments.concurrency import Concurrency
 from vectrial.experiments.condition import Condition
@@ -34,6 +35,7 @@ EXPERIMENTS: Mapping[str, type[Experiment]] = {
         SizeSweep,
         Concurrency,
         OpenLoop,
+        Anomaly,
         Condition,
         Export,
         ScalarIndexOverhead,

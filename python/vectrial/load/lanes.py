@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vectrial.experiments.base import Context, Phase, returning_of, search_params
 from vectrial.filters import Filters
 from vectrial.load import (
@@ -109,6 +112,25 @@ def search(
                 )
     phase.params = {**phase.params, "k": context.k, **point}
     return phase
+
+
+def answers(
+    context: Context, point: Mapping[str, Any], where: Filters = None
+) -> list[NDArray[np.int64]]:
+    """Ids of the rows found for each of the dataset's queries, best first, each asked once and
+    nothing timed: for what is judged by more than recall.
+
+    Raises:
+        StoreError: a request of the native lane failed.
+    """
+    params, returning = search_params(context, point), returning_of(point)
+    if context.lane is Lane.NATIVE:
+        asked = wires(context.store, returning, context.k, params, where)
+        return native_search.answers(*asked, context.dataset.queries, context.k)
+    each = searchers(context.store, returning, context.k, params, where)
+    queries = context.dataset.queries
+    every = [each] * len(queries) if callable(each) else each
+    return [search(query)[0] for query, search in zip(queries, every, strict=True)]
 
 
 def load(context: Context, *, stop: int, callers: int = 1, batch_rows: int | None = None) -> Phase:

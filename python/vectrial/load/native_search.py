@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Judge
 from vectrial.datasets.model import Truth
+from vectrial.errors import StoreError
 from vectrial.experiments.base import Phase
 from vectrial.load.ceiling import Certificate, certify
 from vectrial.load.live import Live, follower
@@ -80,6 +81,38 @@ def search(
     )
     certify(phase, clients, certificate)
     return phase
+
+
+def answers(
+    wire: Wire,
+    filters: Sequence[bytes],
+    filter_of: NDArray[np.uint32] | None,
+    queries: NDArray[np.float32],
+    k: int,
+) -> list[NDArray[np.int64]]:
+    """Ids found for each query (q, d), best first; every one is sent once, one at a time.
+
+    Raises:
+        StoreError: a request failed.
+    """
+    requests = Requests(
+        "answers",
+        vectors=queries,
+        k=k,
+        filters=filters,
+        filter_of=filter_of,
+        options=wire.options,
+        once=True,
+        keep=True,
+    )
+    (record,) = drive(wire.target, [requests], [closed(1, count=len(queries))])["classes"]
+    for kind, count, messages in record["recorder"].errors():
+        raise StoreError(f"{count} searches failed: {kind}: {'; '.join(messages)}")
+    assert record["answers"] is not None, "they were to be kept"
+    which, ids, _ = record["answers"]
+    if sorted(which.tolist()) != list(range(len(queries))):
+        raise StoreError(f"{len(which)} answers came to {len(queries)} queries")
+    return [row[row >= 0] for row in ids[np.argsort(which)]]
 
 
 def _source(load: Load) -> LoadSource:

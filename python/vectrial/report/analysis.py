@@ -97,7 +97,7 @@ def sweeps(run: RunData) -> list[Sweep]:
     if not points:
         # Beside changes of rows a search is not alone, whoever asks; and one under a filter has
         # other answers.
-        quiet = [p for p in run.points if p.experiment not in ("mixed", "filtered")]
+        quiet = [p for p in run.points if p.experiment not in ("mixed", "filtered", "anomaly")]
         alone = [p for p in quiet if p.params.get("clients", 1) == 1]
         points = [p for p in alone if _searched(p) and p.params.get("loop") != "open"]
     grouped: dict[Facet, list[Point]] = defaultdict(list)

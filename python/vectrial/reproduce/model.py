@@ -78,7 +78,8 @@ class Part:
     dataset: as the figures call it. only: other published parameters of this part's figures.
     sources: names of datasets here, best first; the last can be made without the network.
         `{rows}` becomes the number of rows.
-    rows, queries: of the report at scale 1. least: rows below which nothing is scaled.
+    rows, queries: at scale 1. least, least_queries: below which nothing is scaled; fewer queries
+        say little of a tail.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Part:
     only: Mapping[str, Scalar] = field(default_factory=dict)
     batch_rows: int = 1000
     least: int = 1000
+    least_queries: int = 500
 
     def size(self, published: int, rows: int) -> int:
         """A published number of rows where `rows` are loaded instead of all."""

@@ -15,9 +15,6 @@ from vectrial.reproduce.model import Arm, Ask, Part, Reproduction
 from vectrial.stores.base import Store
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
 
-#: Queries at least, where there are so many: fewer say little of a tail.
-_QUERIES = 500
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -113,7 +110,7 @@ def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
             name = f"{name}-{rows}"
     entry = library.load(name) if name in here else catalog.entry(name)
     there = len(entry.queries) if not isinstance(entry.queries, int) else entry.queries
-    queries = min(part.queries, there, max(_QUERIES, round(part.queries * scale)))
+    queries = min(part.queries, there, max(part.least_queries, round(part.queries * scale)))
     return name, min(rows, entry.rows), queries
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vectrial.datasets.labelled import ANOMALOUS, CLASS
 from vectrial.distance import Metric
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.reproduce import REPRODUCTIONS
@@ -18,7 +19,7 @@ from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
 from vectrial.suite.plan import DatasetShape, make_plan
 
 #: Experiments of the reports, and of the field, that are not written yet.
-PLANNED = ("filtered", "transport", "hybrid", "anomaly", "sharded")
+PLANNED = ("filtered", "transport", "hybrid", "sharded")
 #: What an experiment cannot do without a value for.
 _NEEDED: Mapping[str, Mapping[str, Any]] = {"open_loop": {"rates": [10.0]}}
 _ROWS, _DIM = 10_000, 64
@@ -51,7 +52,11 @@ def _refusal(store: type[Store], kind: str, experiment: str) -> str | None:
     can = store.capabilities.under(kind)
     metric = next(metric for metric in Metric if metric in can.scores)
     fields = tuple(Field(str(t), t) for t in FieldType if t in can.field_types)
-    shape = DatasetShape("rows", _ROWS, _DIM, metric, fields)
+    if FieldType.STRING in can.field_types:  # the class of each row, for what needs one
+        fields = (*fields, Field(CLASS, FieldType.STRING))
+    shape = DatasetShape(
+        "rows", _ROWS, _DIM, metric, fields, query_fields=frozenset({CLASS, ANOMALOUS})
+    )
     asked = {"experiment": experiment, **_NEEDED.get(experiment, {})}
     suite = Suite(
         name="matrix",

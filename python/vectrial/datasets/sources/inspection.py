@@ -1,0 +1,89 @@
+"""Pictures of goods: good ones to store, good and faulty ones to ask with.
+
+However the pictures came about, this makes a dataset of their features: the rows are those of good
+pictures with their class; each query is asked under its own class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.datasets.labelled import ANOMALOUS, CLASS, DEFECT, GOOD, repeated
+from vectrial.datasets.sources.material import Material, permutation
+from vectrial.errors import DataError
+from vectrial.filters import Eq
+
+_SEED = 1330  # vectors that the report stored
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture: its class, its defect (`GOOD` where it has none), and whether it is stored."""
+
+    class_name: str
+    defect: str
+    stored: bool
+
+
+def material(
+    features: NDArray[np.float32], shots: Sequence[Shot], notes: Sequence[str] = ()
+) -> Material:
+    """The rows and queries of these pictures, each in a fixed random order, so that the first of
+    them are a sample of all classes. Queries that are exact copies of others, or of stored rows,
+    are left out, and the notes say how many.
+
+    Args:
+        features: (n, d), one for each shot.
+
+    Raises:
+        DataError: a class of the queries has nothing stored, or either side is empty.
+    """
+    is_stored = np.array([shot.stored for shot in shots], dtype=bool)
+    rows, asked = np.flatnonzero(is_stored), np.flatnonzero(~is_stored)
+    rows = rows[permutation(len(rows), _SEED)]
+    asked = asked[permutation(len(asked), _SEED)]
+    _check(shots, rows, asked)
+    row_classes = [shots[i].class_name for i in rows.tolist()]
+    classes = [shots[i].class_name for i in asked.tolist()]
+    twice, there = repeated(features[asked], classes, features[rows], row_classes)
+    asked = asked[~(twice | there)]
+    known = [shots[i] for i in asked.tolist()]
+    said = [*notes, "features differ in the last digits between processors"]
+    if twice.any() or there.any():
+        said.append(
+            f"{int(twice.sum())} queries that are exact copies of others, and {int(there.sum())}"
+            " of stored rows, were left out"
+        )
+    return Material(
+        vectors=features[rows],
+        queries=features[asked],
+        metadata=pa.table({CLASS: pa.array(row_classes, pa.string())}),
+        filters=[Eq(CLASS, shot.class_name) for shot in known],
+        query_metadata=pa.table(
+            {
+                CLASS: pa.array([shot.class_name for shot in known], pa.string()),
+                ANOMALOUS: pa.array([shot.defect != GOOD for shot in known], pa.bool_()),
+                DEFECT: pa.array([shot.defect for shot in known], pa.string()),
+            }
+        ),
+        notes=tuple(said),
+    )
+
+
+def _check(shots: Sequence[Shot], rows: NDArray[np.int64], asked: NDArray[np.int64]) -> None:
+    if not len(rows) or not len(asked):
+        raise DataError(f"there are {len(rows)} pictures to store and {len(asked)} to ask with")
+    stored = {shot.class_name for shot in shots if shot.stored}
+    missing = sorted({shot.class_name for shot in shots} - stored)
+    if missing:
+        raise DataError(
+            f"of class '{missing[0]}' there is nothing stored", remedy="good pictures to learn from"
+        )
+    faulty = [shot.defect for shot in shots if shot.stored and shot.defect != GOOD]
+    if faulty:
+        raise DataError(f"a picture with the defect '{faulty[0]}' is to be stored")

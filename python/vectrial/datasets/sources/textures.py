@@ -1,0 +1,148 @@
+"""Photographed textures, whole and with defects painted into them: a stand-in for MVTec AD.
+
+Twelve classes, three from scikit-image and nine from OpenArena's textures. Crops of the left half
+of a texture are stored; those of the right half are asked, as they are or with one of five kinds of
+defect. The defects are synthetic, and easier or harder than real ones, nobody knows by how much:
+figures on this set say what a store loses against exact search, and nothing of MVTec AD.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial.datasets.labelled import GOOD
+from vectrial.datasets.progress import Progress
+from vectrial.datasets.sources import efficientnet
+from vectrial.datasets.sources.defects import KINDS, flawed
+from vectrial.datasets.sources.inspection import Shot, material
+from vectrial.datasets.sources.material import Material, extra
+from vectrial.datasets.sources.packages import Client, Package, unpacked
+from vectrial.errors import DataError
+
+SCIKIT_IMAGE = Package(
+    Client.PIP,
+    "scikit-image",
+    "0.26.0",
+    "74aa5518ccea28121f57a95374581d3b979839adc25bb03f289b1bc9b99c58af",
+    13.7,
+    python="3.11",
+    platform="manylinux_2_28_x86_64",
+)
+OPENARENA = Package(
+    Client.APT,
+    "openarena-081-textures",
+    "0.8.5split-14",
+    "72bf05abd5286a1523b56ca04e25bceb775813d747f92ecd20749d512361a81f",
+    93.7,
+)
+_PHOTOGRAPHS = Path("skimage") / "data"
+_PK3 = Path("usr/share/games/openarena/baseoa/pak4-textures.pk3")
+#: Class → its file, in scikit-image's data or, below `textures/`, in OpenArena's archive.
+_FILES: Mapping[str, str] = {
+    "brick": "brick.png",
+    "grass": "grass.png",
+    "gravel": "gravel.png",
+    "concrete": "proto2/concrete02.jpg",
+    "bluemetal": "base_wall/bluemetal2.jpg",
+    "wood": "acc_dm5/wood01.jpg",
+    "stone": "clown/stone_tile.jpg",
+    "plate": "proto2/tin_floor04ach.jpg",
+    "mosstile": "acc_dm5/stntiles_moss2.jpg",
+    "soil": "acc_dm5/mud02.jpg",
+    "clang": "evil8_floor/e8clangfloor.jpg",
+    "tile": "base_floor/tilefloor7_ow.jpg",
+}
+#: Of each class: stored, good ones to ask with, and faulty ones.
+STORED, GOOD_ONES, FAULTY = 111, 76, 36
+CLASSES = len(_FILES)
+#: Pixels: of a texture, of a picture, and of the least and greatest crop that makes one.
+_TEXTURE, SIDE, _CROP = 512, 224, (140, 180)
+_SEED = 7
+
+
+def made(rows: int | None, queries: int, progress: Progress) -> Material:
+    """1280 features of every picture; `rows` and `queries` are those of the whole."""
+    pictures, shots = drawn(_textures(progress), progress)
+    features = efficientnet.head_features(pictures, progress)
+    return material(
+        features,
+        shots,
+        (
+            f"{CLASSES} photographed textures; defects ({', '.join(KINDS)}) are synthetic: not"
+            " comparable with figures on MVTec AD",
+            "crops of a texture overlap; stored ones are of its left half, the others of its right",
+            f"pictures drawn with OpenCV {extra('cv2').__version__}, features with onnxruntime"
+            f" {extra('onnxruntime').__version__}",
+        ),
+    )
+
+
+def drawn(
+    textures: Mapping[str, NDArray[np.uint8]], progress: Progress
+) -> tuple[NDArray[np.uint8], list[Shot]]:
+    """Pictures (n, 224, 224, 3) of every texture (512, 512, 3), and what each shows. Those of a
+    class come from a seed of their own."""
+    names = list(textures)
+    shots: list[Shot] = []
+    each = STORED + GOOD_ONES + FAULTY
+    out = np.empty((len(names) * each, SIDE, SIDE, 3), dtype=np.uint8)
+    for at, name in enumerate(names):
+        progress(at, len(names), "drawing pictures")
+        rng = np.random.RandomState([_SEED, at])
+        other = textures[names[(at + 3) % len(names)]]
+        for number in range(each):
+            kind = KINDS[number % len(KINDS)] if number >= STORED + GOOD_ONES else GOOD
+            stored = number < STORED
+            picture = _crop(textures[name], rng, left=stored)
+            if kind != GOOD:
+                picture = flawed(picture, kind, other, rng)
+            out[len(shots)] = picture
+            shots.append(Shot(name, kind, stored))
+    return out, shots
+
+
+def _crop(
+    texture: NDArray[np.uint8], rng: np.random.RandomState, *, left: bool
+) -> NDArray[np.uint8]:
+    """A square somewhere in one half, mirrored or not, a little brighter or darker."""
+    half = _TEXTURE // 2
+    side = int(rng.randint(_CROP[0], _CROP[1] + 1))
+    y = int(rng.randint(0, _TEXTURE - side + 1))
+    x = int(rng.randint(0, half - side + 1)) + (0 if left else half)
+    square = texture[y : y + side, x : x + side]
+    if rng.uniform() < 0.5:
+        square = square[:, ::-1]
+    cv2 = extra("cv2")
+    large = cv2.resize(np.ascontiguousarray(square), (SIDE, SIDE), interpolation=cv2.INTER_CUBIC)
+    bright = large.astype(np.float32) * rng.uniform(0.92, 1.08)
+    return np.asarray(np.clip(bright, 0, 255), dtype=np.uint8)
+
+
+def _textures(progress: Progress) -> dict[str, NDArray[np.uint8]]:
+    """Every texture in colour, 512 pixels wide and high."""
+    photographs = unpacked(SCIKIT_IMAGE, progress) / _PHOTOGRAPHS
+    archive = unpacked(OPENARENA, progress) / _PK3
+    cv2 = extra("cv2")
+    found = {}
+    with zipfile.ZipFile(archive) as packed:
+        for name, file in _FILES.items():
+            inside = "/" in file
+            data = packed.read(f"textures/{file}") if inside else (photographs / file).read_bytes()
+            found[name] = _decoded(data, file, cv2)
+    return found
+
+
+def _decoded(data: bytes, file: str, cv2: Any) -> NDArray[np.uint8]:
+    image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+    if image is None:
+        raise DataError("it is not an image", where=file)
+    if image.shape[:2] != (_TEXTURE, _TEXTURE):
+        image = cv2.resize(image, (_TEXTURE, _TEXTURE), interpolation=cv2.INTER_AREA)
+    rgb: NDArray[np.uint8] = np.ascontiguousarray(image[..., ::-1])
+    return rgb

@@ -1,0 +1,45 @@
+"""How well a likeness tells normal things from anomalies.
+
+Likeness: the greater, the more like what is known to be normal. An anomaly is announced where it is
+below a threshold.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Likeness = NDArray[np.float64]
+
+
+def auroc(normal: Likeness, anomalous: Likeness) -> float | None:
+    """The chance that an anomaly is less like the normal than a normal thing is; equals count half.
+    The area under the ROC curve (Hanley & McNeil 1982); None where either side is empty."""
+    if not len(normal) or not len(anomalous):
+        return None
+    ordered = np.sort(normal)
+    not_above = np.searchsorted(ordered, anomalous, "right")
+    below = np.searchsorted(ordered, anomalous, "left")
+    wins = len(ordered) - not_above + 0.5 * (not_above - below)
+    return float(wins.mean() / len(ordered))
+
+
+def threshold_for(normal: Likeness, rate: float) -> float | None:
+    """The threshold below which another normal thing falls with a chance of at most `rate`.
+
+    Of n held-out normal things the ⌊rate · (n + 1)⌋-th from below (split conformal prediction,
+    Papadopoulos et al. 2002): holds for any distribution where they and what comes are
+    exchangeable. None where n < 1/rate - 1: so few say nothing about so rare an alarm.
+    """
+    # What binary fractions lack: 0.07 · 100 is 7, not 7.000000000000001 or 6.999999999999999.
+    rank = math.floor(round(rate * (len(normal) + 1), 9))
+    if rank < 1:
+        return None
+    return float(np.sort(normal)[min(rank, len(normal)) - 1])
+
+
+def share_below(likeness: Likeness, threshold: float) -> float | None:
+    """The share that is announced as anomalous; None of nothing."""
+    return float((likeness < threshold).mean()) if len(likeness) else None
