@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
+from worlds import ROWS, dataset, run, without, world
 
 from vectrial.distance import Metric
 from vectrial.errors import Unsupported
-from vectrial.experiments.base import Data
-from vectrial.experiments.filtered import Filtered, condition
-from vectrial.filters import Eq, Range, evaluate
+from vectrial.experiments.base import Data, State
+from vectrial.experiments.column_condition import condition
+from vectrial.experiments.filtered import Filtered
+from vectrial.filters import Eq, Filter, Range, evaluate
 from vectrial.load.lane import Lane
 from vectrial.load.searchers import searchers
+from vectrial.results.schema import METRICS
 from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Capabilities, Field, FieldType, Index, NoParams, Returning, Schema
+from vectrial.stores.base import (
+    Capabilities,
+    Field,
+    FieldType,
+    Index,
+    NoParams,
+    Params,
+    Returning,
+    Schema,
+    Searcher,
+    Store,
+)
 from vectrial.stores.memory import MemoryStore
+from vectrial.stores.sqlite import SqliteStore
 
 FLAT = Index("flat", NoParams())
 NUMBER = Field("number", FieldType.INT)
@@ -63,26 +81,154 @@ def refused(experiment: Filtered, given: Data, lane: Lane = Lane.EMBEDDED) -> li
         try:
             asked.refuse_point(MemoryStore, FLAT, given, lane, point)
         except Unsupported as error:
-            reasons.append(f"{point['selectivity']}: {error}")
+            reasons.append(f"{point.get('selectivity')}: {error}")
     return reasons
 
 
 def test_own_filters_are_used_where_there_are_some() -> None:
-    shares = [0.1]
-    experiment = Filtered(selectivities=shares)  # type: ignore[arg-type]
+    shares, columns = (0.1,), ("column",)
+    experiment = Filtered(selectivities=shares, predicates=columns)
     plain, own = data(NUMBER), data(NUMBER, own=frozenset({"eq"}))
     for given, wanted in ((plain, [1.0, 0.1]), (own, [1.0, 0.1, "own"])):
         points = experiment.on(given).points(MemoryStore, FLAT, 100)
         assert [point["selectivity"] for point in points] == wanted
         assert refused(experiment, given) == []
-    (reason,) = refused(Filtered(selectivities=shares, own=True), plain)  # type: ignore[arg-type]
+    (reason,) = refused(Filtered(selectivities=shares, predicates=columns, own=True), plain)
     assert reason.startswith("own: the dataset has no filter")
 
 
-def test_without_metadata_only_the_search_without_filter_is_left() -> None:
-    reasons = refused(Filtered(), data())
-    assert len(reasons) == 3
+def test_without_metadata_the_columns_are_those_that_are_made() -> None:
+    assert refused(Filtered(), data()) == []
+    assert Filtered().on(data()).predicates == ("independent", "aligned", "opposed")
+    reasons = refused(Filtered(selectivities=(0.1, 0.5), predicates=("column",)), data())
+    assert len(reasons) == 2
     assert all("no metadata" in reason for reason in reasons)
+
+
+def test_each_arm_that_needs_a_store_of_its_own_is_a_point() -> None:
+    def arms(experiment: Filtered, kind: type[Store], given: Data) -> list[str]:
+        points = experiment.on(given).points(kind, FLAT, 100)
+        return [p.get("payload_index", "loaded") for p in points if p.get("selectivity") != 1.0]
+
+    given = data(NUMBER, own=frozenset({"eq"}))
+    only_own = Filtered(predicates=(), own=True)
+    assert arms(only_own, SqliteStore, given) == ["loaded", "off"]
+    assert arms(only_own, MemoryStore, given) == ["loaded"]
+    assert arms(Filtered(selectivities=(0.1,)), SqliteStore, data()) == ["on", "off"]
+    assert arms(Filtered(selectivities=(0.1,)), MemoryStore, data()) == ["fixed"]
+    off = Filtered(selectivities=(0.1,), payload_index=("off",))
+    assert arms(off, SqliteStore, given) == ["off"]
+
+
+def test_what_is_settled_for_a_point_defines_its_trial() -> None:
+    few, many = Filtered(selectivities=(0.1,)), Filtered(selectivities=(0.1, 0.2))
+    assert few.settings() != many.settings()
+
+
+def test_made_predicates_are_refused_where_there_are_no_integers_or_no_such_operator() -> None:
+    made = Filtered(predicates=("aligned",), depths=(2,))
+    wordless = without(MemoryStore, field_types=frozenset({FieldType.STRING}))
+    unjoined = without(MemoryStore, filters=frozenset({"range", "and"}))
+    for kind, reason in ((wordless, "no integers"), (unjoined, "'or'")):
+        point = made.points(kind, FLAT, 100)[-1]
+        with pytest.raises(Unsupported, match=reason):
+            made.refuse_point(kind, FLAT, data(), Lane.EMBEDDED, point)
+
+
+@pytest.fixture
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Truth is kept in a home of this test's."""
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+SHORT: dict[str, Any] = {"min_s": 0.0, "warmup_queries": 0, "pivots": 4}
+
+
+@pytest.mark.parametrize(("kind", "arm"), [(MemoryStore, "fixed"), (SqliteStore, "off")])
+def test_an_exact_store_finds_everything_under_every_filter(
+    own_home: Path, kind: type[Store], arm: str
+) -> None:
+    asked = Filtered(
+        predicates=("independent", "aligned", "opposed"), selectivities=(0.005, 0.3),
+        depths=(1, 3), **SHORT,
+    )  # fmt: skip
+    phases = run(asked, kind, own_home)
+    assert len(phases) == 1 + 3 * 2 + 3 * 2
+    for phase in phases:
+        assert phase.valid, phase.reason
+        assert phase.params["payload_index"] == arm
+        assert phase.metrics["recall_mean"] == 1.0
+        assert phase.metrics["short_answers"] == 0
+        assert set(phase.metrics) <= set(METRICS)
+    under = [phase for phase in phases if phase.params["predicate"] != "none"]
+    for phase in under:
+        kept = {0.005: 3, 0.3: 180, 0.1: 60}[phase.params["selectivity"]]
+        for name in ("selectivity", "selectivity_min", "selectivity_max"):
+            assert phase.metrics[name] == pytest.approx(kept / ROWS)
+        assert phase.metrics["violations"] == 0
+        assert phase.metrics["checked_answers"] == 30
+    mean = {
+        name: np.mean([
+            phase.metrics["filter_correlation"]
+            for phase in under if phase.params["predicate"] == name
+        ])
+        for name in ("aligned", "independent", "opposed")
+    }  # fmt: skip
+    assert mean["aligned"] > 0.3 > abs(mean["independent"])
+    assert mean["opposed"] < -0.3
+
+
+class _Careless(MemoryStore):
+    """Forgets the filter of every search."""
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        return super().searcher(k, params, None)
+
+
+def test_answers_that_do_not_hold_make_a_phase_invalid(own_home: Path) -> None:
+    asked = Filtered(predicates=("opposed",), selectivities=(0.1,), checks=10, **SHORT)
+    bare, under = run(asked, _Careless, own_home)
+    assert bare.valid
+    assert under.metrics["violations"] == under.metrics["checked_answers"] == 10
+    assert not under.valid
+    assert "the filter does not keep" in str(under.reason)
+
+
+class _Few(MemoryStore):
+    """Finds two rows at most."""
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        whole = super().searcher(k, params, where)
+
+        def search(vector: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            ids, scores = whole(vector)
+            return ids[:2], scores[:2]
+
+        return search
+
+
+def test_few_answers_are_counted_against_what_there_is(own_home: Path) -> None:
+    asked = Filtered(predicates=("independent",), selectivities=(0.0001, 0.01), **SHORT)
+    _, some, one = run(asked, _Few, own_home)
+    assert (some.metrics["short_answers"], some.metrics["recall_mean"]) == (30, 2 / 6)
+    assert (one.metrics["short_answers"], one.metrics["recall_mean"]) == (0, 1.0)
+
+
+def test_the_datasets_own_filters_are_asked_with_indexes_and_without(own_home: Path) -> None:
+    asked = Filtered(predicates=("column",), selectivities=(0.2,), own=True, **SHORT)
+    rows = dataset()
+    table = pa.table({"number": np.arange(ROWS) % 7})
+    own = tuple(Eq("number", at % 7) for at in range(len(rows.queries)))
+    index = Index("flat", SqliteStore.capabilities.indexes["flat"].build())
+    *_, point = asked.points(SqliteStore, index, ROWS)
+    with world(SqliteStore, "flat", own_home, State.LOADED) as context:
+        there = replace(context, dataset=replace(rows, metadata=table, filters=own))
+        bare, column, mine = asked.run(there, point)
+    assert [p.params["predicate"] for p in (bare, column, mine)] == ["none", "column", "own"]
+    assert {p.params["payload_index"] for p in (bare, column, mine)} == {"off"}
+    assert mine.metrics["recall_mean"] == 1.0
+    assert mine.metrics["selectivity"] == pytest.approx(1 / 7, rel=0.02)
 
 
 def test_a_store_without_filters_is_refused_whole() -> None:

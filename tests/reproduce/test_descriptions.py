@@ -95,6 +95,24 @@ def test_without_a_run_every_cell_says_why_it_is_empty(name: str) -> None:
     assert all(each["valid"] is None for each in objects)
 
 
+def test_filters_of_milvus_against_weaviate_are_those_on_columns_with_indexes_and_without() -> None:
+    report = REPRODUCTIONS["milvus-weaviate"]
+    where = {}
+    for figure in figures(report.name):
+        told = figure.params.get("filter", figure.params.get("indexed"))
+        if told is not None and (found := place(report, figure)):
+            where[figure.experiment, told, figure.metric] = found[1].where
+    indexed = {"selectivity": "own", "payload_index": ("on", "fixed")}
+    unindexed = {"selectivity": "own", "payload_index": "off"}
+    assert where["filtered", True, "qps"] == indexed
+    assert where["filtered", False, "qps"] == unindexed
+    for metric in ("qps", "latency_mean", "recall"):
+        assert where["result_files", "indexed", metric] == indexed
+        assert where["result_files", "unindexed", metric] == unindexed
+    assert where["result_files", "none", "qps"]["selectivity"] == 1.0
+    assert ("result_files", "none", "recall") not in where, "its truth is another"
+
+
 def test_the_sift_grid_is_one_table_in_its_order() -> None:
     (sheet,) = sheets(cells(REPRODUCTIONS["docarray-sift1m"], {}, known=KINDS))
     assert len(sheet.rows) == 2 + 5 * 24

@@ -1,16 +1,16 @@
-"""Searching under filters: recall and speed against the share of the rows that a filter keeps."""
+"""Searching under filters: recall and speed against how many rows a filter keeps, and where."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
+from vectrial.datasets.truth import truth_of
 from vectrial.errors import StoreError, Unsupported
 from vectrial.experiments.base import (
     Context,
@@ -19,29 +19,66 @@ from vectrial.experiments.base import (
     Numbers,
     Phase,
     Returns,
+    fields_of,
+    returning_of,
+    search_params,
     search_points,
 )
-from vectrial.filters import Eq, Filter, Filters, Range, evaluate, to_json
-from vectrial.load import lanes
+from vectrial.experiments.column_condition import condition
+from vectrial.experiments.predicates import (
+    DEEPEST,
+    PREDICATES,
+    Made,
+    Shape,
+    Stated,
+    make,
+    shaped,
+    stated,
+)
+from vectrial.filters import Filters, to_json
+from vectrial.load import bulk, lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
-from vectrial.stores.base import FieldType, Index, Returning, Store
+from vectrial.load.searchers import searchers
+from vectrial.stores.base import FieldType, Index, Returning, Schema, Store
 
 Values = list[int | float | str | bool] | int | float | str | bool
+Predicate = Literal["column", "independent", "aligned", "opposed"]
+Arm = Literal["on", "off"]
 
 _NUMBERS = frozenset({FieldType.INT, FieldType.FLOAT})
-#: The value of the parameter `selectivity` that stands for the dataset's own filters.
+#: The value of `selectivity` that stands for the dataset's own filters.
 OWN: Literal["own"] = "own"
 
 
-class Filtered(Experiment):
-    """Search without a filter, and under filters that keep given shares of the rows.
+@dataclass(frozen=True)
+class _Condition:
+    """What a phase searches under, and what is said of it."""
 
-    selectivities: shares wanted. For each the condition is taken that comes nearest: an upper bound
-        on a numeric column, or where there is none, equality with a value. Recall is judged among
-        the rows that it keeps; the share that it does keep is a metric of the phase.
+    predicate: str
+    selectivity: float | str
+    where: Filters
+    about: Mapping[str, Any]
+
+
+class Filtered(Experiment):
+    """Search without a filter, and under filters that keep given shares of the rows: with payload
+    indexes on the columns, and without, where a store lets one choose.
+
+    selectivities: shares wanted, of each predicate.
+    predicates: "column" is one condition on the dataset's own columns, the one that comes nearest
+        to the share; "independent", "aligned" and "opposed" are on columns made for it, keep
+        exactly the share, and have nothing to do with where the query is, are near it, or far
+        away (see `vectrial.experiments.predicates`). Unless given all of them; without "column"
+        where the dataset has none.
     own: search also under the dataset's own filters, one for each query; unless given, where it
         has them.
+    payload_index: "on", "off", or both. What is not on the dataset's own columns with indexes is
+        asked of a store of the same kind that is loaded beside.
+    depths: conditions joined to each of `shapes`, which all keep the share `depth_selectivity`;
+        none unless given. shapes: "and", "or", "nested" (and and or in turn).
+    pivots: of aligned and opposed predicates; as many distinct filters has each of the three.
+    checks: queries that are asked once more, untimed, to look at every row of their answers.
     search: search parameters; lists are grids. clients: of a closed loop, a number or a list.
     returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
     min_s, max_s: as of recall_sweep.
@@ -50,13 +87,17 @@ class Filtered(Experiment):
     name: ClassVar[str] = "filtered"
     title: ClassVar[str] = "Search under filters"
     uses_filters: ClassVar[bool] = True
-    axes: ClassVar[frozenset[str]] = frozenset(
-        {"selectivities", "own", "search", "returns", "clients"}
-    )
     through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
-    selectivities: tuple[float, ...] = (0.01, 0.1, 0.5)
+    selectivities: tuple[float, ...] = (0.001, 0.01, 0.1, 0.5)
+    predicates: tuple[Predicate, ...] | None = None
     own: bool | None = None
+    payload_index: tuple[Arm, ...] = Field(default=("on", "off"), min_length=1)
+    depths: tuple[int, ...] = ()
+    shapes: tuple[Shape, ...] = ("and", "or", "nested")
+    depth_selectivity: float = Field(default=0.1, gt=0, lt=1)
+    pivots: int = Field(default=8, ge=1, le=64)
+    checks: int = Field(default=200, ge=0)
     search: dict[str, Values] = Field(default_factory=dict)
     clients: Numbers = (1,)
     returns: Returns = (Returning.IDS,)
@@ -71,21 +112,70 @@ class Filtered(Experiment):
             raise ValueError("expected shares of the rows between 0 and 1")
         return value
 
+    @field_validator("depths")
+    @classmethod
+    def _deep(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if any(not 1 <= depth <= DEEPEST for depth in value):
+            raise ValueError(f"expected depths between 1 and {DEEPEST}")
+        return value
+
     def on(self, data: Data) -> Filtered:
-        """With the dataset's own filters where it has them, unless the suite says."""
-        if self.own is not None:
-            return self
-        return self.model_copy(update={"own": data.own_filters is not None})
+        """With the predicates and the filters that the dataset has something for, unless the
+        suite says."""
+        kinds: tuple[Predicate, ...] = ("independent", "aligned", "opposed")
+        if data.schema.fields:
+            kinds = ("column", *kinds)
+        settled: dict[str, Any] = {}
+        if self.predicates is None:
+            settled["predicates"] = kinds
+        if self.own is None:
+            settled["own"] = data.own_filters is not None
+        return self.model_copy(update=settled)
+
+    # -- what is asked, of which store ---------------------------------------------------------
+
+    @property
+    def _wanted(self) -> list[float]:
+        return sorted(set(self.selectivities), reverse=True)
+
+    @property
+    def _made(self) -> tuple[str, ...]:
+        """The predicates on made columns."""
+        return tuple(one for one in self.predicates or () if one in PREDICATES)
+
+    def _of_data(self) -> list[float | str]:
+        """Conditions on the dataset's own columns."""
+        wanted: list[float | str] = []
+        if "column" in (self.predicates or ()):
+            wanted += self._wanted
+        return [*wanted, OWN] if self.own else wanted
+
+    def _arms(self, store: type[Store], index: Index) -> tuple[str, ...]:
+        can = store.capabilities.under(index.kind)
+        return tuple(dict.fromkeys(self.payload_index)) if can.payload_index else ("fixed",)
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+        """A point for each condition on the dataset's own columns, which the loaded store has
+        indexed; and one for each arm that needs a store of its own, with all that is asked there.
+        """
         if not store.capabilities.under(index.kind).filters:
             raise Unsupported(f"{store.name} has no search under a filter")
-        wanted: list[float | str] = [1.0, *sorted(set(self.selectivities), reverse=True)]
-        if self.own:
-            wanted.append(OWN)
+        arms = self._arms(store, index)
+        loaded = [1.0, *(() if arms == ("off",) else self._of_data())]
+        points: list[dict[str, Any]] = [
+            {"selectivity": share, **asked}
+            for share in loaded
+            for asked in self._asked(store, index)
+        ]
+        for arm in arms:
+            if self._made or self.depths or (arm == "off" and self._of_data()):
+                points.append({"payload_index": arm})
+        return points
+
+    def _asked(self, store: type[Store], index: Index) -> list[dict[str, Any]]:
+        """Clients and search parameters, every combination."""
         return [
-            {"selectivity": share, "clients": clients, **point}
-            for share in wanted
+            {"clients": clients, **point}
             for clients in dict.fromkeys(self.clients)
             for point in search_points(store, index, self.search, self.returns)
         ]
@@ -99,37 +189,130 @@ class Filtered(Experiment):
         point: Mapping[str, Any],
     ) -> None:
         """Beside what every experiment refuses, filters that the store does not honour."""
-        super().refuse_point(store, index, data, lane, point)
         can = store.capabilities.under(index.kind)
-        if point["clients"] > 1 and not can.concurrent_search:
-            raise Unsupported(f"{store.name} must not be searched from several threads at once")
-        missing = _needed(point["selectivity"], data) - can.filters
+        for asked in [point] if "selectivity" in point else self._asked(store, index):
+            super().refuse_point(store, index, data, lane, asked)
+            if asked["clients"] > 1 and not can.concurrent_search:
+                raise Unsupported(f"{store.name} must not be searched from several threads at once")
+        if "selectivity" in point:
+            missing = _needed(point["selectivity"], data) - can.filters
+        elif (self._made or self.depths) and FieldType.INT not in can.field_types:
+            raise Unsupported(f"{store.name} keeps no integers to make conditions on")
+        else:
+            missing = self._operators(data) - can.filters
         if missing:
             raise Unsupported(
                 f"{store.name} cannot filter with '{min(missing)}'",
                 remedy=f"it can: {', '.join(sorted(can.filters))}",
             )
 
+    def _operators(self, data: Data) -> frozenset[str]:
+        """Operators of all that a store beside may be asked."""
+        used = {"range"} if self._made or self.depths else set()
+        if max(self.depths, default=1) > 1:
+            used |= {"and"} if set(self.shapes) - {"or"} else set()
+            used |= {"or"} if set(self.shapes) - {"and"} else set()
+        if "off" in self.payload_index:
+            for share in self._of_data():
+                used |= _needed(share, data)
+        return frozenset(used)
+
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """As the point says."""
-        return int(point["clients"])
+        """As the point says; the most where it stands for several."""
+        return int(point.get("clients", max(self.clients)))
+
+    # -- measuring -----------------------------------------------------------------------------
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        where = _where(context, point["selectivity"])
+        if "selectivity" in point:
+            can = context.store.capabilities.under(context.index.kind)
+            arm = "on" if can.payload_index else "fixed"
+            yield self._phase(context, point, arm, _on_data(context, point["selectivity"]))
+            return
+        arm = str(point["payload_index"])
+        made = make(
+            context.dataset,
+            orders=max((*self.depths, int("independent" in self._made))),
+            pivots=self.pivots,
+            ranks=bool({"aligned", "opposed"} & set(self._made)),
+        )
+        dataset = made.beside(context.dataset)
+        fields = tuple(replace(field, indexed=arm != "off") for field in fields_of(dataset))
+        schema = Schema(context.schema.dim, context.schema.metric, fields)
+
+        def truth(k: int, where: Filters) -> Any:
+            return context.truth(k, None) if where is None else truth_of(dataset, k, where)
+
+        with context.beside(f"filtered-{arm}") as store:
+            there = replace(context, store=store, schema=schema, dataset=dataset, truth=truth)
+            store.create(schema, context.index)
+            loaded = lanes.load(there, stop=dataset.rows)
+            if not loaded.valid:
+                raise StoreError(f"the store beside could not be loaded: {loaded.reason}")
+            bulk.finish(store, context.progress)
+            for one in self._conditions(context, made, arm):
+                for asked in self._asked(type(store), context.index):
+                    yield self._phase(there, asked, arm, one)
+
+    def _conditions(self, context: Context, made: Made, arm: str) -> Iterator[_Condition]:
+        """What an arm's store is asked, after the search without a filter."""
+        yield _on_data(context, 1.0)
+        if arm == "off":
+            for wanted in self._of_data():
+                yield _on_data(context, wanted)
+        for name in self._made:
+            for share in self._wanted:
+                yield _Condition(name, share, PREDICATES[name](made, share), {})
+        share = self.depth_selectivity
+        for shape in dict.fromkeys(self.shapes):
+            for depth in sorted(set(self.depths)):
+                where = shaped(made, shape, depth, share)
+                yield _Condition(shape, share, where, {"depth": depth})
+
+    def _phase(
+        self, context: Context, point: Mapping[str, Any], arm: str, asked: _Condition
+    ) -> Phase:
+        where = asked.where
         load = Closed(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
         phase = lanes.search(context, point, load, warmup_queries=self.warmup_queries, where=where)
-        phase.metrics["selectivity"] = _share(context, where)
-        if where is not None and not isinstance(where, Sequence):
+        about = {"predicate": asked.predicate, "selectivity": asked.selectivity, **asked.about}
+        phase.params = {**phase.params, **about, "payload_index": arm}
+        if where is None:
+            phase.metrics["selectivity"] = 1.0
+            return phase
+        if not isinstance(where, Sequence):
             phase.params = {**phase.params, "filter": to_json(where)}
-        yield phase
+        answers = self._answers(context, point, where)
+        _state(phase, stated(context.dataset, where, answers), len(answers))
+        return phase
+
+    def _answers(
+        self, context: Context, point: Mapping[str, Any], where: Filters
+    ) -> dict[int, NDArray[np.int64]]:
+        """What queries spread over all are answered, once more, by the store's own method."""
+        queries = context.dataset.queries
+        if not self.checks:
+            return {}
+        params, returning = search_params(context, point), returning_of(point)
+        each = searchers(context.store, returning, context.k, params, where)
+        chosen = np.linspace(0, len(queries) - 1, min(self.checks, len(queries))).astype(int)
+        found = {}
+        for at in chosen.tolist():
+            search = each if callable(each) else each[at]
+            found[at] = search(queries[at])[0]
+        return found
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The least time of a phase, half as much again, and the filtered truth."""
-        return 1.0 + self.min_s * 1.5
+        """The least time of the phases, half as much again, and the filtered truth; a load where a
+        store beside is needed."""
+        if "selectivity" in point:
+            return 1.0 + self.min_s * 1.5
+        phases = 1 + len(self._made) * len(self._wanted) + len(self.depths) * len(self.shapes)
+        return 2 * rows * (20e-6 + dim * 0.6e-6) + phases * (1.0 + self.min_s * 1.5)
 
 
 def _needed(selectivity: float | str, data: Data) -> frozenset[str]:
-    """Operators that a point's filters use.
+    """Operators that filters on the dataset's own columns use.
 
     Raises:
         Unsupported: there is nothing to filter by.
@@ -146,78 +329,34 @@ def _needed(selectivity: float | str, data: Data) -> frozenset[str]:
     return frozenset({"range" if numeric else "eq"})
 
 
-def _where(context: Context, selectivity: float | str) -> Filters:
+def _on_data(context: Context, selectivity: float | str) -> _Condition:
+    """The condition on the dataset's own columns; at 1 there is none."""
     if selectivity == 1.0:
-        return None
+        return _Condition("none", 1.0, None, {})
     if selectivity != OWN:
         assert context.dataset.metadata is not None, "the plan refuses it"
-        return condition(context.dataset.metadata, float(selectivity))
+        where = condition(context.dataset.metadata, float(selectivity))
+        return _Condition("column", selectivity, where, {})
     kept = [one for one in context.dataset.filters or () if one is not None]
     if len(kept) != len(context.dataset.queries):
         raise StoreError("the dataset has no filter of its own for every query")
-    return kept
+    return _Condition(OWN, OWN, kept, {})
 
 
-def _share(context: Context, where: Filters) -> float:
-    """The share of the rows that the filters keep, mean over queries."""
-    if where is None:
-        return 1.0
-    assert context.dataset.metadata is not None
-    each = where if isinstance(where, Sequence) else [where]
-    shares: dict[str, float] = {}
-    for one in each:
-        text = to_json(one)
-        if text not in shares:
-            shares[text] = float(evaluate(one, context.dataset.metadata).mean())
-    return float(np.mean([shares[to_json(one)] for one in each]))
-
-
-def condition(metadata: pa.Table, selectivity: float) -> Filter:
-    """The condition on one column that keeps the share of the rows nearest to `selectivity`, as a
-    ratio: an upper bound on a numeric column, or equality with a value where there is none. Of
-    equals the first column's.
-
-    Raises:
-        StoreError: no value of any column keeps any row.
-    """
-    numeric = [c.name for c in metadata.schema if _is_number(c.type)]
-    found: list[tuple[float, Filter]] = []
-    for name in numeric or metadata.column_names:
-        column = metadata.column(name).drop_null()
-        if not len(column):
-            continue
-        every = _bounds if numeric else _values
-        for where, share in every(name, column, metadata.num_rows, selectivity):
-            found.append((abs(math.log(share / selectivity)), where))
-    if not found:
-        raise StoreError("no column of the metadata has a value")
-    return min(found, key=lambda one: one[0])[1]
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
-
-
-def _values(
-    name: str, column: pa.ChunkedArray[Any], rows: int, selectivity: float
-) -> Iterator[tuple[Filter, float]]:
-    """Equality with every value of a column without nulls, with the share that it keeps."""
-    found: list[Any] = column.to_pylist()
-    for value, count in Counter(found).items():
-        yield Eq(name, value), count / rows
-
-
-def _bounds(
-    name: str, column: pa.ChunkedArray[Any], rows: int, selectivity: float
-) -> Iterator[tuple[Filter, float]]:
-    """Upper bounds on a column without nulls, with the share that each keeps: those on both sides
-    of the share wanted."""
-    values = np.sort(column.to_numpy())
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return
-    at = min(max(round(selectivity * rows) - 1, 0), len(values) - 1)
-    below = max(int(np.searchsorted(values, values[at], "left")) - 1, 0)
-    for bound in (values[at].item(), values[below].item()):
-        kept = int(np.searchsorted(values, bound, "right"))
-        yield Range(name, lte=bound), kept / rows
+def _state(phase: Phase, told: Stated, looked_at: int) -> None:
+    """Say of a phase what its filters were, and whether they held."""
+    phase.metrics |= {"checked_answers": looked_at, "violations": told.violations}
+    for name, values in (
+        ("selectivity", told.selectivity),
+        ("filter_correlation", told.correlation),
+    ):
+        for suffix, of in (("", np.mean), ("_min", np.min), ("_max", np.max)):
+            phase.metrics[name + suffix] = float(of(values)) if len(values) else None
+            if not len(values):
+                phase.missing[name + suffix] = "every filter keeps all rows, or none"
+    if told.violations:
+        wrong = (
+            f"{told.violations} of {looked_at} answers looked at have rows that the filter does"
+            " not keep"
+        )
+        phase.valid, phase.reason = False, "; ".join(filter(None, (phase.reason, wrong)))

@@ -196,7 +196,7 @@ def _why(point: Point | None, metric: str, measure: Measure, arm: Arm, measured:
         mine = trial.series.store == arm.store and trial.experiment == measure.experiment
         if mine and trial.status in ("failed", "skipped"):
             return f"{trial.status}: {trial.reason}"
-    return "skipped: not measured at these settings"
+    return f"skipped: {measure.absent or 'not measured at these settings'}"
 
 
 def _joined(*parts: str) -> str:

@@ -55,7 +55,7 @@ class Measure:
     where: parameters of ours that must hold; of a tuple the first that was measured.
     per_row: the value grows with the rows, so that the ratio is that of the values per row.
     scans: it does so where the index compares with every row.
-    note: what to know about the comparison.
+    note: what to know about the comparison. absent: why a store may have nothing to compare.
     """
 
     covers: tuple[str, str]
@@ -69,6 +69,7 @@ class Measure:
     per_row: bool = False
     scans: bool = False
     note: str = ""
+    absent: str = ""
 
 
 @dataclass(frozen=True)

@@ -104,6 +104,19 @@ _ALL = (
     MetricName("recall_p05", "1", "higher", "5th percentile of recall over the answers"),
     MetricName("recall_min", "1", "higher", "least recall of an answer"),
     MetricName("selectivity", "1", None, "share of the rows that a filter keeps, mean of queries"),
+    MetricName("selectivity_min", "1", None, "least share of the rows that a query's filter keeps"),
+    MetricName("selectivity_max", "1", None, "greatest of these shares"),
+    MetricName(
+        "filter_correlation",
+        "1",
+        None,
+        "rank-biserial correlation of a filter with nearness to its query, mean of queries: 1 when "
+        "all kept rows are nearer than all others, 0 when it has nothing to do with it, -1 farther",
+    ),
+    MetricName("filter_correlation_min", "1", None, "least of a query"),
+    MetricName("filter_correlation_max", "1", None, "greatest of a query"),
+    MetricName("checked_answers", "1", None, "answers of which every row was looked at, untimed"),
+    MetricName("violations", "1", "lower", "of these, those with a row that the filter leaves out"),
     MetricName("warmup_count", "1", None, "requests before the clock started, not recorded"),
     MetricName("warmup_errors", "1", "lower", "those of them that failed"),
     MetricName(
