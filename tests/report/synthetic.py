@@ -73,7 +73,7 @@ def write_run(
 
 
 ENVIRONMENT: dict[str, Any] = {
-    "cpu": {"model": "AMD EPYC 7B13", "logical_cores": 2, "flags": ["avx2", "fma"]},
+    "cpu": {"model": "AMD EPYC 7B13", "logical": 2, "flags": ["avx2", "fma"]},
     "memory_bytes": 25_769_803_776,
     "kernel": "Linux 6.1.0-28-amd64",
     "clock_source": "tsc",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vectrial.report import (
     overview,
     provenance,
+    sections_cost,
     sections_experiments,
     sections_gate,
     sections_load,
@@ -36,6 +37,7 @@ def build(run: RunData) -> Report:
         sections_load.client_tax(run),
         sections_load.certificate(run),
         sections_server.cost(run),
+        sections_cost.money(run),
         provenance.others(run),
         sections_gate.gate(run),
         provenance.not_measured(run),

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -86,6 +87,22 @@ class ExperimentRef(BaseModel):
         return dict(self.__pydantic_extra__ or {})
 
 
+class Prices(_Part):
+    """What a machine costs, to say in money what was measured.
+
+    dated: the day these prices were read. source: where, for people. currency: "USD".
+    vcpu_hour: of a processor for an hour. gib_hour: of 2**30 bytes of memory for an hour.
+    gib_month: of 2**30 bytes of disk for a month of 730 hours.
+    """
+
+    dated: date
+    source: str = Field(min_length=1)
+    currency: str = Field(min_length=1, max_length=8)
+    vcpu_hour: float = Field(ge=0)
+    gib_hour: float = Field(ge=0)
+    gib_month: float = Field(ge=0)
+
+
 class Suite(_Part):
     """A whole suite file.
 
@@ -96,6 +113,7 @@ class Suite(_Part):
     trial_timeout_s: a trial that takes longer is ended and fails.
     placement: processors of clients and servers.
     client_limits: beyond which a trial of the native lane is client-bound.
+    prices: with them the report says what the measured load costs.
     """
 
     name: str = Field(min_length=1)
@@ -108,6 +126,7 @@ class Suite(_Part):
     trial_timeout_s: float = Field(default=3600, gt=0)
     placement: Placement = Placement()
     client_limits: ClientLimits = ClientLimits()
+    prices: Prices | None = None
     datasets: list[DatasetRef] = Field(min_length=1)
     stores: list[StoreRef] = Field(min_length=1)
     experiments: list[ExperimentRef] = Field(min_length=1)

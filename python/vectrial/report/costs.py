@@ -1,0 +1,54 @@
+"""What a measured load costs, by a price sheet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vectrial.suite.model import Prices
+
+#: 8760 hours of a year over twelve months.
+HOURS_A_MONTH = 730.0
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a store occupies, and what it answers meanwhile.
+
+    processors: those it may use. memory_bytes: the most it held. disk_bytes: None where it keeps
+    nothing on disk. qps: answers per second.
+    """
+
+    processors: float
+    memory_bytes: float
+    disk_bytes: float | None
+    qps: float
+
+
+@dataclass(frozen=True)
+class Bill:
+    """In the price sheet's currency: of a month for processors, memory and disk, and of a million
+    answers when the month is filled with them."""
+
+    processors: float
+    memory: float
+    disk: float
+    per_million: float
+
+    @property
+    def month(self) -> float:
+        """All three."""
+        return self.processors + self.memory + self.disk
+
+
+def bill(use: Use, prices: Prices) -> Bill:
+    """What `use` costs.
+
+    month = 730 h × (processors × vcpu_hour + GiB of memory × gib_hour) + GiB of disk × gib_month;
+    a million answers cost month / (730 h × 3600 s/h × qps) × 10⁶.
+    """
+    processors = HOURS_A_MONTH * use.processors * prices.vcpu_hour
+    memory = HOURS_A_MONTH * use.memory_bytes / GIB * prices.gib_hour
+    disk = (use.disk_bytes or 0.0) / GIB * prices.gib_month
+    answers = HOURS_A_MONTH * 3600 * use.qps
+    return Bill(processors, memory, disk, (processors + memory + disk) / answers * 1e6)
