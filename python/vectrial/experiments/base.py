@@ -149,6 +149,10 @@ class Experiment(BaseModel, ABC):
     #: None: it calls the store's own methods.
     through: ClassVar[frozenset[Lane] | None] = None
 
+    def lanes(self) -> frozenset[Lane] | None:
+        """As `through`, of this experiment with these parameters."""
+        return self.through
+
     @classmethod
     def rests_on(cls) -> frozenset[Scope]:
         """What its figures rest on: a gate check of another scope says nothing about them."""

@@ -5,35 +5,56 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter_ns, process_time_ns
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from vectrial._engine import Recorder
-from vectrial.datasets.truth import exact_topk
-from vectrial.distance import distances, ties
 from vectrial.errors import Unsupported
-from vectrial.experiments.base import Context, Experiment, Phase, search_params, search_points
+from vectrial.experiments import set_rates
+from vectrial.experiments.base import (
+    Context,
+    Data,
+    Experiment,
+    Phase,
+    search_params,
+    search_points,
+)
+from vectrial.experiments.live_set import Answer, Version, judge
+from vectrial.experiments.set_rates import DELETE, INSERT, KINDS, SEARCH, UPDATE
 from vectrial.load.bulk import make_batch
 from vectrial.load.embedded import FATAL, describe
+from vectrial.load.lane import Lane
 from vectrial.load.record import Outset, phase_of
 from vectrial.stores.base import Index, Searcher, Store
 
-SEARCH, INSERT, UPDATE, DELETE = KINDS = ("search", "insert", "update", "delete")
-_NEVER = 1 << 62
+#: Callers at set rates, unless the suite says.
+_CLIENTS = 8
 
 
 class Mixed(Experiment):
-    """One caller who searches, inserts, updates and deletes in random order, by the given shares.
+    """Searching while rows are inserted, updated and deleted; see `live_set.judge` for how answers
+    are judged.
 
-    Since every write is acknowledged before the next request is sent, the rows alive at each
+    Without `rates`, one caller by the store's own client, in random order, by the given shares:
+    since every write is acknowledged before the next request is sent, the rows alive at each
     search are known exactly, and so is what it should have found.
 
+    With `rates`, all kinds at once, each on a schedule that waits for nothing, through the trial's
+    lane. What is alive at a search is known but for the writes under way: recall is between
+    `recall_mean_least` and `recall_mean`, and only a row certainly dead is wrong.
+
     operations: in all; searches, inserts, updates, deletes: their shares, in any unit.
-    max_s: no request is sent later than this. search: search parameters (no lists).
+    max_s: no request is sent later than this.
+    rates: requests per second by kind: search, and insert, update or delete; no shares then.
+    duration_s: of these. arrivals: "poisson" (seeded) or "constant".
+    clients: in the sdk lane so many callers, each with a connection of its own; in the native lane
+        connections of each kind, where one carries a single request at a time. Unless given 8; a
+        library has one caller.
+    search: search parameters (no lists).
     """
 
     name: ClassVar[str] = "mixed"
@@ -47,27 +68,73 @@ class Mixed(Experiment):
     updates: float = Field(default=0.1, ge=0)
     deletes: float = Field(default=0.1, ge=0)
     max_s: float = Field(default=30.0, gt=0)
+    rates: dict[Literal["search", "insert", "update", "delete"], PositiveFloat] | None = None
+    duration_s: float = Field(default=10.0, gt=0)
+    arrivals: Literal["poisson", "constant"] = "poisson"
+    clients: int | None = Field(default=None, ge=1)
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _changes(self) -> Mixed:
-        if not self.inserts + self.updates + self.deletes:
+        if self.rates is not None:
+            if SEARCH not in self.rates or len(self.rates) < 2:
+                raise ValueError("rates are of search, and of insert, update or delete")
+        elif not self.inserts + self.updates + self.deletes:
             raise ValueError("nothing changes: set inserts, updates or deletes above 0")
         return self
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         can = store.capabilities.under(index.kind)
+        shares = {INSERT: self.inserts, UPDATE: self.updates, DELETE: self.deletes}
+        asked = self._rates() or shares
         needs = {
-            "insert after the index is built": self.inserts and not can.inserts_after_build,
-            "update in place": self.updates and not can.upsert,
-            "delete": self.deletes and not can.delete,
+            "insert after the index is built": asked.get(INSERT) and not can.inserts_after_build,
+            "update in place": asked.get(UPDATE) and not can.upsert,
+            "delete": asked.get(DELETE) and not can.delete,
         }
         for what, missing in needs.items():
             if missing:
                 raise Unsupported(f"{store.name} cannot {what} with index '{index.kind}'")
-        return search_points(store, index, self.search)
+        points = search_points(store, index, self.search)
+        if self.rates is None:
+            return points
+        callers = 1 if store.kind == "embedded" else _CLIENTS
+        return [{"clients": self.clients or callers, **point} for point in points]
+
+    def _rates(self) -> dict[str, float]:
+        """Requests per second by kind; none where shares are asked for."""
+        return {str(kind): rate for kind, rate in (self.rates or {}).items()}
+
+    def lanes(self) -> frozenset[Lane] | None:
+        """One caller is always the store's own client."""
+        return None if self.rates is None else frozenset(Lane)
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """None where the loop is open."""
+        return 1 if self.rates is None else None
+
+    def refuse_point(
+        self,
+        store: type[Store],
+        index: Index,
+        data: Data,
+        lane: Lane,
+        point: Mapping[str, Any],
+    ) -> None:
+        """Beside what every experiment refuses, several callers of a library."""
+        super().refuse_point(store, index, data, lane, point)
+        if lane is Lane.EMBEDDED and point.get("clients", 1) > 1:
+            raise Unsupported(f"{store.name} is a library: one caller searches it and writes to it")
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        if self.rates is None:
+            yield from self._in_order(context, point)
+            return
+        callers = int(point["clients"])
+        offer = set_rates.Offer(self._rates(), self.duration_s, self.arrivals, callers)
+        yield from set_rates.run(context, point, offer)
+
+    def _in_order(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         script = _script(self, context)
         outset = Outset.now()
         recorders = {kind: Recorder() for kind in KINDS}
@@ -99,7 +166,11 @@ class Mixed(Experiment):
                     for name in ("recall_mean", "recall_min", "recall_p05", "dead_answers"):
                         phase.missing[name] = f"{lost} writes failed: what is there is not known"
                 else:
-                    _judge(phase, context, script, answers)
+                    versions = [one for own in script.versions.values() for one in own]
+                    found = [
+                        Answer(script.subjects[at], (at, at), ids) for at, ids in answers.items()
+                    ]
+                    judge(context.dataset, context.k, versions, found).write(phase)
             yield phase
 
     def _play(
@@ -145,18 +216,10 @@ class Mixed(Experiment):
         return answers, done
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """At a millisecond an operation."""
+        """The duration, or a millisecond an operation."""
+        if self.rates is not None:
+            return self.duration_s + 1.0
         return min(self.max_s, self.operations * 2e-3)
-
-
-@dataclass
-class _Version:
-    """A row's vector from one write to the next: alive at places born < t < died."""
-
-    id: int
-    vector: NDArray[np.float32]
-    born: int
-    died: int = _NEVER
 
 
 @dataclass(frozen=True)
@@ -170,8 +233,8 @@ class _Script:
 
     kinds: list[str]
     subjects: list[int]
-    versions: dict[int, list[_Version]]
-    written: dict[int, _Version]
+    versions: dict[int, list[Version]]
+    written: dict[int, Version]
     rows: dict[int, int]
 
     def batch(self, context: Context, at: int) -> pa.RecordBatch:
@@ -217,8 +280,8 @@ def _script(asked: Mixed, context: Context) -> _Script:
             id_ = live[spot]
             if id_ not in script.versions:
                 row = script.rows[id_] = position[id_]
-                script.versions[id_] = [_Version(id_, dataset.vectors[row], -1)]
-            script.versions[id_][-1].died = at
+                script.versions[id_] = [Version(id_, dataset.vectors[row])]
+            script.versions[id_][-1].died = (at, at)
             if kind == DELETE:
                 live[spot] = live[-1]
                 live.pop()
@@ -226,71 +289,7 @@ def _script(asked: Mixed, context: Context) -> _Script:
         if kind != DELETE:
             source = dataset.vectors[int(rng.integers(dataset.rows))]
             moved = source + noise * rng.standard_normal(dataset.dim, dtype=np.float32)
-            version = _Version(id_, moved.astype(np.float32), at)
+            version = Version(id_, moved.astype(np.float32), (at, at))
             script.versions.setdefault(id_, []).append(version)
             script.written[at] = version
     return script
-
-
-def _judge(
-    phase: Phase, context: Context, script: _Script, answers: Mapping[int, NDArray[np.int64]]
-) -> None:
-    """Recall against the rows alive at each search, ties counting, and rows that were not."""
-    dataset, k = context.dataset, context.k
-    untouched = ~np.isin(dataset.ids, np.fromiter(script.versions, dtype=np.int64))
-    asked = sorted({script.subjects[at] for at in answers})
-    place = {query: i for i, query in enumerate(asked)}
-    still = None
-    if untouched.any() and asked:
-        still = exact_topk(
-            dataset.vectors, dataset.ids, dataset.queries[asked], dataset.metric,
-            min(k, int(untouched.sum())), mask=untouched,
-        )  # fmt: skip
-    position = {int(id_): row for row, id_ in enumerate(dataset.ids)}
-    versions = [version for own in script.versions.values() for version in own]
-    recalls, dead = [], 0
-    for at, found in answers.items():
-        query = dataset.queries[script.subjects[at]]
-        alive = {v.id: v.vector for v in versions if v.born < at < v.died}
-        there = np.zeros((0, dataset.dim), np.float32)
-        changed = np.stack(list(alive.values())) if alive else there
-        every = distances(query, changed, dataset.metric)
-        if still is not None:
-            every = np.concatenate([every, still.distances[place[script.subjects[at]]]])
-        wanted = min(k, len(every))
-        kth = float(np.partition(every, wanted - 1)[wanted - 1])
-        given = dict.fromkeys(found.tolist())
-        known = [id_ for id_ in given if id_ in alive or _untouched(id_, script, position)]
-        dead += len(given) > len(known)
-        if not known:
-            recalls.append(0.0)
-            continue
-        vectors = np.stack([_vector(id_, alive, dataset.vectors, position) for id_ in known])
-        scale = np.linalg.norm(vectors, axis=1) * float(np.linalg.norm(query))
-        near = ties(distances(query, vectors, dataset.metric), kth, dataset.metric, scale)
-        recalls.append(min(1.0, int(near.sum()) / wanted))
-    if recalls:
-        for name, value in (
-            ("recall_mean", float(np.mean(recalls))),
-            ("recall_min", min(recalls)),
-            ("recall_p05", float(np.quantile(recalls, 0.05))),
-        ):
-            phase.metrics[name] = value
-            phase.missing.pop(name, None)
-    phase.metrics["dead_answers"] = float(dead)
-    if dead and phase.valid:
-        phase.valid = False
-        phase.reason = f"{dead} answers name rows that were not there, or no longer"
-
-
-def _untouched(id_: int, script: _Script, position: Mapping[int, int]) -> bool:
-    return id_ in position and id_ not in script.versions
-
-
-def _vector(
-    id_: int,
-    alive: Mapping[int, NDArray[np.float32]],
-    vectors: NDArray[np.float32],
-    position: Mapping[int, int],
-) -> NDArray[np.float32]:
-    return alive[id_] if id_ in alive else vectors[position[id_]]

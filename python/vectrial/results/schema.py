@@ -226,6 +226,19 @@ _ALL = (
     MetricName("client_cosine", "us", "lower", "the client's cosines of one query, mean"),
     MetricName("dead_answers", "1", "lower", "answers that name a row that was not there then"),
     MetricName(
+        "recall_mean_least",
+        "1",
+        "higher",
+        "least mean recall that fits what is known while rows change; recall_mean is the most",
+    ),
+    MetricName(
+        "uncertain_rows",
+        "1",
+        None,
+        "rows whose writes were under way during a search, so that its answer may or may not have "
+        "them; mean of searches",
+    ),
+    MetricName(
         "cpu_s",
         "s",
         "lower",

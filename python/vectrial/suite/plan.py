@@ -231,7 +231,7 @@ def _lanes(store: type[Store], ref: StoreRef, experiment: Experiment) -> list[La
     asked = ref.lane if isinstance(ref.lane, list) else [ref.lane or lanes_of(store)[0]]
     if not experiment.asks:
         return asked[:1] if asked[0] in lanes_of(store) else [python_lane(store)]
-    if experiment.through is None:
+    if experiment.lanes() is None:
         return [python_lane(store)]
     if ref.lane is None and experiment.writes() and not writes_natively(store):
         return [python_lane(store)]
@@ -311,8 +311,9 @@ def _durability(suite: Suite, ref: StoreRef, store: type[Store]) -> Durability |
 
 
 def _refuse_through(experiment: Experiment, lane: Lane) -> None:
-    if experiment.through is not None and lane not in experiment.through:
-        able = " or ".join(sorted(experiment.through))
+    through = experiment.lanes()
+    if through is not None and lane not in through:
+        able = " or ".join(sorted(through))
         raise Unsupported(
             f"{experiment.name} is measured through the lane {able}, not through {lane}"
         )

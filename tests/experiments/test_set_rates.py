@@ -1,0 +1,198 @@
+"""Searching while rows change: what is certain of a live set, and operations at set rates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from worlds import DIM, ROWS, K, dataset, run, without
+
+from vectrial.distance import Metric, distances
+from vectrial.errors import StoreError, Unsupported
+from vectrial.experiments.base import Data, Phase
+from vectrial.experiments.live_set import Answer, Span, Version, judge
+from vectrial.experiments.mixed import Mixed
+from vectrial.load.lane import Lane
+from vectrial.results.schema import METRICS
+from vectrial.stores.base import Index, NoParams, Params, Schema, Searcher
+from vectrial.stores.memory import MemoryStore
+
+FLAT = Index("flat", NoParams())
+SPANS = st.tuples(st.integers(0, 30), st.integers(1, 8)).map(lambda s: (s[0], s[0] + s[1]))
+
+
+def rated(**more: object) -> Mixed:
+    rates = {"search": 100.0, "insert": 40.0, "update": 40.0, "delete": 40.0}
+    return Mixed.model_validate({"rates": rates, "duration_s": 1.0, **more})
+
+
+# -- the rule ----------------------------------------------------------------------------------
+
+
+def exact(versions: list[Version], when: dict[int, int], at: int, query: int) -> NDArray[np.int64]:
+    """Ids of the k nearest at an instant, each write having happened at its own."""
+    rows = dataset()
+    touched = {one.id for one in versions}
+    alive = [(int(i), v) for i, v in zip(rows.ids, rows.vectors, strict=True) if i not in touched]
+    for one in versions:
+        born = when[id(one)] if one.born[0] >= 0 else -1
+        died = when[-id(one)] if one.died[1] < 1 << 61 else 1 << 62
+        if born <= at < died:
+            alive.append((one.id, one.vector))
+    far = distances(rows.queries[query], np.stack([v for _, v in alive]), rows.metric)
+    return np.array([alive[i][0] for i in np.argsort(far, kind="stable")[:K]])
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(SPANS, min_size=1, max_size=30), SPANS, st.data())
+def test_an_answer_that_was_right_at_some_instant_is_not_held_against_a_store(
+    spans: list[Span], search: Span, data: st.DataObject
+) -> None:
+    """Whatever instants within their spans the writes and the search took effect at: the answer
+    that is exact then has full recall at most, and names no dead row."""
+    rows, query = dataset(), data.draw(st.integers(0, 29))
+    near = np.argsort(distances(rows.queries[query], rows.vectors, rows.metric))
+    versions: list[Version] = []
+    when: dict[int, int] = {}
+    for at, span in enumerate(spans):
+        instant = data.draw(st.integers(*span))
+        row = int(near[at])
+        id_, here = int(rows.ids[row]), rows.queries[query] + np.float32(1e-3 * at)
+        kind = data.draw(st.sampled_from(["insert", "update", "delete"]))
+        if kind != "insert":
+            old = Version(id_, rows.vectors[row], died=span)
+            when[-id(old)] = instant
+            versions.append(old)
+        if kind != "delete":
+            new = Version(10**6 + at if kind == "insert" else id_, here, span)
+            when[id(new)] = instant
+            versions.append(new)
+    found = exact(versions, when, data.draw(st.integers(*search)), query)
+    verdict = judge(rows, K, versions, [Answer(query, search, found)])
+    assert verdict.dead == 0
+    assert verdict.most == [1.0]
+    assert verdict.least[0] <= 1.0
+
+
+def test_rows_certainly_dead_are_wrong_and_rows_on_their_way_are_not() -> None:
+    rows = dataset()
+    near = np.argsort(distances(rows.queries[0], rows.vectors, rows.metric))
+    nearest, vector = int(rows.ids[near[0]]), rows.vectors[near[0]]
+    before, with_it = rows.ids[near[:K]], rows.ids[near[1 : K + 1]]
+    gone = [Version(nearest, vector, died=(10, 20))]
+    for span, found, dead, most, least in (
+        ((0, 9), before, 0, 1.0, 1.0),  # it is there
+        ((0, 9), with_it, 0, 0.9, 0.9),  # it is there, and was not found
+        ((15, 25), before, 0, 1.0, 0.9),  # it is on its way
+        ((15, 25), with_it, 0, 1.0, 0.9),
+        ((21, 30), before, 1, 0.9, 0.9),  # it is dead
+        ((21, 30), with_it, 0, 1.0, 1.0),
+    ):
+        verdict = judge(rows, K, gone, [Answer(0, span, found)])
+        assert (verdict.dead, verdict.most, verdict.least) == (dead, [most], [least]), span
+    assert judge(rows, K, [], [Answer(0, (0, 1), np.array([-7]))]).dead == 1
+
+
+# -- at set rates ------------------------------------------------------------------------------
+
+
+def test_every_kind_is_offered_and_recorded_apart(tmp_path: Path) -> None:
+    phases = run(rated(), MemoryStore, tmp_path)
+    assert [p.name for p in phases] == ["search", "insert", "update", "delete"]
+    assert {name for p in phases for name in (*p.metrics, *p.missing)} <= METRICS.keys()
+    for phase in phases:
+        offered = 100 if phase.name == "search" else 40
+        assert phase.params["loop"] == "open"
+        assert phase.params["rate"] == offered
+        assert phase.metrics["offered_rate"] == pytest.approx(offered, rel=0.6)
+        assert phase.metrics["unsent"] + phase.metrics["count"] == round(
+            phase.metrics["offered_rate"]
+        )
+        assert "schedule_lag_p99" in phase.metrics
+
+
+def quick(**more: object) -> Mixed:
+    """So few requests that even a busy machine sends all of them."""
+    rates = {"search": 12.0, "insert": 8.0, "update": 8.0, "delete": 8.0}
+    return Mixed.model_validate({"rates": rates, "duration_s": 3.0, **more})
+
+
+def test_one_caller_of_an_exact_store_is_judged_exactly(tmp_path: Path) -> None:
+    search = run(quick(), MemoryStore, tmp_path)[0]
+    assert search.metrics["recall_mean"] == search.metrics["recall_mean_least"] == 1
+    assert search.metrics["uncertain_rows"] == search.metrics["dead_answers"] == 0
+
+
+class Immortal(MemoryStore):
+    """Acknowledges deletes and keeps the rows."""
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        pass
+
+
+class Stale(MemoryStore):
+    """Its searches are of the rows that it had when it was built."""
+
+    _kept: Searcher | None = None
+
+    def searcher(self, k: int, params: Params, where: object = None) -> Searcher:
+        if self._kept is None:
+            first = super().searcher(k, params)
+            every = [first(query)[0].copy() for query in dataset().queries]
+            held = {
+                query.tobytes(): ids for query, ids in zip(dataset().queries, every, strict=True)
+            }
+            self._kept = lambda vector: (held[vector.tobytes()], np.zeros(K, np.float32))
+        return self._kept
+
+
+@pytest.mark.parametrize("kind", [Immortal, Stale])
+def test_rows_that_were_deleted_and_are_found_are_wrong(
+    kind: type[MemoryStore], tmp_path: Path
+) -> None:
+    rates = {"search": 30.0, "delete": 60.0}
+    search = run(quick(rates=rates), kind, tmp_path)[0]
+    assert (search.metrics["dead_answers"] or 0) > 0
+    assert not search.valid
+    assert "no longer" in (search.reason or "")
+
+
+class Refusing(MemoryStore):
+    """Takes no new rows."""
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 1:
+            raise RuntimeError("full")
+        super().insert(batch)
+
+
+def test_recall_is_not_judged_where_writes_failed(tmp_path: Path) -> None:
+    phases = {p.name: p for p in run(quick(), Refusing, tmp_path)}
+    assert phases["insert"].errors[0][0] == "RuntimeError"
+    assert phases["search"].metrics.get("recall_mean") is None
+    assert "writes failed" in phases["search"].missing["recall_mean"]
+
+
+def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="rates are of search"):
+        Mixed.model_validate({"rates": {"search": 10}})
+    with pytest.raises(ValueError, match="reads"):
+        Mixed.model_validate({"rates": {"search": 10, "reads": 1}})
+    with pytest.raises(Unsupported, match="cannot delete"):
+        rated().points(without(MemoryStore, delete=False), FLAT, ROWS)
+    shape = Data(Schema(DIM, Metric.L2))
+    (point,) = rated(clients=4).points(MemoryStore, FLAT, ROWS)
+    with pytest.raises(Unsupported, match="one caller"):
+        rated(clients=4).refuse_point(MemoryStore, FLAT, shape, Lane.EMBEDDED, point)
+    with pytest.raises(StoreError, match="more than half"):
+        run(rated(duration_s=30.0), MemoryStore, tmp_path)
+
+
+def test_a_kind_that_is_not_offered_has_no_phase(tmp_path: Path) -> None:
+    phases: list[Phase] = run(quick(rates={"search": 10, "insert": 5}), MemoryStore, tmp_path)
+    assert [p.name for p in phases] == ["search", "insert"]
