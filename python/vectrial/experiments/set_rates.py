@@ -73,6 +73,8 @@ def run(context: Context, point: Mapping[str, Any], offer: Offer) -> Iterator[Ph
                 phase.missing[unknown] = "the Python client does not tell"
         phase.params = {**phase.params, "k": context.k, **point}
         if stream.name == SEARCH:
+            callers = offer.callers if context.lane is Lane.SDK else 1
+            phase.metrics["warmup_count"] = callers * len(context.dataset.queries[:WARMUP])
             _judge(phase, context, script, streamed, seen)
         else:
             phase.missing["dead_answers"] = "an operation has no answer to judge"

@@ -11,10 +11,13 @@ _ARMS = (
         " VECTRIAL_FLIGHT_ADDRESS names a Longbow",
     ),
 )  # fmt: skip
-_PUT = (
-    Measure(("ingest", "put"), "ingest", "load", "mb_per_s", note="acknowledged, not yet indexed"),
-    Measure(("ingest", "put_rows"), "ingest", "load", "rows_per_s"),
+#: They counted ids, vectors and a time stamp of eight bytes as Arrow, in 2^20 bytes.
+_BYTES = (
+    "their MB are 2^20 bytes, of ids, vectors and time stamps; ours 10^6, of ids and vectors:"
+    " at 128 dimensions ours is 1.03 times theirs for the same rows a second"
 )
+#: A tenth of the rows: theirs is not stated.
+_FILTERED = 0.1
 
 
 def _put(dim: int) -> Part:
@@ -27,10 +30,25 @@ def _put(dim: int) -> Part:
         queries=1000,
         k=10,
         arms=_ARMS,
-        asks=(Ask("ingest", {"probes": 0}, {"checkpoints": (3_000, 15_000, 50_000)}),),
-        measures=_PUT,
+        asks=(
+            Ask(
+                "transport",
+                {"clients": [1], "min_s": 0.0, "mixed_s": 0.0},
+                {"sizes": (3_000, 15_000, 50_000)},
+            ),
+        ),
+        measures=(
+            Measure(
+                ("ingest", "put"), "transport", "put", "payload_mb_per_s",
+                note=f"in the index when acknowledged; {_BYTES}",
+            ),
+            Measure(
+                ("ingest", "put_rows"), "transport", "put", "rows_per_s",
+                note="in the index when acknowledged",
+            ),
+        ),
         batch_rows=50_000,
-    )
+    )  # fmt: skip
 
 
 REPORT = Reproduction(
@@ -50,12 +68,44 @@ REPORT = Reproduction(
             k=10,
             arms=_ARMS,
             asks=(
-                Ask("ingest", {"checkpoints": [1.0], "probes": 0}),
-                Ask("export", {"page_rows": 10_000}),
+                Ask(
+                    "transport",
+                    {"clients": [1, 4], "page_rows": 10_000, "mixed_s": 10.0, "mixed_rows": 100},
+                    {"sizes": (10_000,)},
+                ),
             ),
             measures=(
-                Measure(("transport", "put"), "ingest", "load", "mb_per_s"),
-                Measure(("transport", "get"), "export", "export", "export_mb_per_s"),
+                Measure(
+                    ("transport", "put"),
+                    "transport",
+                    "put",
+                    "payload_mb_per_s",
+                    where={"clients": 1},
+                    note=f"in the index when acknowledged; {_BYTES}",
+                ),
+                Measure(
+                    ("transport", "get"),
+                    "transport",
+                    "get",
+                    "export_mb_per_s",
+                    where={"clients": 1},
+                    note=_BYTES,
+                ),
+                *(
+                    Measure(
+                        ("transport", published),
+                        "transport",
+                        "mixed",
+                        ours,
+                        note="puts of 100 rows and whole reads of what the caller has put, by"
+                        " turns for 10 s: reads grow, and the figure depends on the time",
+                    )
+                    for published, ours in (
+                        ("mixed", "qps"),
+                        ("latency_p50", "latency_p50"),
+                        ("latency_p99", "latency_p99"),
+                    )
+                ),
             ),
             batch_rows=667,
         ),
@@ -68,10 +118,31 @@ REPORT = Reproduction(
             queries=1000,
             k=10,
             arms=_ARMS,
-            asks=(Ask("recall_sweep", {"min_s": 1.0, "max_s": 20.0}),),
+            asks=(
+                Ask(
+                    "filtered",
+                    {
+                        "selectivities": [_FILTERED],
+                        "own": False,
+                        "clients": [1],
+                        "min_s": 0.0,
+                        "warmup_queries": 0,
+                    },
+                ),
+            ),
             measures=tuple(
                 Measure(
-                    ("search", metric), "recall_sweep", "search", metric, given={"filter": False}
+                    ("search", metric),
+                    "filtered",
+                    "search",
+                    metric,
+                    given={"filter": filtered},
+                    where={"selectivity": share},
+                    note=note,
+                )
+                for filtered, share, note in (
+                    (False, 1.0, ""),
+                    (True, _FILTERED, "the filter keeps a tenth of the rows; theirs is not stated"),
                 )
                 for metric in ("qps", "latency_p50", "latency_p99")
             ),
@@ -79,11 +150,7 @@ REPORT = Reproduction(
         _put(128),
         _put(384),
     ),
-    not_yet={
-        "transport": "not yet: puts and gets by several callers at once",
-        "search": "not yet: a filter over the whole run",
-        "ingest": "not yet: dense and text together",
-    },
+    not_yet={"ingest": "not yet: dense and text together"},
     notes=(
         Note(
             "puts",
