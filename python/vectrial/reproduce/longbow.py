@@ -113,7 +113,7 @@ REPORT = Reproduction(
             name="search",
             title="Search, 100,000 rows",
             dataset="uniform-128",
-            sources=("uniform-128-{rows}",),
+            sources=("uniform-128-{rows}-meta",),
             rows=100_000,
             queries=1000,
             k=10,
@@ -156,7 +156,8 @@ REPORT = Reproduction(
             "puts",
             "acknowledged only: the log is synced and the index built afterwards; 3,000 rows in"
             " 8 ms, once",
-            "acknowledged rows per second, with the time until all are indexed in the same run",
+            "acknowledged rows per second, with the time until all are indexed in the same run;"
+            " the reference server indexes before it acknowledges, and is one Python process",
         ),
         Note(
             "what is “indexed”",
@@ -166,12 +167,25 @@ REPORT = Reproduction(
         Note(
             "the filter",
             "the same in every query, so that its bitset is cached; selectivity not stated",
-            "not compared",
+            "a bound on a numeric column that keeps a tenth of the rows, the same in every query,"
+            " after the same queries without it; filtered recall beside it",
         ),
         Note(
             "queries",
             "its server caches answers for a minute, also of what has changed since",
-            "no query is asked twice before all others were",
+            "no query is asked twice, and none before the clock starts",
+        ),
+        Note(
+            "puts and gets at once",
+            "four threads, each putting 100 rows into a collection of its own and reading all of it,"
+            " by turns: reads grow, and operations a second depend on how long it went on (not"
+            " stated)",
+            "the same for 10 s, in four processes; puts and reads are told apart in the report",
+        ),
+        Note(
+            "search parameters",
+            "50 candidates in every search, which nobody can change",
+            "ef_search 50 too",
         ),
         Note(
             "hybrid",
