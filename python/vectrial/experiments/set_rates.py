@@ -18,8 +18,8 @@ from vectrial.load import lanes
 from vectrial.load.ceiling import Certificate, certify
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Open
+from vectrial.load.open_python import schedule
 from vectrial.load.record import phase_of_outcome
-from vectrial.load.sdk_open import schedule
 from vectrial.load.streams import Seen, Stream, Streamed, by_callers, by_engine
 
 SEARCH, INSERT, UPDATE, DELETE = KINDS = ("search", "insert", "update", "delete")

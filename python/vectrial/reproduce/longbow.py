@@ -177,7 +177,7 @@ REPORT = Reproduction(
         ),
         Note(
             "puts and gets at once",
-            "four threads, each putting 100 rows into a collection of its own and reading all of it,"
+            "four threads, each putting 100 rows into a collection of its own and reading it whole,"
             " by turns: reads grow, and operations a second depend on how long it went on (not"
             " stated)",
             "the same for 10 s, in four processes; puts and reads are told apart in the report",
