@@ -220,6 +220,32 @@ class NeighboursMissed(MemoryStore):
         return every_other(super().searcher(2 * k, params), k)
 
 
+class IdsCutShort(Answering):
+    """Ids lose their upper bits."""
+
+    def spoil(self, ids: Ids, scores: Scores, where: Filter | None) -> tuple[Ids, Scores]:
+        return ids % 2**16, scores
+
+
+class AnswersRemembered(MemoryStore):
+    """Whoever asks again is told what was true the first time."""
+
+    def __init__(self, location: Path) -> None:
+        super().__init__(location)
+        self.told: dict[tuple[object, ...], tuple[Ids, Scores]] = {}
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        search = super().searcher(k, params, where)
+
+        def remembered(vector: NDArray[np.float32], /) -> tuple[Ids, Scores]:
+            asked = (vector.tobytes(), k, repr(where))
+            if asked not in self.told:
+                self.told[asked] = search(vector)
+            return self.told[asked]
+
+        return remembered
+
+
 # -- filters and conditions ------------------------------------------------------------------
 
 

@@ -146,3 +146,23 @@ def test_a_run_of_another_layout_is_not_added_to(tmp_path: Path) -> None:
         RunWriter(tmp_path / "r")
     with RunReader(tmp_path / "r"):
         pass
+
+
+def test_a_run_that_is_resumed_by_other_code_says_so(tmp_path: Path) -> None:
+    """Trap 002-1: three states of the code on one page."""
+
+    def began(revision: str) -> None:
+        with RunWriter(tmp_path / "r") as writer:
+            writer.begin(
+                suite_name="s",
+                command="c",
+                version="1",
+                environment={"git": {"revision": revision}},
+            )
+
+    for revision in ("a", "a", "b", "b", "c"):
+        began(revision)
+    with RunReader(tmp_path / "r") as reader:
+        run = reader.run()
+    assert run["git_revision"] == "a"
+    assert run["environment"]["resumed_at_revisions"] == ["b", "c"]

@@ -149,6 +149,7 @@ def updates(small: Subject, report: Report, rng: np.random.Generator) -> None:
         source[at] = np.roll(at, 1)
         metadata = metadata.take(source)
     now = replace(small, rows=replace(rows, metadata=metadata))
+    small.answer(old, fresh=True)  # who remembers answers will give these once more
     small.store.upsert(_batch(small.schema, now.rows, at))
     due, lost = _due_and_lost(now, at)
     fault = _stale(now, at, old)
@@ -203,6 +204,7 @@ def deletes(small: Subject, report: Report) -> None:
     at = np.argsort(-np.linalg.norm(small.rows.vectors, axis=1))[:CHANGED]
     gone = small.rows.ids[at]
     left = small.store.count() - len(at)
+    small.answer(small.rows.vectors[at], fresh=True)  # as before updates
     small.store.delete(gone)
     fault = _undeleted(small, at, left)
     if fault is None:

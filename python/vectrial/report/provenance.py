@@ -9,7 +9,7 @@ from typing import Any
 from vectrial.report import sections_experiments, text
 from vectrial.report.analysis import operating_point
 from vectrial.report.audit import doubts
-from vectrial.report.data import Point, RunData, Series
+from vectrial.report.data import PhaseResult, Point, RunData, Series, Trial
 from vectrial.report.document import Block, Cell, Column, Row, Section, Table, Text, plain
 from vectrial.report.sections_gate import wrong_stores
 from vectrial.stats.intervals import LEAST_REPEATS
@@ -17,6 +17,8 @@ from vectrial.stats.intervals import LEAST_REPEATS
 #: A load average above this share of the cores when a phase began deserves a warning, since
 #: something else was using the machine.
 BUSY = 0.5
+#: Loads shorter than so many seconds, and latencies of fewer operations, deserve one.
+BRIEF_S, THIN = 0.1, 10
 
 
 def warnings(run: RunData) -> tuple[str, ...]:
@@ -43,9 +45,10 @@ def warnings(run: RunData) -> tuple[str, ...]:
         found.append(f"{few}: no interval, so small differences may be chance.")
     if dict(flat(run.run["environment"])).get("git.dirty"):
         found.append("Measured with changes to Vectrial that no revision holds.")
-    busy = _busy(run)
-    if busy:
-        found.append(busy)
+    found += filter(None, (_brief(run), _thin(run), _swapped(run), _busy(run)))
+    others = dict(flat(run.run["environment"])).get("resumed_at_revisions")
+    if others:
+        found.append(f"Measured by several states of Vectrial: resumed at {', '.join(others)}.")
     if run.run.get("finished_at") is None:
         found.append("The run did not finish: what is here was measured before it stopped.")
     again = {
@@ -77,6 +80,50 @@ def _few_repeats(run: RunData) -> str:
         f"{text.plural(count, 'repeat')} of {text.joined(names)}"
         for count, names in sorted(few.items())
     )
+
+
+def _brief(run: RunData) -> str | None:
+    loads = [v for _, p in _phases(run) if p.name == "load" and (v := _value(p, "load_s"))]
+    brief = [seconds for seconds in loads if seconds < BRIEF_S]
+    if not brief:
+        return None
+    return (
+        f"{text.plural(len(brief), 'load')} took less than {BRIEF_S:g} s, the shortest"
+        f" {min(brief) * 1e3:.0f} ms: rates of so short a time say little."
+    )
+
+
+def _thin(run: RunData) -> str | None:
+    """Single calls are no average."""
+    thin = Counter(
+        trial.experiment.replace("_", " ")
+        for trial, phase in _phases(run)
+        if "batches" not in phase.metrics
+        and _value(phase, "latency_p50") is not None
+        and (_value(phase, "count") or THIN) < THIN
+    )
+    if not thin:
+        return None
+    return (
+        f"{text.plural(thin.total(), 'row')} of {text.joined(list(thin))} "
+        f"{'rests' if thin.total() == 1 else 'rest'} on fewer than {THIN} operations: no average."
+    )
+
+
+def _swapped(run: RunData) -> str | None:
+    used = dict(flat(run.run["environment"])).get("memory.swap_used_bytes")
+    if not used:
+        return None
+    return f"The machine had swapped out {text.size(used)} when the run began."
+
+
+def _phases(run: RunData) -> Iterator[tuple[Trial, PhaseResult]]:
+    return ((trial, phase) for trial in run.trials for phase in trial.phases)
+
+
+def _value(phase: PhaseResult, metric: str) -> float | None:
+    found = phase.metrics.get(metric)
+    return None if found is None else found.value
 
 
 def _busy(run: RunData) -> str | None:

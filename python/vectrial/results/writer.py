@@ -104,10 +104,13 @@ class RunWriter:
     def begin(
         self, *, suite_name: str, command: str, version: str, environment: Mapping[str, Any]
     ) -> None:
-        """Record the run itself; on a resumed run the first record stays."""
-        if self._db.execute("select count(*) from run").fetchone() != (0,):
-            return
+        """Record the run itself; on a resumed run the first record stays, and is told of another
+        revision of Vectrial."""
         revision = environment.get("git", {}) or {}
+        if self._db.execute("select count(*) from run").fetchone() != (0,):
+            if isinstance(revision, Mapping) and revision.get("revision"):
+                self._resumed(str(revision["revision"]))
+            return
         self._insert(
             "run",
             [
@@ -124,6 +127,15 @@ class RunWriter:
                 )
             ],
         )
+
+    def _resumed(self, revision: str) -> None:
+        found = self._db.execute("select git_revision, environment from run").fetchone()
+        assert found is not None
+        began, environment = found[0], json.loads(found[1])
+        since = environment.setdefault("resumed_at_revisions", [])
+        if revision not in (began, *since):
+            since.append(revision)
+            self._db.execute("update run set environment = ?", [json.dumps(environment)])
 
     def finish(self) -> None:
         """Mark the run as complete."""

@@ -1,0 +1,59 @@
+"""What bounds the figures of a run is said at its head."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+from written import Written
+
+from vectrial.report import provenance
+from vectrial.report.analysis import facet_of
+from vectrial.report.data import load
+from vectrial.results.database import DATABASE
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("update metric set value = 0.008 where name = 'load_s'", "the shortest 8 ms"),
+        ("update metric set value = 1 where name = 'count' and phase_id in"
+         " (select phase_id from phase where name = 'update')", "crud rest on fewer than 10"),
+    ],
+)  # fmt: skip
+def test_what_is_too_little_to_say_much(
+    statement: str, says: str, written: Written, tmp_path: Path
+) -> None:
+    assert not any(says in warning for warning in written.report.warnings)
+    shutil.copytree(written.folder, tmp_path / "run")
+    with duckdb.connect(tmp_path / "run" / DATABASE) as db:
+        db.execute(statement)
+    warnings = provenance.warnings(load(tmp_path / "run"))
+    assert any(says in warning for warning in warnings), warnings
+
+
+@pytest.mark.parametrize(
+    ("fact", "says"),
+    [
+        ({"memory": {"swap_used_bytes": 3 << 30}}, "swapped out 3.22 GB"),
+        ({"resumed_at_revisions": ["abc", "def"]}, "several states of Vectrial: resumed at abc"),
+        ({"git": {"dirty": True}}, "that no revision holds"),
+    ],
+)
+def test_what_the_machine_and_the_code_were(
+    fact: dict[str, object], says: str, written: Written
+) -> None:
+    run = {**written.run.run, "environment": {**written.run.run["environment"], **fact}}
+    assert not any(says in warning for warning in written.report.warnings)
+    warnings = provenance.warnings(replace(written.run, run=run))
+    assert any(says in warning for warning in warnings), warnings
+
+
+def test_other_ks_stand_on_other_sheets(written: Written) -> None:
+    """Trap 000-5: k = 100 beside k = 10."""
+    (point, *_) = written.run.select("recall_sweep")
+    many = replace(point, params={**point.params, "k": 100})
+    assert facet_of(point, with_k=True) != facet_of(many, with_k=True)
