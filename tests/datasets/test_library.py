@@ -134,6 +134,15 @@ def test_subset_is_what_saving_its_rows_would_be() -> None:
     assert "first 20 of 50 rows" in part.provenance.notes[-1]
 
 
+def test_vectors_alone_have_neither_metadata_nor_filters() -> None:
+    whole = saved()
+    bare = library.subset(whole, metadata=False)
+    assert (bare.metadata, bare.filters, bare.rows) == (None, None, whole.rows)
+    assert bare.fingerprint != whole.fingerprint
+    assert bare.provenance.notes[-1] == f"without the metadata of {whole.name}"
+    assert library.subset(bare, metadata=False) is bare
+
+
 def test_subset_of_queries_is_what_saving_them_would_be() -> None:
     part = library.subset(saved(), 20, 3)
     assert len(part.queries) == 3

@@ -77,6 +77,21 @@ def test_repeats_are_interleaved_over_stores() -> None:
     assert repeats == sorted(repeats)
 
 
+def test_without_metadata_is_another_trial() -> None:
+    text = SUITE.replace('name = "d"', 'name = "d"\nmetadata = false')
+    plan = make_plan(
+        parse_suite(text, "t.toml"),
+        where="t.toml",
+        load_store=registry.load,
+        shape_of=lambda ref: DatasetShape(ref.name, 1000, 8, Metric.L2, metadata=ref.metadata),
+        known_stores=registry.names(),
+    )
+    assert not any(job.metadata for job in plan.jobs)
+    assert not any(ref.metadata for ref in plan.datasets)
+    with_it = {trial.row.key for trial in plan_of(SUITE).trials}
+    assert with_it.isdisjoint(trial.row.key for trial in plan.trials)
+
+
 def test_keys_are_stable_and_depend_on_what_defines_a_trial() -> None:
     first = {trial.row.key for trial in plan_of(SUITE).trials}
     assert first == {trial.row.key for trial in plan_of(SUITE).trials}

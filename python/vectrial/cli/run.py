@@ -163,9 +163,10 @@ def _shape(ref: DatasetRef) -> DatasetShape:
         ref.rows or whole.rows,
         whole.dim,
         whole.metric,
-        fields,
-        own,
+        fields if ref.metadata else (),
+        own if ref.metadata else None,
         frozenset(labels),
+        ref.metadata,
     )
 
 
@@ -209,7 +210,7 @@ def measure(
         try:
             for ref in plan.datasets:
                 dataset = catalog.ensure(ref.name, view.fetching)
-                cut = library.subset(dataset, ref.rows, ref.queries)
+                cut = library.subset(dataset, ref.rows, ref.queries, metadata=ref.metadata)
                 _require_same(cut, same or {})
                 writer.dataset(_dataset_row(cut))
             _point_latest(folder)

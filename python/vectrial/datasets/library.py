@@ -97,8 +97,15 @@ def remove(name: str) -> None:
         folder.rename(Path(grave) / name)
 
 
-def subset(dataset: Dataset, rows: int | None = None, queries: int | None = None) -> Dataset:
-    """The first `rows` rows and the first `queries` queries, sharing memory with `dataset`.
+def subset(
+    dataset: Dataset,
+    rows: int | None = None,
+    queries: int | None = None,
+    *,
+    metadata: bool = True,
+) -> Dataset:
+    """The first `rows` rows and the first `queries` queries, sharing memory with `dataset`;
+    without `metadata` neither its columns nor the filters on them.
 
     None keeps all. Name and metric stay; the fingerprint is that of the subset saved as a whole;
     facts are dropped, since they were found on all of it. All rows and queries give `dataset`
@@ -109,15 +116,16 @@ def subset(dataset: Dataset, rows: int | None = None, queries: int | None = None
     """
     rows = _part(dataset, "rows", rows, dataset.rows)
     queries = _part(dataset, "queries", queries, len(dataset.queries))
-    if (rows, queries) == (dataset.rows, len(dataset.queries)):
+    metadata = metadata or (dataset.metadata is None and dataset.filters is None)
+    if metadata and (rows, queries) == (dataset.rows, len(dataset.queries)):
         return dataset
     part = replace(
         dataset,
         vectors=dataset.vectors[:rows],
         ids=dataset.ids[:rows],
         queries=dataset.queries[:queries],
-        metadata=None if dataset.metadata is None else dataset.metadata.slice(0, rows),
-        filters=None if dataset.filters is None else dataset.filters[:queries],
+        metadata=dataset.metadata.slice(0, rows) if metadata and dataset.metadata else None,
+        filters=dataset.filters[:queries] if metadata and dataset.filters else None,
         query_metadata=dataset.query_metadata and dataset.query_metadata.slice(0, queries),
         facts={},
     )
@@ -129,6 +137,8 @@ def subset(dataset: Dataset, rows: int | None = None, queries: int | None = None
         )
         if count < of
     ]
+    if not metadata:
+        notes.append(f"without the metadata of {dataset.name}")
     return replace(
         part,
         fingerprint=_fingerprint(part),

@@ -63,6 +63,7 @@ class JobSpec:
     trials: tuple[TrialSpec, ...]
     server: Serving | None = None
     durability: Durability | None = None
+    metadata: bool = True
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,9 @@ class _Measurement:
         self.kind = registry.resolve(spec.store)
         params = self.kind.capabilities.indexes[spec.index_kind].build
         self.index = Index(spec.index_kind, params.model_validate(dict(spec.index_params)))
-        self.dataset = library.subset(library.load(spec.dataset), spec.rows, spec.queries)
+        self.dataset = library.subset(
+            library.load(spec.dataset), spec.rows, spec.queries, metadata=spec.metadata
+        )
         self.schema = Schema(self.dataset.dim, self.dataset.metric, fields_of(self.dataset))
         self.data_dir = spec.data_dir / "data"
         self.data_dirs: tuple[Path, ...] = (self.data_dir,)

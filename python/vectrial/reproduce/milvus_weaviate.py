@@ -112,6 +112,7 @@ REPORT = Reproduction(
             ),
             batch_rows=2000,
             least=2000,
+            metadata=False,
         ),
         Part(
             name="arxiv",
@@ -130,6 +131,7 @@ REPORT = Reproduction(
             measures=(*_LOADED, *_SEARCHED),
             batch_rows=2000,
             least=2000,
+            metadata=False,
         ),
         Part(
             name="hnm",

@@ -81,6 +81,7 @@ class Part:
         `{rows}` becomes the number of rows.
     rows, queries: at scale 1. least, least_queries: below which nothing is scaled; fewer queries
         say little of a tail.
+    metadata: whether the columns of the dataset are loaded, as the report did.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Part:
     batch_rows: int = 1000
     least: int = 1000
     least_queries: int = 500
+    metadata: bool = True
 
     def size(self, published: int, rows: int) -> int:
         """A published number of rows where `rows` are loaded instead of all."""

@@ -81,7 +81,7 @@ def _plan(
             repeats=settings.repeats,
             k=part.k,
             batch_rows=min(part.batch_rows, rows),
-            datasets=[DatasetRef(name=dataset, rows=rows, queries=queries)],
+            datasets=[DatasetRef(name=dataset, rows=rows, queries=queries, metadata=part.metadata)],
             stores=[
                 ref
                 for arm in arms

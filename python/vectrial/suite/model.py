@@ -49,11 +49,13 @@ class DatasetRef(_Part):
     """A dataset by its name in the catalogue or the library.
 
     rows: only the first so many vectors. queries: only the first so many queries.
+    metadata: false: the vectors alone, without metadata and filters.
     """
 
     name: str
     rows: int | None = Field(default=None, gt=0)
     queries: int | None = Field(default=None, gt=0)
+    metadata: bool = True
 
 
 class StoreRef(_Part):

@@ -30,7 +30,7 @@ from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, val
 @dataclass(frozen=True)
 class DatasetShape:
     """What the plan needs to know of a dataset, whether it was fetched or not. own_filters,
-    query_fields: see `experiments.base.Data`."""
+    query_fields: see `experiments.base.Data`. metadata: whether it is loaded."""
 
     name: str
     rows: int
@@ -39,6 +39,7 @@ class DatasetShape:
     fields: tuple[Field, ...] = ()
     own_filters: frozenset[str] | None = None
     query_fields: frozenset[str] = frozenset()
+    metadata: bool = True
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class PlannedTrial:
 @dataclass(frozen=True)
 class Job:
     """What one measuring process does, in the order of `trials`. durability: what is asked of
-    writes; None where the store promises nothing."""
+    writes; None where the store promises nothing. metadata: whether the dataset's is loaded."""
 
     store: type[Store]
     index: Index
@@ -64,6 +65,7 @@ class Job:
     repeat: int
     trials: tuple[PlannedTrial, ...]
     durability: Durability | None = None
+    metadata: bool = True
 
     @property
     def index_label(self) -> str:
@@ -101,10 +103,10 @@ class Plan:
     @property
     def datasets(self) -> tuple[DatasetRef, ...]:
         """What the jobs load: each dataset at each number of rows, once."""
-        used = ((job.dataset, job.rows, job.queries) for job in self.jobs)
+        used = ((job.dataset, job.rows, job.queries, job.metadata) for job in self.jobs)
         return tuple(
-            DatasetRef(name=name, rows=rows, queries=queries)
-            for name, rows, queries in dict.fromkeys(used)
+            DatasetRef(name=name, rows=rows, queries=queries, metadata=metadata)
+            for name, rows, queries, metadata in dict.fromkeys(used)
         )
 
     @property
@@ -185,6 +187,7 @@ def make_plan(
                                 trial.row.repeat,
                                 (),
                                 _durability(suite, store_ref, store),
+                                dataset_ref.metadata,
                             ),
                         )
     jobs = tuple(
@@ -345,6 +348,8 @@ def _trial_row(
     if asked.lane is not Lane.EMBEDDED:
         defining["placement"] = suite.placement.model_dump(mode="json")
         defining["provider"] = suite.provider(store.name)
+    if not shape.metadata:
+        defining["metadata"] = False
     canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
     differences = store.capabilities.differences
     if durability is not None:

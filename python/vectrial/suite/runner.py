@@ -388,4 +388,5 @@ def _spec(
         ),
         server=serving,
         durability=job.durability,
+        metadata=job.metadata,
     )
