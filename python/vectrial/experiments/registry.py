@@ -12,6 +12,7 @@ from vectrial.experiments.crud import Crud
 from vectrial.experiments.export import Export
 from vectrial.experiments.filtered import Filtered
 from vectrial.experiments.footprint import FootprintExperiment
+from vectrial.experiments.hybrid import HybridSearch
 from vectrial.experiments.ingest import Ingest
 from vectrial.experiments.mixed import Mixed
 from vectrial.experiments.open_loop import OpenLoop
@@ -32,6 +33,7 @@ EXPERIMENTS: Mapping[str, type[Experiment]] = {
         FootprintExperiment,
         RecallSweep,
         Filtered,
+        HybridSearch,
         SizeSweep,
         Concurrency,
         OpenLoop,

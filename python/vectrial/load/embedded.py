@@ -20,6 +20,7 @@ from vectrial._engine import Judge, Recorder
 from vectrial.datasets.model import Truth
 from vectrial.errors import StoreError, UserError
 from vectrial.experiments.base import Phase
+from vectrial.load.gains import Grader, Judgement
 from vectrial.load.record import Outset, phase_of
 from vectrial.stores.base import Searcher
 
@@ -50,6 +51,7 @@ def closed_loop(
     seed: int = 0,
     progress: Progress | None = None,
     name: str = "search",
+    judgement: Judgement | None = None,
 ) -> Phase:
     """Search with `clients` threads, each sending its next request when it has an answer.
 
@@ -68,6 +70,7 @@ def closed_loop(
         queries: float32 (q, d).
         truth: exact neighbours of the same queries; without it there is no recall.
         progress: called with (done, of, name) every half second, between two samples.
+        judgement: of which rows are relevant: then `ndcg` is the mean over the timed answers.
 
     Returns:
         The phase. What the store raised is in it as errors, never raised from here; `valid` is
@@ -83,6 +86,8 @@ def closed_loop(
         judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
     crew = Crew(searcher, queries, judge, clients, seed, min_s, max_s, count)
     crew.warmup = (warmup_count, warmup_max_s)
+    if judgement is not None:
+        crew.grader = Grader.of(judgement, clients)
     report = crew.reporter(progress, name)
     cpu_ns = crew.run(report, in_threads=clients > 1)
     phase = phase_of(
@@ -100,6 +105,8 @@ def closed_loop(
         "warmup_count": sum(crew.warmed),
         "warmup_errors": sum(crew.warmup_errors),
     }
+    if crew.grader is not None:
+        phase.metrics["ndcg"] = crew.grader.all().mean()
     return phase
 
 
@@ -156,6 +163,7 @@ class Crew:
         self.first = 0
         self.begin: Callable[[], Outset] = Outset.now
         self.loop: Callable[[int], None] | None = None
+        self.grader: Grader | None = None
 
     def run(self, report: Callable[[], None], *, in_threads: bool) -> int:
         """Warm up, begin together and search, to the end; without threads as the one client, in
@@ -245,12 +253,24 @@ class Crew:
                 if _clock() >= end:
                     return
 
+    def _taken(self, client: int) -> Callable[[int, int, int, int, NDArray[np.int64]], None]:
+        """What takes an answer of a client's in: its recorder, and the grader if there is one."""
+        record, grader = self.recorders[client].answer, self.grader
+        if grader is None:
+            return record
+
+        def take(query: int, due: int, sent: int, done: int, ids: NDArray[np.int64]) -> None:
+            record(query, due, sent, done, ids)
+            grader.grade(client, query, ids)
+
+        return take
+
     def _search(
         self, client: int, batch: list[Request], stop: int, report: Callable[[], None]
     ) -> bool:
         """Send the requests of `batch`; whether there is time for more."""
         clock, recorder = _clock, self.recorders[client]
-        answer, rest, done = recorder.answer, iter(batch), self.ended[client]
+        answer, rest, done = self._taken(client), iter(batch), self.ended[client]
         going = True
         try:
             while going:

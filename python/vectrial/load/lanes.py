@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vectrial.datasets.model import Truth
 from vectrial.experiments.base import Context, Phase, returning_of, search_params
 from vectrial.filters import Filters
+from vectrial.fusion import Blend
 from vectrial.load import (
     bulk,
     embedded,
@@ -20,10 +22,11 @@ from vectrial.load import (
     sdk_open,
     sdk_search,
 )
+from vectrial.load.gains import Judgement
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed, Load
 from vectrial.load.sdk_process import Opening
-from vectrial.load.searchers import searchers, wires
+from vectrial.load.searchers import hybrid_searchers, searchers, wires
 from vectrial.stores.base import Returning, Store
 from vectrial.stores.registry import reference
 
@@ -131,6 +134,48 @@ def answers(
     queries = context.dataset.queries
     every = [each] * len(queries) if callable(each) else each
     return [search(query)[0] for query, search in zip(queries, every, strict=True)]
+
+
+def hybrid(
+    context: Context,
+    point: Mapping[str, Any],
+    load: Closed,
+    blend: Blend,
+    texts: Sequence[str],
+    truth: Truth,
+    judgement: Judgement | None,
+    *,
+    warmup_queries: int = 100,
+    name: str = "search",
+) -> Phase:
+    """As `search`, by the vectors of the dataset's queries and their `texts`.
+
+    Args:
+        truth: what an exact fusion finds, by which recall is judged.
+        judgement: of which rows are relevant to each query: then the phase has `ndcg`.
+    """
+    params = search_params(context, point)
+    asked = context.dataset.queries, truth
+    how: dict[str, Any] = {
+        "seed": context.seed,
+        "progress": context.progress,
+        "name": name,
+        "judgement": judgement,
+    }
+    # Settings that a server keeps are settled here, as in `search`.
+    here = hybrid_searchers(context.store, context.k, params, blend, texts)
+    if context.lane is Lane.SDK:
+        question = sdk_search.HybridQuestion(
+            opening(context), context.k, params, blend, tuple(texts)
+        )
+        cores = context.certificate.placement.pins
+        how |= {"cores": cores, "warmup_queries": warmup_queries}
+        phase = sdk_search.search(question, *asked, load, **how)
+    else:
+        how |= {"clients": load.clients, "min_s": load.min_s, "max_s": load.max_s}
+        phase = embedded.closed_loop(here, *asked, warmup_count=warmup_queries, **how)
+    phase.params = {**phase.params, "k": context.k, **point}
+    return phase
 
 
 def load(context: Context, *, stop: int, callers: int = 1, batch_rows: int | None = None) -> Phase:

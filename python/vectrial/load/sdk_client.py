@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from vectrial._engine import Judge
 from vectrial.load import sdk_load, sdk_open, transfer
 from vectrial.load.embedded import Crew, describe
+from vectrial.load.gains import Grader
 from vectrial.load.open_python import Served
 from vectrial.load.record import Outset
 from vectrial.load.sdk_load import Portion
@@ -47,6 +48,8 @@ def _crew(share: Share, store: Store, pipe: Connection) -> Crew:
     )
     crew.warmup = (share.warmup_queries, 5.0)
     crew.first, crew.begin = share.first, begin
+    if share.judgement is not None:
+        crew.grader = Grader.of(share.judgement, share.clients)
     return crew
 
 

@@ -16,6 +16,7 @@ from vectrial._engine import Judge, Recorder
 from vectrial.datasets.model import Truth
 from vectrial.errors import StoreError
 from vectrial.load.embedded import Crew
+from vectrial.load.gains import Gains
 from vectrial.stores import registry
 from vectrial.stores.base import Address, Durability, Index, Schema, Store
 
@@ -53,7 +54,8 @@ class Ready:
 
 @dataclass(frozen=True)
 class Done:
-    """A process's record, packed, and what was counted beside it. rows: inserted."""
+    """A process's record, packed, and what was counted beside it. rows: inserted. gains: of its
+    answers, where they are graded."""
 
     record: bytes
     issued: int
@@ -62,6 +64,7 @@ class Done:
     warmed: int = 0
     warmup_errors: int = 0
     rows: int = 0
+    gains: Gains | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ def done(crew: Crew, cpu_ns: int) -> Done:
         cpu_ns=cpu_ns - crew.outset.cpu_ns,
         warmed=sum(crew.warmed),
         warmup_errors=sum(crew.warmup_errors),
+        gains=None if crew.grader is None else crew.grader.all(),
     )
 
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from vectrial.datasets.model import Truth
 from vectrial.experiments.base import Phase
 from vectrial.filters import Filters
+from vectrial.fusion import Blend
+from vectrial.load.gains import Gains, Judgement
 from vectrial.load.offered import Closed
 from vectrial.load.open_python import Turns
 from vectrial.load.record import Outset, phase_of
@@ -32,11 +34,24 @@ from vectrial.load.sdk_process import (
     merged,
     processes,
 )
-from vectrial.load.searchers import searchers
+from vectrial.load.searchers import hybrid_searchers, searchers
 from vectrial.stores.base import Params, Returning, Searcher, Store
 
 Progress = Callable[[float, float, str], None]
 T = TypeVar("T")
+
+
+class Asked(Protocol):
+    """What is asked of a store by another process."""
+
+    @property
+    def opening(self) -> Opening:
+        """How to open it."""
+        ...
+
+    def searchers(self, store: Store) -> Searcher | Sequence[Searcher]:
+        """The searcher of every query, or one for all."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -55,11 +70,27 @@ class Question:
 
 
 @dataclass(frozen=True)
+class HybridQuestion:
+    """A question by vector and text: `texts` are of the queries, in their order."""
+
+    opening: Opening
+    k: int
+    params: Params
+    blend: Blend
+    texts: Sequence[str]
+
+    def searchers(self, store: Store) -> Sequence[Searcher]:
+        """The searcher of every query."""
+        return hybrid_searchers(store, self.k, self.params, self.blend, self.texts)
+
+
+@dataclass(frozen=True)
 class Share:
     """What one process does: `clients` of all, numbered from `first`, on `cores`; in an open loop
-    (`turns`) with the arrivals that fall to it."""
+    (`turns`) with the arrivals that fall to it. judgement: by which answers of a closed loop are
+    graded."""
 
-    question: Question
+    question: Asked
     queries: NDArray[np.float32]
     truth: Truth
     load: Closed
@@ -70,10 +101,11 @@ class Share:
     seed: int
     name: str
     turns: Turns | None = None
+    judgement: Judgement | None = None
 
 
 def search(
-    question: Question,
+    question: Asked,
     queries: NDArray[np.float32],
     truth: Truth,
     load: Closed,
@@ -83,6 +115,7 @@ def search(
     seed: int = 0,
     progress: Progress | None = None,
     name: str = "search",
+    judgement: Judgement | None = None,
 ) -> Phase:
     """Search with the clients of `load`, as `embedded.closed_loop` does, in other processes.
 
@@ -97,9 +130,10 @@ def search(
     shares: list[Share] = []
     for clients in shared:
         first = sum(one.clients for one in shares)
-        shares.append(
-            Share(question, queries, truth, load, clients, first, cores, warmup_queries, seed, name)
+        one = Share(
+            question, queries, truth, load, clients, first, cores, warmup_queries, seed, name
         )
+        shares.append(replace(one, judgement=judgement))
     outset = replace(Outset.now(), cpu_ns=0)
     started_ns, told = together(shares, Done, progress, load.min_s)
     phase = phase_of(
@@ -123,6 +157,11 @@ def search(
     }
     if share is None:
         phase.missing["client_cpu_share"] = "nothing was measured"
+    if judgement is not None:
+        gains = Gains()
+        for process in told:
+            gains.add(process.gains or Gains())
+        phase.metrics["ndcg"] = gains.mean()
     return phase
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vectrial.errors import StoreError
 from vectrial.filters import Filter, Filters, to_json
+from vectrial.fusion import Blend
 from vectrial.stores.base import Params, Returning, Searcher, Store, Wire
 
 
@@ -23,6 +24,18 @@ def searchers(
     distinct, which = _distinct(where)
     made = [store.searcher_returning(returning, k, params, one) for one in distinct]
     return [made[at] for at in which]
+
+
+def hybrid_searchers(
+    store: Store, k: int, params: Params, blend: Blend, texts: Sequence[str]
+) -> Sequence[Searcher]:
+    """A searcher for each query, with its text settled: they share one question but for that."""
+    ask = store.hybrid_searcher(k, params, blend)
+
+    def with_text(text: str) -> Searcher:
+        return lambda vector, /: ask(vector, text)
+
+    return [with_text(text) for text in texts]
 
 
 def wires(

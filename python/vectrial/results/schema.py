@@ -103,6 +103,16 @@ _ALL = (
     MetricName("recall_mean", "1", "higher", "mean tie-aware recall@k of the timed answers"),
     MetricName("recall_p05", "1", "higher", "5th percentile of recall over the answers"),
     MetricName("recall_min", "1", "higher", "least recall of an answer"),
+    MetricName(
+        "fusion_agreement",
+        "1",
+        "higher",
+        "share of the k best of an exact fusion among the timed answers, ties counted as right",
+    ),
+    MetricName("ndcg", "1", "higher", "mean nDCG@k of the timed answers against the judgement"),
+    MetricName(
+        "ndcg_exact", "1", "higher", "mean nDCG@k of the exact fusion against the same judgement"
+    ),
     MetricName("selectivity", "1", None, "share of the rows that a filter keeps, mean of queries"),
     MetricName("selectivity_min", "1", None, "least share of the rows that a query's filter keeps"),
     MetricName("selectivity_max", "1", None, "greatest of these shares"),

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import Unsupported
 from vectrial.filters import OPERATORS, Filter
+from vectrial.fusion import Blend, Fusion
 
 if TYPE_CHECKING:
     from vectrial.load.plain import LoadTarget
@@ -53,11 +54,14 @@ ARROW_TYPES: Mapping[FieldType, pa.DataType] = {
 
 @dataclass(frozen=True)
 class Field:
-    """A metadata column. `indexed` asks for a payload index where the store can choose."""
+    """A metadata column. `indexed` asks for a payload index where the store can choose. `text` asks
+    for a full-text index of a string column, for `hybrid_searcher`; where a store has one index of
+    a column or the other, filters on such a column need not hold."""
 
     name: str
     type: FieldType
     indexed: bool = True
+    text: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,20 @@ class Index:
 
 
 @dataclass(frozen=True)
+class Hybrid:
+    """How a store searches by a vector and a text at once.
+
+    fusions: the default first, each with how the store does it and which rows take part.
+    text: how words are told apart and scored, for the reader.
+    whole_text: every row with a word of the query takes part, and not only the best of them.
+    """
+
+    fusions: Mapping[Fusion, str]
+    text: str
+    whole_text: bool = False
+
+
+@dataclass(frozen=True)
 class Capabilities:
     """What a store can do. Declared; nothing outside the store asks for it by name.
 
@@ -176,6 +194,7 @@ class Capabilities:
         rows by a second request, as a user of the store would have to.
     durability: what a write can be asked to be when it is acknowledged, the default first, each
         with the setting by which that is so; empty: nobody promises anything.
+    hybrid: how it searches by vector and text at once; or why it does not, after its name.
     differences: what the store forces that others do not, in short sentences for the reader.
     """
 
@@ -196,6 +215,7 @@ class Capabilities:
     refuses_duplicates: bool = False
     returns: frozenset[Returning] = frozenset({Returning.IDS})
     durability: Mapping[Durability, str] = field(default_factory=dict)
+    hybrid: Hybrid | str = "has no search by the words of a text"
     differences: tuple[str, ...] = ()
 
     def under(self, index: str) -> Capabilities:
@@ -253,6 +273,18 @@ class Searcher(Protocol):
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Ids and scores of the nearest rows, best first, for one query (d,); both of the same
         length ≤ k. Nothing is copied, converted or translated here that could be beforehand."""
+        ...
+
+
+class HybridSearcher(Protocol):
+    """A search by vector and text with everything but the two settled beforehand."""
+
+    def __call__(
+        self, vector: NDArray[np.float32], text: str, /
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Ids and scores of the best rows, best first, for one vector (d,) and one text of any
+        words; both of the same length ≤ k. Scores are the fusion's, larger is better; at α = 1
+        and 0 they are those of the one side that is asked."""
         ...
 
 
@@ -417,6 +449,15 @@ class Store(ABC):
             return found
 
         return run
+
+    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+        """A search for the k best rows by a vector and the words of a text, any of which may be
+        in a row, over the field `blend.field`, which was created with `text`.
+
+        At `blend.alpha` 1 it is the search by vector alone, and at 0 the one by text alone, as one
+        would ask then. Otherwise as `searcher`.
+        """
+        raise Unsupported(f"{self.name} {self.capabilities.hybrid}")
 
     def wire(
         self,

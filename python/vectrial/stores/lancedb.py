@@ -21,11 +21,13 @@ from pydantic import Field as Bound
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import StoreError
 from vectrial.filters import Filter
+from vectrial.fusion import Blend
 from vectrial.stores.arrow import batch_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
     Capabilities,
     FieldType,
+    HybridSearcher,
     Index,
     IndexKind,
     Params,
@@ -33,6 +35,7 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
+from vectrial.stores.lancedb_text import LANCEDB_HYBRID, reranker, text_index
 from vectrial.stores.sql import literal
 from vectrial.stores.typed import fitted
 
@@ -120,6 +123,7 @@ class LanceDB(Store):
         payload_index=True,
         persistent=True,
         concurrent_search=True,
+        hybrid=LANCEDB_HYBRID,
         differences=(
             "hnsw is IVF_HNSW_FLAT and hnsw_sq IVF_HNSW_SQ: a graph inside each IVF partition",
             "hnsw_sq and ivf_pq are quantised: without refine_factor their distances are estimates,"
@@ -136,6 +140,8 @@ class LanceDB(Store):
         super().__init__(location)
         # Read once by the library; without it index_stats writes a warning to the terminal.
         os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")
+        # So is this: else each side of a hybrid search warns that it adds a column of scores.
+        os.environ.setdefault("LANCEDB_LOG", "warn,lance::dataset::scanner=error")
         import lancedb
         from lancedb.background_loop import LOOP
 
@@ -174,7 +180,9 @@ class LanceDB(Store):
         self._compact()
         table.create_index("id", config=BTree())
         for field in self._schema.fields:
-            if field.indexed:
+            if field.text:
+                table.create_index(field.name, config=text_index())
+            elif field.indexed:
                 kind = Bitmap() if field.type is FieldType.BOOL else BTree()
                 table.create_index(field.name, config=kind)
         config = self._config()
@@ -214,6 +222,9 @@ class LanceDB(Store):
                 return None
 
     def wait_indexed(self) -> str:
+        for field in self._schema.fields:
+            if field.text:
+                self._wait_for_words(f"{field.name}_idx")
         if self._index.kind == "flat":
             return "there is no vector index; searches bypass any"
         found = self._table.index_stats(_VECTOR_INDEX)
@@ -223,6 +234,15 @@ class LanceDB(Store):
         if found is None or found.num_unindexed_rows:
             raise StoreError(f"not every row is in the index: {found}")
         return f"index_stats: {found.num_indexed_rows} rows in {found.index_type}, 0 outside it"
+
+    def _wait_for_words(self, name: str) -> None:
+        """Bring rows that were written after the build into a full-text index."""
+        found = self._table.index_stats(name)
+        if found is not None and found.num_unindexed_rows:
+            self._compact()
+            found = self._table.index_stats(name)
+        if found is None or found.num_unindexed_rows:
+            raise StoreError(f"not every row is in the full-text index: {found}")
 
     # -- data ------------------------------------------------------------------------------
 
@@ -262,23 +282,52 @@ class LanceDB(Store):
         prepared = self._latest().query().limit(k).select(["id", "_distance"])
         if where is not None:
             prepared = prepared.where(self._sql(where))
-        distance, wait = _DISTANCE[self._schema.metric], self._loop.run
+        wait = self._loop.run
 
         async def ask(vector: NDArray[np.float32]) -> Any:
             # On the loop's thread alone, since `prepared` must not be used by two at once.
-            query = prepared.nearest_to(vector).column("vector").distance_type(distance)
-            if not isinstance(params, IvfSearch):
-                return await query.bypass_vector_index().to_arrow()
-            query = query.nprobes(params.nprobe)
-            if params.refine_factor is not None:
-                query = query.refine_factor(params.refine_factor)
-            if isinstance(params, HnswSearch) and params.ef_search is not None:
-                query = query.ef(max(params.ef_search, k * (params.refine_factor or 1)))
-            return await query.to_arrow()
+            return await self._tuned(prepared.nearest_to(vector), k, params).to_arrow()
 
         def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
             found = wait(ask(vector))
             return found["id"].to_numpy(), found["_distance"].to_numpy()
+
+        return run
+
+    def _tuned(self, query: Any, k: int, params: Params) -> Any:
+        """A search for the k nearest, as the parameters want it."""
+        query = query.column("vector").distance_type(_DISTANCE[self._schema.metric])
+        if not isinstance(params, IvfSearch):
+            return query.bypass_vector_index()
+        query = query.nprobes(params.nprobe)
+        if params.refine_factor is not None:
+            query = query.refine_factor(params.refine_factor)
+        if isinstance(params, HnswSearch) and params.ef_search is not None:
+            query = query.ef(max(params.ef_search, k * (params.refine_factor or 1)))
+        return query
+
+    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+        table, wait, fused = self._latest(), self._loop.run, reranker(blend)
+        rows = k if blend.alpha in (0.0, 1.0) else max(k, blend.candidates)
+
+        async def ask(vector: NDArray[np.float32], text: str) -> Any:
+            prepared = table.query().limit(rows).select(columns)
+            if blend.alpha == 0.0:
+                return await prepared.nearest_to_text(text, blend.field).to_arrow()
+            query = self._tuned(prepared.nearest_to(vector), rows, params)
+            if fused is not None:
+                query = query.nearest_to_text(text, blend.field).rerank(fused)
+            return await query.to_arrow()
+
+        score = {1.0: "_distance", 0.0: "_score"}.get(blend.alpha, "_relevance_score")
+        columns = ["id"] if fused is not None else ["id", score]
+        sign = np.float32(-1 if blend.alpha == 1.0 else 1)
+
+        def run(
+            vector: NDArray[np.float32], text: str, /
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            found = wait(ask(vector, text))
+            return found["id"].to_numpy()[:k], sign * found[score].to_numpy()[:k]
 
         return run
 

@@ -1,0 +1,200 @@
+"""Searching by vector and text at once, at several weights: latency, agreement and quality."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from vectrial.bm25 import words
+from vectrial.errors import StoreError, Unsupported
+from vectrial.experiments import generated, hybrid_truth
+from vectrial.experiments.base import (
+    Context,
+    Data,
+    Experiment,
+    Phase,
+    _as_list,
+    search_params,
+    search_points,
+)
+from vectrial.fusion import Blend, Fusion
+from vectrial.load import lanes
+from vectrial.load.lane import Lane
+from vectrial.load.offered import Closed
+from vectrial.stores import base
+from vectrial.stores.base import FieldType, Index, Schema, Store
+
+#: Rows whose own texts must be found before anything is timed.
+_PROBES = 20
+
+Values = list[int | float | str | bool] | int | float | str | bool
+
+
+class HybridSearch(Experiment):
+    """Rows of the dataset are taken out and become queries, by vector and text; the others are
+    loaded into a collection of their own with a full-text index, and searched at each weight α of
+    the vector: 1 is the vector alone, 0 the text alone.
+
+    text: the text column; unless given, the one whose texts differ most.
+    related: a column: rows are relevant to a query that have its value there. Without it there is
+        no nDCG.
+    alphas: weights of the vector. fusion: how both rankings become one; unless given, the store's
+        default. candidates: rows that each side brings, where the store lets one choose.
+    queries: rows taken out, at most. search: search parameters; lists are grids.
+    clients: of the closed loop. min_s, max_s, warmup_queries: as of recall_sweep, at each α.
+    """
+
+    name: ClassVar[str] = "hybrid"
+    title: ClassVar[str] = "Search by vector and text"
+    axes: ClassVar[frozenset[str]] = frozenset({"search"})
+
+    text: str | None = None
+    related: str | None = None
+    alphas: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=1)], ...],
+        BeforeValidator(_as_list),
+        Field(min_length=1),
+    ] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    fusion: Fusion | None = None
+    candidates: int = Field(default=100, ge=1)
+    queries: int = Field(default=500, ge=1)
+    search: dict[str, Values] = Field(default_factory=dict)
+    clients: int = Field(default=1, ge=1)
+    min_s: float = Field(default=1.0, ge=0)
+    max_s: float = Field(default=20.0, gt=0)
+    warmup_queries: int = Field(default=100, ge=0)
+
+    @field_validator("alphas")
+    @classmethod
+    def _once(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(sorted(set(value)))
+
+    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+        can = store.capabilities.under(index.kind)
+        hybrid = can.hybrid
+        if isinstance(hybrid, str):
+            raise Unsupported(f"{store.name} {hybrid}")
+        if self.fusion is not None and self.fusion not in hybrid.fusions:
+            raise Unsupported(
+                f"{store.name} does not fuse by '{self.fusion}'",
+                remedy=f"it does by {', '.join(hybrid.fusions)}",
+            )
+        if self.clients > 1 and not can.concurrent_search:
+            raise Unsupported(f"{store.name} must not be searched from several threads at once")
+        return search_points(store, index, self.search)
+
+    def refuse_point(
+        self,
+        store: type[Store],
+        index: Index,
+        data: Data,
+        lane: Lane,
+        point: Mapping[str, Any],
+    ) -> None:
+        """Beside what every experiment refuses, data without texts or without the columns named."""
+        super().refuse_point(store, index, data, lane, point)
+        kinds = {field.name: field.type for field in data.schema.fields}
+        if FieldType.STRING not in kinds.values():
+            raise Unsupported("the dataset has no column of texts")
+        if self.text is not None and kinds.get(self.text) is not FieldType.STRING:
+            raise Unsupported(f"the dataset has no column of texts '{self.text}'")
+        if self.related is not None and self.related not in kinds:
+            raise Unsupported(f"the dataset has no column '{self.related}'")
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """The same at every point."""
+        return self.clients
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        can = context.store.capabilities.hybrid
+        assert isinstance(can, base.Hybrid), "the plan refuses it"
+        fusion = self.fusion or next(iter(can.fusions))
+        candidates = max(self.candidates, context.k)
+        context.progress(0, 1, "hybrid: taking out queries")
+        task = hybrid_truth.task(
+            context.dataset, self.text, self.related, self.queries, context.k, context.seed
+        )
+        context.progress(0, 1, "hybrid: the exact fusion")
+        exact = hybrid_truth.Exact.of(task, candidates)
+        column = base.Field(task.field, FieldType.STRING, indexed=False, text=True)
+        schema = Schema(context.schema.dim, context.schema.metric, (column,))
+        with context.beside("hybrid") as store:
+            held = replace(context, store=store, dataset=task.dataset, schema=schema)
+            generated.fill(held, store, task.dataset, schema)
+            _check_text(held, point, Blend(task.field, 0.0, fusion, candidates))
+            for alpha in self.alphas:
+                blend = Blend(task.field, alpha, fusion, candidates)
+                yield self._measured(held, point, task, exact, blend, whole_text=can.whole_text)
+
+    def _measured(
+        self,
+        context: Context,
+        point: Mapping[str, Any],
+        task: hybrid_truth.Task,
+        exact: hybrid_truth.Exact,
+        blend: Blend,
+        *,
+        whole_text: bool,
+    ) -> Phase:
+        truth, ndcg = exact.fused(context.k, blend, whole_text=whole_text)
+        phase = lanes.hybrid(
+            context,
+            point,
+            Closed(self.clients, min_s=self.min_s, max_s=self.max_s),
+            blend,
+            task.texts,
+            truth,
+            task.judgement,
+            warmup_queries=self.warmup_queries,
+        )
+        phase.params = {
+            **phase.params,
+            "alpha": blend.alpha,
+            "fusion": str(blend.fusion),
+            "candidates": blend.candidates,
+            "text": blend.field,
+            "related": self.related or "",
+        }
+        # What the recorder judged by is the exact fusion, and not the nearest neighbours.
+        phase.metrics["fusion_agreement"] = phase.metrics.pop("recall_mean", None)
+        if why := phase.missing.pop("recall_mean", None):
+            phase.missing["fusion_agreement"] = why
+        for name in ("recall_p05", "recall_min"):
+            phase.metrics.pop(name, None)
+            phase.missing.pop(name, None)
+        phase.metrics["ndcg_exact"] = ndcg
+        if task.judgement is None:
+            phase.metrics["ndcg"] = None
+            why = "no column was named by `related` that says which rows are relevant"
+            phase.missing |= {"ndcg": why, "ndcg_exact": why}
+        elif phase.metrics["ndcg"] is None:
+            phase.missing["ndcg"] = "no operation succeeded"
+        return phase
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """One load, the exact rankings, and a phase at each weight."""
+        load = rows * (20e-6 + dim * 0.6e-6)
+        return 2.0 + load + self.queries * rows * 2e-9 * dim + len(self.alphas) * self.min_s * 1.5
+
+
+def _check_text(context: Context, point: Mapping[str, Any], blend: Blend) -> None:
+    """Rows must be found by their own texts.
+
+    Raises:
+        StoreError: some are not: the text index is empty, or not up to date.
+    """
+    metadata = context.dataset.metadata
+    assert metadata is not None
+    texts = [text for text in metadata.column(blend.field).to_pylist() if text]
+    step = max(1, len(texts) // _PROBES)
+    asked = [text for text in texts[::step][:_PROBES] if words(text)]
+    search = context.store.hybrid_searcher(1, search_params(context, point), blend)
+    found = sum(len(search(context.dataset.queries[0], text)[0]) > 0 for text in asked)
+    if found < len(asked):
+        raise StoreError(
+            f"the text index is empty or not up to date: {found} of {len(asked)} texts of rows"
+            " found any row"
+        )
