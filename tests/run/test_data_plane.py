@@ -47,6 +47,10 @@ warmup_queries = 5
 experiment = "filtered"
 search = { ef_search = 64 }
 selectivities = [0.05]
+predicates = ["column", "aligned"]
+depths = [3]
+shapes = ["nested"]
+checks = 20
 min_s = 0.1
 warmup_queries = 5
 [[experiments]]
@@ -84,15 +88,21 @@ def test_the_data_plane_on_both_lanes(
     }
     assert len(swept) == 9
     assert min(swept.values()) > 0.9
-    kept = {
-        (m["store"], m["lane"], m["trial_params"]["selectivity"], m["metric"]): m["value"]
-        for m in rows
-        if m["experiment"] == "filtered" and m["metric"] in ("selectivity", "recall_mean")
+    under = [m for m in rows if m["experiment"] == "filtered"]
+    told = {
+        (m["store"], m["lane"], m["phase_params"]["predicate"], m["metric"]): m["value"]
+        for m in under
     }
+    assert {m["phase_params"]["payload_index"] for m in under} == {"fixed"}
+    kept = {"aligned": 75 / 1497, "nested": 150 / 1497}
     for store, lane in (("weaviate", "native"), ("weaviate", "sdk"), ("memory", "embedded")):
-        assert kept[store, lane, 0.05, "selectivity"] == pytest.approx(0.05, rel=0.1)
-        for wanted in (1.0, 0.05, "own"):
-            assert kept[store, lane, wanted, "recall_mean"] > 0.9
+        assert told[store, lane, "column", "selectivity"] == pytest.approx(0.05, rel=0.1)
+        for predicate in ("none", "column", "own", *kept):
+            assert told[store, lane, predicate, "recall_mean"] > 0.9, predicate
+        for predicate, share in kept.items():
+            assert told[store, lane, predicate, "selectivity"] == pytest.approx(share)
+            assert told[store, lane, predicate, "violations"] == 0
+            assert told[store, lane, predicate, "checked_answers"] == 20
     changed = [m for m in rows if m["experiment"] == "crud" and m["metric"] == "verified"]
     by_lane = {(m["lane"], m["phase"]): m["value"] for m in changed if m["store"] == "weaviate"}
     for lane in ("native", "sdk"):
