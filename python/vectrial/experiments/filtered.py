@@ -278,9 +278,10 @@ class Filtered(Experiment):
         about = {"predicate": asked.predicate, "selectivity": asked.selectivity, **asked.about}
         phase.params = {**phase.params, **about, "payload_index": arm}
         if where is None:
-            phase.metrics["selectivity"] = 1.0
+            phase.metrics |= {"selectivity": 1.0, "filter_correlation": None, "violations": None}
+            phase.missing |= dict.fromkeys(("filter_correlation", "violations"), "no filter")
             return phase
-        if not isinstance(where, Sequence):
+        if asked.predicate == "column" and not isinstance(where, Sequence):
             phase.params = {**phase.params, "filter": to_json(where)}
         answers = self._answers(context, point, where)
         _state(phase, stated(context.dataset, where, answers), len(answers))

@@ -255,17 +255,6 @@ def against_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     return _against(points, metric, looks, rate_of, "offered/s", "arrivals offered per second")
 
 
-def against_share(points: Sequence[Point], metric: str, looks: Looks) -> Any:
-    """Qps or latency against the share of the rows that filters keep."""
-    title = "share of the rows that the filter keeps"
-    return _against(points, metric, looks, share_of, "keeps", title)
-
-
-def share_of(point: Point) -> float | None:
-    """The share of the rows that a point's filters keep; None for filters of many shares."""
-    return None if point.params.get("selectivity") == "own" else point.value("selectivity")
-
-
 def _against(
     points: Sequence[Point],
     metric: str,

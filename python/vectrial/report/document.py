@@ -193,7 +193,7 @@ def count_cell(point: Point, metric: str, note: str = "") -> Cell:
     if not known:
         return Cell(text.NOTHING, note=point.why_missing(metric), tone="absent")
     total = int(sum(known))
-    bad = metric in ("errors", "ineffective") and total > 0
+    bad = metric in ("errors", "ineffective", "violations") and total > 0
     return Cell(f"{total:,}", total, note=note, tone="wrong" if bad else "ok")
 
 

@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vectrial.report import charts_experiments, charts_search, charts_store, text
+from vectrial.report import (
+    charts_experiments,
+    charts_filtered,
+    charts_store,
+    figures_filtered,
+    text,
+)
 from vectrial.report.analysis import Facet, by_facet, operating_point
 from vectrial.report.data import Point, RunData
 from vectrial.report.document import (
@@ -24,11 +30,11 @@ from vectrial.report.document import (
 from vectrial.report.sections_store import names_of
 from vectrial.report.theme import Looks
 
-_COUNTS = ("count", "errors", "verified", "ineffective", "dead_answers")
+_COUNTS = (
+    "count", "errors", "short_answers", "violations", "verified", "ineffective", "dead_answers",
+)  # fmt: skip
 #: Stands for the search parameters among a row's keys.
 _SETTING = "setting"
-#: Of a filtered search, what has columns of its own.
-_SHOWN = ("k", "clients", "rows", "loop", "selectivity", "filter")
 _SHARES = ("load_overhead", "ready_overhead", "share_found")
 
 
@@ -103,26 +109,6 @@ def _storage_figure(
     ]
 
 
-def _share_figure(
-    run: RunData, facet: Facet, points: Sequence[Point], looks: Looks
-) -> list[Figure]:
-    callers = min(int(p.params.get("clients", 1)) for p in points)
-    alone = [p for p in points if int(p.params.get("clients", 1)) == callers]
-    if not any(charts_search.share_of(p) is not None for p in alone):
-        return []
-    return [
-        Figure(
-            f"filtered-{facet.slug}",
-            f"Latency under filters: {facet.title}",
-            "Median latency; at 1 there is no filter. Recall, judged among the rows that the "
-            "filter keeps, is in the table.",
-            f"Latency against the share of the rows that a filter keeps on {facet.title}.",
-            charts_search.against_share(alone, "latency_p50", looks),
-            run.ordered(alone),
-        )
-    ]
-
-
 def _metric(key: str, title: str, unit: str, group: str = "") -> Column:
     return Column(key, title, unit, group, spread=key not in _COUNTS)
 
@@ -142,11 +128,18 @@ _SHEETS = (
     _Sheet(
         "filtered",
         "Searching under filters",
-        "The same queries without a filter and under conditions that keep shares of the rows: one "
-        "condition for all queries, or the dataset's own, one for each. Recall is judged among the "
-        "rows that are kept.",
+        "The same queries without a filter, and under filters that keep shares of the rows: by a "
+        "condition on the dataset's own columns; by its own filters, one for each query; and on "
+        "made columns, of rows that are near the query (aligned), far from it (opposed), or "
+        "neither (independent), also by several conditions at once. Correlation is 1 when all rows "
+        "kept are nearer to the query than all others, and -1 when they are all farther. Recall is "
+        "judged among the rows kept. Violations are answers, of those looked at, with a row that "
+        "the filter does not keep.",
         ("search",),
         (
+            ("predicate", "Predicate"),
+            ("depth", "Conditions"),
+            ("payload_index", "Indexed"),
             ("selectivity", "Share wanted"),
             ("clients", "Clients"),
             ("filter", "Filter"),
@@ -154,12 +147,15 @@ _SHEETS = (
         ),
         (
             _metric("selectivity", "Keeps", "1"),
+            _metric("filter_correlation", "Correlation", "1"),
             _metric("recall_mean", "Recall", "1"),
             _metric("qps", "Answers/s", "1/s"),
             *_LATENCY,
+            _metric("short_answers", "Too short", "1"),
+            _metric("violations", "Violations", "1"),
             _metric("errors", "Errors", "1"),
         ),
-        _share_figure,
+        figures_filtered.figures,
     ),
     _Sheet(
         "size_sweep",
@@ -324,7 +320,9 @@ def _table(run: RunData, sheet: _Sheet, facet: Facet, points: Sequence[Point]) -
 
 def _key_cell(point: Point, key: str) -> Cell:
     if key == _SETTING:
-        return plain(operating_point(replace(point, index_params={}), without=_SHOWN))
+        return plain(
+            operating_point(replace(point, index_params={}), without=charts_filtered.SHOWN)
+        )
     value: Any = {"rows": point.rows, "phase": point.phase}.get(key, point.params.get(key))
     if value is None:
         return plain("", "")

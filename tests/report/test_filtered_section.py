@@ -1,0 +1,112 @@
+"""What the report says of searches under filters, from invented figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic import ENVIRONMENT, ROWS, SECOND, dataset_facts
+
+from vectrial.experiments.base import Phase
+from vectrial.report import write
+from vectrial.report.build import build
+from vectrial.report.data import load
+from vectrial.report.document import Report
+from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+
+SHARES = (0.001, 0.1, 0.9)
+
+
+def phase_of(
+    arm: str, predicate: str, share: float, qps: float, correlation: float | None, **about: Any
+) -> Phase:
+    params = {"k": 10, "clients": 1, "returns": "ids", "ef_search": 64}
+    told = {"payload_index": arm, "predicate": predicate, "selectivity": share}
+    phase = Phase("search", 0, SECOND, {**params, **told, **about})
+    phase.metrics = {
+        "count": qps, "errors": 0, "qps": qps, "latency_p50": 900.0, "latency_p99": 2000.0,
+        "recall_mean": 0.97, "selectivity": share, "filter_correlation": correlation,
+        "violations": 0, "short_answers": 0,
+    }  # fmt: skip
+    if correlation is None:
+        phase.missing["filter_correlation"] = "no filter"
+    return phase
+
+
+def arm_phases(arm: str, factor: float) -> list[Phase]:
+    phases = [phase_of(arm, "none", 1.0, 1000.0, None)]
+    for predicate, near in (("independent", 0.0), ("aligned", 0.8), ("opposed", -0.7)):
+        phases += [phase_of(arm, predicate, s, factor * 500.0, near) for s in SHARES]
+    phases.append(phase_of(arm, "nested", 0.1, factor * 300.0, 0.0, depth=8))
+    return phases
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    folder = tmp_path_factory.mktemp("filters") / "run"
+    with RunWriter(folder) as writer:
+        writer.begin(suite_name="s", command="vectrial run s", version="0", environment=ENVIRONMENT)
+        writer.dataset(dataset_facts("words"))
+        for number, (arm, factor) in enumerate((("on", 1.0), ("off", 0.5))):
+            phases = arm_phases(arm, factor)
+            if arm == "off":
+                bad = phases[-1]
+                bad.valid, bad.reason = False, "3 of 200 answers looked at have rows"
+                bad.metrics["violations"] = 3
+            row = TrialRow(
+                key=str(number), store="milvus", lane="native", dataset="words", rows=ROWS, dim=100,
+                metric_space="cosine", experiment="filtered", index_kind="hnsw",
+                index_params={"m": 16}, params={"k": 10, "payload_index": arm}, repeat=1, seed=1,
+            )  # fmt: skip
+            writer.trial(TrialRecord(row, "ok", phases=phases, duration_s=1.0))
+        writer.finish()
+    return build(load(folder))
+
+
+def rows_of(report: Report) -> list[dict[str, Any]]:
+    (table,) = [t for t in report.tables() if t.name.startswith("filtered")]
+    keys = [column.key for column in table.columns]
+    return [dict(zip(keys, row.cells, strict=True)) for row in table.rows]
+
+
+def test_every_arm_and_predicate_has_its_row(report: Report) -> None:
+    rows = rows_of(report)
+    assert len(rows) == 2 * (1 + 3 * len(SHARES) + 1)
+    (near,) = [
+        row
+        for row in rows
+        if (row["predicate"].text, row["payload_index"].text) == ("aligned", "off")
+        and row["selectivity"].value == 0.001
+    ]
+    assert near["qps"].value == 250
+    assert near["filter_correlation"].value == 0.8
+    assert rows[0]["filter_correlation"].note == "no filter"
+    assert rows[0]["setting"].text == "ef_search=64"
+
+
+def test_violations_stand_out_with_the_reason(report: Report) -> None:
+    wrong = [row for row in rows_of(report) if row["violations"].value == 3]
+    (row,) = wrong
+    assert row["violations"].tone == "wrong"
+    assert row["depth"].value == 8
+    (table,) = [t for t in report.tables() if t.name.startswith("filtered")]
+    notes = [cell.note for row in table.rows for cell in row.cells]
+    assert sum("answers looked at" in note for note in notes) == 1
+
+
+def test_recall_and_speed_are_drawn_for_every_predicate_with_both_arms(report: Report) -> None:
+    drawn = {f.name: f for f in report.figures() if f.name.startswith("filtered-")}
+    assert len(drawn) == 3 * 2
+    for name, figure in drawn.items():
+        values = figure.spec(800, True)["data"]["values"]
+        assert len(values) == 2 * (len(SHARES) + 1), name
+        assert {row["hollow"] for row in values} == {True, False}
+        assert {row["share"] for row in values} == {*SHARES, 1.0}
+
+
+def test_every_form_can_be_written(report: Report, tmp_path: Path) -> None:
+    out = write.made(tmp_path / "report")
+    assert "Searching under filters" in write.write_html(report, out).read_text()
+    write.write_markdown(report, out)
+    write.write_figures(report, out)
