@@ -38,8 +38,7 @@ def found(
     if times is None:
         return cells(REPRODUCTIONS[name], {}, known=registry.names())
     return [
-        Cell(f, f.value * times, times, valid, "why; " + f.note if f.note else "why",
-             round(int(f.params.get("rows", 10)) * share))
+        Cell(f, f.value * times, times, valid, f.note, round(int(f.params.get("rows", 10)) * share))
         for f in figures(name)
     ]  # fmt: skip
 
@@ -161,7 +160,7 @@ def test_units_of_time_are_brought_together() -> None:
 def test_what_is_invalid_is_not_drawn_but_listed_with_its_reason() -> None:
     held = found("milvus-weaviate")
     held = [
-        replace(cell, valid=False, note=f"client-bound; {cell.figure.note}")
+        replace(cell, valid=False, why="client-bound")
         if cell.figure.params.get("clients") == 8
         else cell
         for cell in held

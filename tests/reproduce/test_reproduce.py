@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,9 @@ from vectrial.published import figures
 from vectrial.report.data import load
 from vectrial.reproduce import REPRODUCTIONS
 from vectrial.reproduce.collect import Cell, Measured, cells
-from vectrial.reproduce.model import Arm, Part, Reproduction
+from vectrial.reproduce.drawn import Plot, plot
+from vectrial.reproduce.model import Arm, Curve, Drawing, Part, Reproduction
+from vectrial.reproduce.render import KEYS
 from vectrial.stores import registry
 
 pytestmark = pytest.mark.slow
@@ -43,6 +46,13 @@ min_s = 0.1
 [[experiments]]
 experiment = "crud"
 samples = 20
+[[experiments]]
+experiment = "time_to_searchable"
+looks = 4
+[[experiments]]
+experiment = "size_sweep"
+sizes = [200, 2000]
+min_s = 0.1
 """
 
 
@@ -59,13 +69,19 @@ def vectrial(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[object, ...], Cell]:
-    """Cells of the SIFT report's figures, with stores of this environment in place of two of
-    its systems."""
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    """A small run of stores of this environment."""
     folder = tmp_path_factory.mktemp("reproduce")
     (folder / "small.toml").write_text(SUITE)
     done = vectrial(folder, "run", "small.toml", "--no-report")
     assert done.returncode == 0, done.stderr
+    return Measured(load(Path(done.stdout.strip())), "clustered-16-2k", 2000)
+
+
+@pytest.fixture(scope="module")
+def found(measured: Measured) -> dict[tuple[object, ...], Cell]:
+    """Cells of the SIFT report's figures, with stores of this environment in place of two of
+    its systems."""
     told = REPRODUCTIONS["docarray-sift1m"]
     (whole,) = told.parts
     part = Part(
@@ -74,9 +90,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[object, ...], 
         whole.asks, whole.measures,
     )  # fmt: skip
     report = Reproduction(told.name, "", "", "", 1, (part,), ())
-    run = load(Path(done.stdout.strip()))
-    measured = {"sift": Measured(run, "clustered-16-2k", 2000)}
-    every = cells(report, measured, known=registry.names())
+    every = cells(report, {"sift": measured}, known=registry.names())
     return {
         (c.figure.store, c.figure.metric, c.figure.params.get("m"),
          c.figure.params.get("ef_construction"), c.figure.params.get("ef_search")): c
@@ -139,6 +153,37 @@ def test_what_was_not_measured_says_why(found: dict[tuple[object, ...], Cell]) -
     assert found["AnnLite", "recall", 16, 64, 32].note.startswith("not yet: no store")
 
 
+ARMS = (Arm("Exact", "memory", "flat"), Arm("Graph", "hnswlib", "hnsw"))
+
+
+def curve_of(curve: Curve, measured: Measured, part: str = "own") -> Plot:
+    own = Part("own", "", "", (), 2000, 50, 10, ARMS, (), ())
+    report = Reproduction("docarray-1m", "", "", "", 1, (own,), ())
+    drawing = Drawing("one", "", "Figure 9", "none", "line", (), "", "", curve=curve)
+    return plot(drawing, report, [], {part: measured})
+
+
+def test_availability_over_time_is_drawn_from_the_run(measured: Measured) -> None:
+    curve = Curve("own", "time_to_searchable", "look", "elapsed_s", "share_found", 100.0)
+    one = curve_of(curve, measured)
+    exact = [dot for dot in one.dots if dot.system == "Exact"]
+    assert len(exact) >= 3
+    assert [dot.x for dot in exact] == sorted(dot.x or 0.0 for dot in exact)
+    assert exact[-1].value == 100.0
+    assert one.systems == ("Exact", "Graph")
+
+
+def test_latency_against_size_is_drawn_from_the_run(measured: Measured) -> None:
+    curve = Curve("own", "size_sweep", "search", "rows", "latency_mean", 1e-3)
+    one = curve_of(curve, measured)
+    (dot, *_) = [dot for dot in one.dots if dot.system == "Exact" and dot.rows == 2000]
+    assert {dot.x for dot in one.dots} == {200, 2000}
+    assert 0.001 < dot.value < 50, "milliseconds"
+    assert [m.why for m in curve_of(curve, measured, "other").missing] == [
+        "skipped: not measured in this run"
+    ]
+
+
 def test_through_the_command_line(tmp_path: Path) -> None:
     """On a report whose stores are not here the plan is empty, and every cell says so."""
     listed = vectrial(tmp_path, "reproduce")
@@ -148,6 +193,7 @@ def test_through_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(rows) == len(figures("aistor-index"))
+    assert {tuple(row) for row in rows} == {(*KEYS, "rows", "source")}
     assert all(row["note"].startswith("not yet: ") for row in rows)
     (folder,) = (tmp_path / "runs").iterdir()
     assert "| 12.0 → — " in (folder / "reproduction.md").read_text(), (
@@ -155,6 +201,13 @@ def test_through_the_command_line(tmp_path: Path) -> None:
     )
     again = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "jsonl")
     assert again.stdout == done.stdout
+    shutil.rmtree(folder / "report")
+    page = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "html")
+    assert Path(page.stdout.strip()) == folder / "report" / "report.html"
+    assert "<svg" in Path(page.stdout.strip()).read_text()
+    assert {path.name for path in (folder / "report" / "figures").iterdir()} == {
+        "index-time.svg", "index-time.png",
+    }  # fmt: skip
     for arguments in (["docarray-1m", "--show", str(folder)], ["docarray-1m", "--scale", "0"]):
         refused = vectrial(tmp_path, "reproduce", *arguments)
         assert refused.returncode == 2, refused.stderr

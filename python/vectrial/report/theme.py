@@ -62,8 +62,7 @@ def lines_of(
     key: alt.Legend | None,
 ) -> alt.LayerChart | alt.FacetChart:
     """A line and marks per series, with its spread, over rows with `series`, `line`, `low`, `high`,
-    `ok` and `description`; what does not count (not `ok`) is a hollow mark off the line, what is
-    `hollow` one on it."""
+    `ok` and `description`; what does not count (not `ok`) is a hollow mark off the line."""
     colours, shapes, dashes = scales
     shape = alt.Shape("series:N", scale=shapes, legend=key)
     colour = alt.Color("series:N", scale=colours, legend=key)
@@ -74,10 +73,10 @@ def lines_of(
             detail="line:N", strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=key)
         ),
         good.mark_rule(strokeWidth=1.4, aria=False).encode(y="low:Q", y2="high:Q"),
-        good.transform_filter("!datum.hollow")
-        .mark_point(size=80, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=1)
-        .encode(shape=shape, description="description:N"),
-        base.transform_filter("!datum.ok || datum.hollow")
+        good.mark_point(size=80, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=1).encode(
+            shape=shape, description="description:N"
+        ),
+        base.transform_filter("!datum.ok")
         .mark_point(size=80, filled=False, strokeWidth=1.4)
         .encode(shape=shape, description="description:N"),
     )

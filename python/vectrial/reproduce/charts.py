@@ -13,13 +13,11 @@ from vectrial.report.data import Series
 from vectrial.report.styles import SHAPES, colour, paired
 from vectrial.report.theme import (
     NARROW,
-    beside_names,
     chart_of,
     described,
     finished,
     ink,
     legend,
-    lines_of,
     log_ticks,
 )
 from vectrial.reproduce.drawn import Dot, Plot
@@ -71,17 +69,27 @@ class Palette:
             if (system, of) in held
         )
 
-    def scales(self, series: Sequence[Series]) -> tuple[alt.Scale, alt.Scale, alt.Scale]:
-        """Colour, shape and dash scales over the labels of `series`."""
+    def encoding(self, series: Sequence[Series], key: alt.Legend | None) -> dict[str, Any]:
+        """Stroke, fill, dash and shape of `series` by their labels: what was published is empty
+        and dashed. `key` is the legend of all of them."""
         labels, like = self.labels, self.like
         domain = [labels[one] for one in series]
+        hues = [colour(one.store, self.stores) for one in series]
+        fills = [ink("paper") if s in like else hue for s, hue in zip(series, hues, strict=True)]
         shapes = [SHAPES[self.systems.index(like.get(s, s).store) % len(SHAPES)] for s in series]
-        dashes = [_DASHED if s in like else _SOLID for s in series]
-        return (
-            alt.Scale(domain=domain, range=[colour(s.store, self.stores) for s in series]),
-            alt.Scale(domain=domain, range=shapes),
-            alt.Scale(domain=domain, range=dashes),
-        )
+
+        def scale(range_: Sequence[Any]) -> alt.Scale:
+            return alt.Scale(domain=domain, range=range_)
+
+        return {
+            "stroke": alt.Stroke("series:N", scale=scale(hues), legend=key),
+            "fill": alt.Fill("series:N", scale=scale(fills), legend=key),
+            "shape": alt.Shape("series:N", scale=scale(shapes), legend=key),
+            # No scale, whose dashes the marks of the legend would take on.
+            "strokeDash": alt.condition(
+                "datum.of == 'published'", alt.value(_DASHED), alt.value(_SOLID)
+            ),
+        }
 
 
 def _published(system: str) -> str:
@@ -102,16 +110,11 @@ def _row(plot: Plot, dot: Dot, palette: Palette) -> dict[str, Any]:
     title = drawing.x_title.removesuffix(" (log)") or "at"
     return {
         "series": label,
-        "line": label,
         "of": "published" if dot.published else "measured",
         "at": dot.at,
         "x": dot.x,
         "value": dot.value,
-        "low": dot.value,
-        "high": dot.value,
         "part": dot.part,
-        "ok": True,
-        "hollow": dot.published,
         "shown": text.number(dot.value),
         "description": described(
             ("", label),
@@ -143,7 +146,7 @@ def _lines(
         "x:Q",
         title=plot.drawing.x_title,
         scale=x_scale,
-        axis=alt.Axis(values=ticks, format="~s" if max(xs) >= 10_000 else ",.6~r",
+        axis=alt.Axis(values=ticks, format=".3~s" if max(xs) >= 10_000 else ",.6~r",
                       labelOverlap=True)
         if settings or log
         else alt.Axis(tickCount=6 if width >= NARROW else 4),
@@ -158,7 +161,17 @@ def _lines(
         else alt.Axis(tickCount=6, format=",.6~r"),
     )
     key = legend(with_legend, width, len(series))
-    drawn = lines_of(rows, x, y, palette.scales(series), key)
+    looks = palette.encoding(series, key)
+    base = chart_of(rows).encode(x=x, y=y)
+    line = base.mark_line(strokeWidth=1.8, fill=None, aria=False)
+    mark = base.mark_point(size=80, opacity=1, strokeWidth=1.4)
+    drawn = alt.layer(
+        line.encode(detail="series:N", stroke=looks["stroke"], strokeDash=looks["strokeDash"]),
+        mark.encode(
+            stroke=looks["stroke"], fill=looks["fill"], shape=looks["shape"],
+            description="description:N",
+        ),
+    )  # fmt: skip
     return finished(drawn, width, round(min(360, max(250, width * 0.45))))
 
 
@@ -166,7 +179,8 @@ def _from_zero(values: Sequence[float]) -> alt.Scale:
     """An axis from zero, but for values that are all far from it (recall)."""
     low, high = min(values), max(values)
     if high <= 1 and low > 0.5:
-        return alt.Scale(domain=[max(0.0, low - 0.15 * (1 - low) - 0.01), 1.005], nice=False)
+        floor = max(0.0, low - 0.15 * (1 - low) - 0.001)
+        return alt.Scale(domain=[floor, 1 + 0.03 * (1 - floor)], nice=False)
     return alt.Scale(domain=[0, high * 1.06], nice=False)
 
 
@@ -174,7 +188,6 @@ def _bars(
     plot: Plot, rows: list[dict[str, Any]], palette: Palette, width: int, with_legend: bool
 ) -> dict[str, Any]:
     series = palette.shown(plot)
-    colours, _, _ = palette.scales(series)
     names = list(dict.fromkeys(row["at"] for row in rows))
     values = [row["value"] for row in rows]
     log = _log(plot, "x", values)
@@ -193,23 +206,30 @@ def _bars(
     )
     for row in rows:
         row["base"] = base_at
-    hue = alt.Color("series:N", scale=colours, legend=legend(with_legend, width, len(series)))
+    looks = palette.encoding(series, legend(with_legend, width, len(series)))
+    del looks["shape"]
     base = chart_of(rows).encode(
         x=alt.X("value:Q", title=plot.drawing.y_title, scale=scale, axis=axis, stack=None),
         y=alt.Y("at:N", title=None, sort=names, scale=alt.Scale(padding=0.12), axis=_names(names)),
-        yOffset=alt.YOffset("series:N", sort=[palette.labels[one] for one in series]),
+        yOffset=alt.YOffset(
+            "series:N",
+            sort=[palette.labels[one] for one in series],
+            scale=alt.Scale(paddingInner=0.16),
+        ),
     )
     drawn = alt.layer(
-        base.transform_filter("!datum.hollow")
-        .mark_bar(cornerRadiusEnd=2, height={"band": 0.86})
-        .encode(x2="base:Q", color=hue, description="description:N"),
-        base.transform_filter("datum.hollow")
-        .mark_bar(filled=False, strokeDash=[4, 3], strokeWidth=1.4, height={"band": 0.86})
-        .encode(x2="base:Q", color=hue, description="description:N"),
+        base.mark_bar(strokeWidth=1.3).encode(x2="base:Q", description="description:N", **looks),
         base.mark_text(align="left", dx=5, aria=False).encode(text="shown:N"),
     )
     each = 17 * max(1, len(series)) + 12
-    return finished(drawn, beside_names(width), each * len(names))
+    return finished(drawn, _beside(names, width), each * len(names))
+
+
+def _beside(names: Sequence[str], width: int) -> int:
+    """Plot width beside an axis of names, so that the whole is as wide as other charts: short
+    names leave more than long ones."""
+    longest = max(len(line) for name in names for line in name.split(", "))
+    return round(width + 40 - 6.2 * min(longest, 20))
 
 
 def _names(names: Sequence[str]) -> alt.Axis:
@@ -250,4 +270,4 @@ def _shares(
             description="description:N",
         )
     )
-    return finished(drawn, beside_names(width), 34 * len(names))
+    return finished(drawn, _beside(names, width), 34 * len(names))

@@ -28,6 +28,8 @@ class Cell:
     measured: in the figure's unit. rows: that were loaded. ratio: measured over published.
     valid: None where nothing was measured, and `note` says why.
     stand_in: the dataset that was loaded instead of the report's; empty for its own.
+    why: of `note` only why nothing was measured, or why what was is not valid.
+    doubtful: whether what was published cannot be believed; `note` says why.
     """
 
     figure: Figure
@@ -37,6 +39,8 @@ class Cell:
     note: str
     rows: int | None = None
     stand_in: str = ""
+    why: str = ""
+    doubtful: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def cells(
 def _doubted(cell: Cell, why: Sequence[str]) -> Cell:
     """The cell, its note with why the published figure cannot be believed."""
     said = f"doubtful as published: {'; '.join(why)}" if why else ""
-    return replace(cell, note=_joined(cell.note, said))
+    return replace(cell, note=_joined(cell.note, said), doubtful=bool(why))
 
 
 def place(report: Reproduction, figure: Figure) -> tuple[Part, Measure] | None:
@@ -97,7 +101,7 @@ def _cell(
     faithful: bool,
 ) -> Cell:
     def nothing(why: str) -> Cell:
-        return Cell(figure, None, None, None, _joined(why, figure.note))
+        return Cell(figure, None, None, None, _joined(why, figure.note), why=why)
 
     found = place(report, figure)
     if found is None:
@@ -121,7 +125,7 @@ def _beside(
     value = None if point is None else point.value(metric)
     if point is None or value is None:
         why = _why(point, metric, measure, arm, measured)
-        return Cell(figure, None, None, None, _joined(why, figure.note))
+        return Cell(figure, None, None, None, _joined(why, figure.note), why=why)
     if measure.minus and metric == measure.metric:
         value -= point.value(measure.minus) or 0.0
     value *= _FACTORS[METRICS[metric].unit, figure.unit]
@@ -141,6 +145,7 @@ def _beside(
         _joined(*own, "" if faithful and measure.faithful else measure.note, arm.note, figure.note),
         point.rows,
         stand_in(part, measured.dataset),
+        "" if point.state == "ok" else own[0],
     )
 
 

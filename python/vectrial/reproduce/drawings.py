@@ -60,11 +60,11 @@ _MILVUS_WEAVIATE = (
             source="Figure 10", given=_HNM),
     Drawing(
         "mb-per-s", "Ingest throughput in MB/s, whole datasets", "Figure 12", "ingest", "bar",
-        ("dataset",), "", "10⁶ bytes of vectors per second", metrics=("throughput",),
+        ("dataset",), "", "MB of vectors per second", metrics=("throughput",),
         times={name: dim * 4 / 1e6 for name, dim in _DIMS.items()}, names=_NAMES,
         given={"rows": "all"},
         derived="rows per second × dimensions × 4 bytes, as the report derives its figure 12, whose"
-        " own bars could only be read off; it counts in 2²⁰ bytes",
+        " own bars could only be read off; a MB there is 2^20 bytes, here 10^6",
     ),
     Drawing(
         "availability", "Availability over time: arXiv titles", "Figure 9", "ingest", "line",

@@ -99,7 +99,7 @@ def plot(
         missing |= curve_missing
     return Plot(
         drawing,
-        tuple(dots),
+        tuple(_once(dots)),
         tuple(Missing(system, why, tuple(at)) for (system, why), at in missing.items()),
         _remarks(held),
     )
@@ -144,7 +144,8 @@ def _at(drawing: Drawing, figure: Figure) -> str:
     named = []
     for name in drawing.x:
         value = figure.params[name]
-        known = drawing.names.get(value)
+        # Along a line x is a number, and the names are those of the series.
+        known = None if drawing.kind == "line" else drawing.names.get(value)
         named.append(known or (text.rows(int(value)) if name == "rows" else str(value)))
     return ", ".join(named)
 
@@ -169,15 +170,9 @@ def _beside(drawing: Drawing, group: Sequence[Cell]) -> tuple[list[Dot], str]:
     """The measured marks, or why there are none."""
     for cell in group:
         if cell.measured is None or not cell.valid:
-            return [], _why(cell)
+            return [], cell.why if cell.measured is None else f"invalid: {cell.why}"
     values = [_value(drawing, c.figure, c.measured or 0.0, c.rows or 1) for c in group]
     return _dots(drawing, group, values, published=False), ""
-
-
-def _why(cell: Cell) -> str:
-    """Why a cell has nothing that may be drawn, without what its figure's source says."""
-    said = cell.note.removesuffix(cell.figure.note).removesuffix("; ")
-    return said if cell.measured is None else f"invalid: {said}"
 
 
 def _dots(
@@ -236,14 +231,28 @@ def _curve(
     return sorted(dots, key=lambda dot: (dot.system, dot.x or 0.0)), missing
 
 
+def _once(dots: Sequence[Dot]) -> Iterator[Dot]:
+    """Every mark once: small loads can be of the same size where the report's were not."""
+    seen = set()
+    for dot in dots:
+        place = (dot.system, dot.published, dot.part, dot.at if dot.x is None else dot.x)
+        if place not in seen:
+            seen.add(place)
+            yield dot
+
+
 def _remarks(cells: Sequence[Cell]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_said(cells)))
-
-
-def _said(cells: Sequence[Cell]) -> Iterator[str]:
-    for cell in cells:
-        if "read off" in cell.figure.source:
-            yield f"Published values: {cell.figure.source}."
+    """What the sources say of the published figures."""
+    said = [f"Published values: {c.figure.source}." for c in cells if "read off" in c.figure.source]
+    noted: dict[str, dict[str, None]] = {}
     for cell in cells:
         if cell.figure.note:
-            yield f"{cell.figure.store}: {cell.figure.note}."
+            noted.setdefault(cell.figure.note, {})[cell.figure.store] = None
+    said += [f"{text.joined(list(stores))}: {note}." for note, stores in noted.items()]
+    count = sum(cell.doubtful for cell in cells)
+    if count:
+        said.append(
+            f"{text.plural(count, 'published figure')} in it cannot be believed as it is printed;"
+            " the notes of the table say why."
+        )
+    return tuple(dict.fromkeys(said))

@@ -148,14 +148,18 @@ REPORT = Reproduction(
             ),
             measures=(
                 *_LOADED,
-                Measure(
-                    ("scalar_index_overhead", "ingest_time"),
-                    "scalar_index_overhead",
-                    "arm",
-                    "ready_s",
-                    per_row=True,
-                    note="both arms in the same batches; where a store does not let one choose,"
-                    " there is no arm without",
+                *(
+                    Measure(
+                        ("scalar_index_overhead", "ingest_time"),
+                        "scalar_index_overhead",
+                        "arm",
+                        "ready_s",
+                        given={"indexed": indexed},
+                        where={"payload_index": arms},
+                        per_row=True,
+                        note="both arms in the same batches",
+                    )
+                    for indexed, arms in ((False, ("off",)), (True, ("on", "fixed")))
                 ),
                 Measure(
                     ("scalar_index_overhead", "overhead"),

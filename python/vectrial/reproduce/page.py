@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from statistics import median
 
 from vectrial.report import document as doc
@@ -94,7 +95,7 @@ def _glance(cells: Sequence[Cell], palette: Palette) -> Section:
         ratios = [c.ratio for c in members if c.valid and c.ratio is not None]
         for cell in members:
             if cell.measured is None:
-                none[store, cell.note.split("; ")[0]] += 1
+                none[store, cell.why] += 1
         if ratios:
             rows.append(
                 Row(
@@ -178,7 +179,12 @@ def _table(sheet: Sheet, palette: Palette) -> Table:
         for metric, unit in sheet.metrics:
             cells += _three(held.get(metric), own_unit=not unit)
         rows.append(Row(tuple(cells), series=palette.series(store, False)))
-    return Table(_slug(sheet.title), sheet.title, tuple(columns), tuple(rows), grouped_by=0)
+    stores = [store for store, _, _ in sheet.rows]
+    apart = sum(a != b for a, b in pairwise(stores)) == len(set(stores)) - 1
+    return Table(
+        _slug(sheet.title), sheet.title, tuple(columns), tuple(rows),
+        grouped_by=0 if apart and len(stores) > len(set(stores)) else None,
+    )  # fmt: skip
 
 
 def _setting(value: Scalar | None) -> doc.Cell:
@@ -284,7 +290,7 @@ def _left_out(one: Plot) -> tuple[str, ...]:
             named = []
         where = f" at {', '.join(named[:_NAMED])}" if named else ""
         more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-        what = missing.system or "what is measured"
+        what = missing.system or "anything measured"
         said.append(f"Not drawn: {what}{where}{more}: {missing.why}.")
     return tuple(said)
 
