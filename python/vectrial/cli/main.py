@@ -9,6 +9,7 @@ import typer
 
 from vectrial import __version__
 from vectrial.cli import bundle, data, data_fetch, experiments, report, reproduce, run
+from vectrial.cli import compare as compare_command
 from vectrial.cli import stores as stores_command
 from vectrial.cli import up as up_command
 from vectrial.errors import VectrialError
@@ -26,6 +27,7 @@ data_fetch.register(data.app)
 app.add_typer(data.app)
 app.command()(run.run)
 app.command()(report.report)
+app.command()(compare_command.compare)
 app.command()(reproduce.reproduce)
 app.command()(bundle.bundle)
 app.command()(experiments.experiments)

@@ -35,6 +35,7 @@ from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSp
 from vectrial.stores import registry
 from vectrial.stores.base import Address, Index, Schema, Store, untested
 from vectrial.stores.beside import beside, leave
+from vectrial.telemetry.machine import add_machine_metrics
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.telemetry.phases import add_server_metrics
 from vectrial.telemetry.process import ProcessTree, Sampler
@@ -165,6 +166,8 @@ class _Measurement:
         if sampler is not None:  # None: a process to sample had ended
             out.telemetry = sampler.rows()
             add_server_metrics(out.phases, out.telemetry, out.started_ns)
+            machine = sampler.machine_rows()
+            add_machine_metrics(out.phases, machine, out.telemetry, out.started_ns)
         out.store_version, out.notes = self.version, self.notes
         out.duration_s = (perf_counter_ns() - out.started_ns) / 1e9
         return out

@@ -270,6 +270,19 @@ _ALL = (
         "server_disk_bytes", "B", "lower", "allocated blocks of its data at the phase's end"
     ),
     MetricName("load_1m", "1", None, "the machine's load average when the phase began"),
+    MetricName(
+        "other_cores", "1", None, "processors kept busy by neither the client nor the server"
+    ),
+    MetricName(
+        "steal_share", "1", None, "share of the processors' time that other guests of the host had"
+    ),
+    MetricName(
+        "stalled_share", "1", None, "share of the time in which some task waited for a processor"
+    ),
+    MetricName(
+        "throttled_share", "1", None, "share of the time in which the processor quota was used up"
+    ),
+    MetricName("cpu_mhz", "MHz", None, "mean frequency of the processors, where the system tells"),
 )
 
 #: Every metric a run may hold.

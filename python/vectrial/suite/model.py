@@ -109,6 +109,8 @@ class Suite(_Part):
     """A whole suite file.
 
     k: neighbours asked for. repeats: how often everything is done; at least 3 for a spread.
+    order: every repeat goes over all stores before the next begins, in the order of the "suite",
+        or "interleaved": there and back again, so that what changes steadily changes all alike.
     batch_rows: rows per insert when loading. seed: of every random choice.
     durability: what has become of a write when it is acknowledged: "synced", "buffered" or
         "memory"; unless given, each store's own default.
@@ -122,6 +124,7 @@ class Suite(_Part):
     description: str = ""
     seed: int = 42
     repeats: int = Field(default=3, ge=1, le=1000)
+    order: Literal["suite", "interleaved"] = "suite"
     k: int = Field(default=10, ge=1, le=10_000)
     batch_rows: int = Field(default=1000, ge=1)
     durability: Durability | None = None

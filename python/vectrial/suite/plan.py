@@ -194,7 +194,7 @@ def make_plan(
         Job(**{**heads[key].__dict__, "trials": tuple(_ordered(trials))})
         for key, trials in sorted(groups.items(), key=lambda item: item[0][:4])
     )
-    plan = Plan(suite, jobs, tuple(refusals))
+    plan = Plan(suite, _in_order(suite, jobs), tuple(refusals))
     _check_keys(plan, where)
     return plan
 
@@ -374,6 +374,21 @@ def _trial_row(
         differences=differences,
         environment_name=None if store.environment is None else store.environment.name,
     )
+
+
+def _in_order(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    """Repeat by repeat; interleaved, every other repeat backwards (A B, B A, A B).
+
+    A job is the least that can take turns: one server at a time has the machine, and a store
+    that kept its own loaded while another is measured would share it.
+    """
+    if suite.order == "suite":
+        return jobs
+    ordered: list[Job] = []
+    for repeat, group in itertools.groupby(jobs, key=lambda job: job.repeat):
+        turn = list(group)
+        ordered += turn if repeat % 2 else turn[::-1]
+    return tuple(ordered)
 
 
 def _ordered(trials: list[PlannedTrial]) -> list[PlannedTrial]:

@@ -67,7 +67,7 @@ def _add(
         elif count:
             phase.missing["server_cpu_us_per_op"] = "its operations took turns with others"
     for metric, counters in _COUNTERS.items():
-        parts = [_growth(rows, counter, at_s, last) for counter in counters]
+        parts = [growth(rows, counter, at_s, last) for counter in counters]
         known = [part for part in parts if part is not None]
         if known:
             _plus(phase, metric, sum(known))
@@ -86,15 +86,17 @@ def cpu_between(
     """Processor seconds from `at_s` to the sample `last`: as its control group counts them, where
     it has one of its own, else as its processes do."""
     if last.get("group_cpu_s") is not None:
-        grown = _growth(rows, "group_cpu_s", at_s, last)
+        grown = growth(rows, "group_cpu_s", at_s, last)
         if grown is not None:
             return grown
-    return _growth(rows, "cpu_s", at_s, last)
+    return growth(rows, "cpu_s", at_s, last)
 
 
-def _growth(
+def growth(
     rows: Sequence[Mapping[str, Any]], counter: str, at_s: float, last: Mapping[str, Any]
 ) -> float | None:
+    """How much a counter grew from `at_s`, on the straight line between the samples around it,
+    to the sample `last`; None where it was not told."""
     known = [row for row in rows if row.get(counter) is not None]
     if last.get(counter) is None or not known:
         return None

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 
 from vectrial.telemetry.groups import Group
+from vectrial.telemetry.machine import machine_now
 
 #: st_blocks counts units of this size, whatever the file system's own block size is (stat(2)).
 _BLOCK = 512
@@ -185,7 +186,8 @@ class Sampler:
         self._folders, self._started_ns = tuple(folders), started_ns
         self._every_s, self._walk_every_s = every_s, walk_every_s
         self._rows: list[dict[str, Any]] = []
-        self._marked = 0
+        self._machine: list[dict[str, Any]] = []
+        self._marked = self._looked = 0
         self._walked_s = 0.0
         self._disk_bytes: int | None = None
         self._lock = threading.Lock()
@@ -217,16 +219,22 @@ class Sampler:
         self._sample(walk=True)
         with self._lock:
             first = -1.0 if began_ns is None else (began_ns - self._started_ns) / 1e9
-            for row in self._rows[self._marked :]:
+            for row in [*self._rows[self._marked :], *self._machine[self._looked :]]:
                 if row["at_s"] >= first:
                     row["phase"] = phase
-            self._marked = len(self._rows)
+            self._marked, self._looked = len(self._rows), len(self._machine)
 
     def rows(self) -> list[dict[str, Any]]:
         """What was seen so far: the columns of the telemetry table but trial_id and phase_id, and
         `phase`, the ordinal that was given to `mark`, or None outside phases."""
         with self._lock:
             return [dict(row) for row in self._rows]
+
+    def machine_rows(self) -> list[dict[str, Any]]:
+        """What the machine did at the same times: `at_s`, `phase` as in `rows`, and the fields of
+        `telemetry.machine.Machine`."""
+        with self._lock:
+            return [dict(row) for row in self._machine]
 
     def _watch(self) -> None:
         try:
@@ -245,6 +253,7 @@ class Sampler:
                 self._walked_s = at_s
                 self._disk_bytes = allocated_bytes(self._folders) if self._folders else None
             disk_bytes, load_1m = self._disk_bytes, os.getloadavg()[0]
+            self._machine.append({"phase": None, "at_s": at_s, **vars(machine_now())})
             for name, tree in self._trees.items():
                 usage = tree.usage(look=walk)
                 if usage is None:

@@ -1,0 +1,180 @@
+"""`vectrial compare`: what two runs, or two stores of a run, say of each other."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from vectrial.errors import UserError
+
+if TYPE_CHECKING:
+    from vectrial.compare.build import Comparison
+
+
+#: Columns of a table that goes into a file.
+_PIPED = 200
+
+
+class Format(StrEnum):
+    """What a comparison is written as."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+    MARKDOWN = "md"
+    JUNIT = "junit"
+
+
+class FailOn(StrEnum):
+    """What ends the command with exit code 1."""
+
+    WORSE = "worse"
+    NOT_COMPARABLE = "not-comparable"
+
+
+def compare(
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="What B is judged against: RUN or RUN:STORE.")
+    ],
+    b: Annotated[
+        str | None,
+        typer.Argument(metavar="B", help="RUN or RUN:STORE; left out where A has two stores."),
+    ] = None,
+    stores: Annotated[
+        str | None, typer.Option(metavar="X,Y", help="Two stores of run A: Y is judged against X.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            help="Only this one (may be repeated): qps, p50, p99, recall, build_s, ready_s, disk,"
+            " memory, or any metric of the results.",
+            show_default="qps p99 ready_s disk",
+        ),
+    ] = None,
+    recall: Annotated[
+        list[float] | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Compare searches at this recall (may be repeated).",
+            show_default="0.9 0.95 0.99, where both reach them",
+        ),
+    ] = None,
+    experiment: Annotated[
+        list[str] | None, typer.Option(help="Only this experiment (may be repeated).")
+    ] = None,
+    threshold: Annotated[
+        str, typer.Option(help="Differences below this share of A are ties.")
+    ] = "5%",
+    fail_on: Annotated[
+        list[FailOn] | None,
+        typer.Option(
+            help="End with exit code 1 on such a verdict, or when nothing could be compared."
+        ),
+    ] = None,
+    format_: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            "-f",
+            help="table: for a terminal. jsonl: an object per verdict. md: a comment for a pull"
+            " request. junit: XML for continuous integration.",
+        ),
+    ] = Format.TABLE,
+) -> None:
+    """Judge B against A: better, worse, tie, or not comparable and why.
+
+    \b
+    vectrial compare runs/before runs/after                   each store with itself
+    vectrial compare runs/latest --stores weaviate,milvus     two stores of one run
+    vectrial compare runs/latest:redis runs/other:pgvector    stores of two runs
+    vectrial compare before after --metric p99 --threshold 5% --fail-on worse
+
+    Searches are compared at equal recall, on each store's own measured curve and never beyond
+    it, and at equal load. A verdict needs three repeats or more on each side, and is about
+    repeats, not requests. Give stores to compare to one suite, with order = "interleaved": two
+    runs are two moments of the machine. Exit codes: 0, 1 as --fail-on says, 2 for bad input.
+    """
+    # Imported here: the other commands need not wait for what reads results.
+    from vectrial.compare import write
+    from vectrial.compare.build import DEFAULT_METRICS, metrics_of
+    from vectrial.compare.build import compare as judged
+    from vectrial.compare.cells import Asked
+    from vectrial.compare.junit import junit
+    from vectrial.compare.sides import sides_of
+
+    asked = Asked(
+        metrics_of(metric or DEFAULT_METRICS), tuple(recall or ()), _experiments(experiment or [])
+    )
+    least = share(threshold)
+    comparison = judged(*sides_of(a, b, stores), asked, least)
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    match format_:
+        case Format.TABLE:
+            # Into a pipe, lines are as long as they are.
+            console = Console() if sys.stdout.isatty() else Console(width=_PIPED)
+            console.print(write.table(comparison))
+        case Format.JSONL:
+            for one in write.objects(comparison):
+                print(json.dumps(one, ensure_ascii=False, allow_nan=False, default=str))
+        case Format.MARKDOWN:
+            print(write.markdown(comparison), end="")
+        case Format.JUNIT:
+            print(junit(comparison), end="")
+    why = failure(comparison, fail_on or [])
+    if why:
+        print(f"vectrial: {why}", file=sys.stderr)
+        sys.exit(1)
+
+
+def failure(comparison: Comparison, fail_on: list[FailOn]) -> str:
+    """Why the command ends with exit code 1; empty when it does not."""
+    from vectrial.compare.judge import Kind
+
+    if not fail_on:
+        return ""
+    if all(v.kind is Kind.NOT_COMPARABLE for v in comparison.verdicts):
+        return "nothing could be compared, so that nothing was passed"
+    kinds = {FailOn.WORSE: Kind.WORSE, FailOn.NOT_COMPARABLE: Kind.NOT_COMPARABLE}
+    found = [f"{len(vs)} {kinds[one]}" for one in fail_on if (vs := comparison.of(kinds[one]))]
+    return ", ".join(found)
+
+
+def share(given: str) -> float:
+    """'5%' or '0.05' as 0.05.
+
+    Raises:
+        UserError: not a number, or less than 0 or not below 100 %.
+    """
+    number, percent, rest = given.strip().partition("%")
+    try:
+        value = float(number) / (100 if percent else 1)
+    except ValueError:
+        value = -1.0
+    if rest.strip() or not 0 <= value < 1:
+        raise UserError(
+            f"'{given}' is not a share of 0 to below 100 %",
+            where="--threshold",
+            remedy="write 5% or 0.05",
+        )
+    return value
+
+
+def _experiments(names: list[str]) -> tuple[str, ...]:
+    from vectrial.experiments.registry import EXPERIMENTS
+    from vectrial.nearest import suggestion
+
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise UserError(
+                f"'{name}' is not an experiment",
+                where="--experiment",
+                remedy=suggestion(name, EXPERIMENTS),
+            )
+    return tuple(names)

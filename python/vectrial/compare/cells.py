@@ -1,0 +1,312 @@
+"""Cells: what of the two sides stands side by side at one metric, or why nothing does."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vectrial.compare.groups import TERMS, TRIAL_TERMS, Group, Point, groups_of
+from vectrial.compare.sides import Subject
+from vectrial.report import text
+from vectrial.results.schema import MetricName
+from vectrial.stats.curves import value_at
+from vectrial.stats.intervals import LEAST_REPEATS
+
+#: Recalls at which curves are compared unless others are asked for.
+TARGETS = (0.9, 0.95, 0.99)
+#: Points of both sides whose recall is at most so far apart are at the same recall.
+RECALL_TOLERANCE = 0.005
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The repeats of both sides at one metric, or the reason why they are not compared.
+
+    metric: None where the reason holds for all. at: "recall 0.95", or what tells the point from
+        others. terms: see `groups`. a, b: value by repeat; empty where there is a reason.
+    notes: what a reader should know. same_run: repeats were measured in turns.
+    """
+
+    subject: str
+    experiment: str
+    phase: str
+    terms: Mapping[str, Any]
+    metric: MetricName | None = None
+    at: str = ""
+    a: Mapping[int, float] = field(default_factory=dict)
+    b: Mapping[int, float] = field(default_factory=dict)
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    same_run: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command asks for. experiments: only these; empty: all. recalls: empty: `TARGETS`."""
+
+    metrics: tuple[MetricName, ...]
+    recalls: tuple[float, ...] = ()
+    experiments: tuple[str, ...] = ()
+
+
+def cells_of(subject: Subject, asked: Asked) -> list[Cell]:
+    """Every cell of a subject: of each group of A at each metric, and of what B has alone."""
+    ours = _wanted(groups_of(subject.run_a, subject.a), asked)
+    theirs = _wanted(groups_of(subject.run_b, subject.b), asked)
+    cells: list[Cell] = []
+    met: set[int] = set()
+    for group in ours:
+        twin = next((g for g in theirs if _same(group, g)), None)
+        if twin is None:
+            twin = _nearest(group, theirs)
+            if twin is not None:
+                met.add(id(twin))
+            cells += _apart(subject, group, twin, asked, "B")
+        else:
+            met.add(id(twin))
+            cells += _compared(subject, group, twin, asked)
+    for group in theirs:
+        if id(group) not in met:
+            cells += _apart(subject, group, _nearest(group, ours), asked, "A")
+    return cells
+
+
+def _wanted(groups: Sequence[Group], asked: Asked) -> list[Group]:
+    """Those of the experiments asked for that hold one of the metrics, or nothing at all."""
+    return [
+        g
+        for g in groups
+        if (not asked.experiments or g.experiment in asked.experiments)
+        and (not g.points or any(_applies(g, m) for m in asked.metrics))
+    ]
+
+
+def _applies(group: Group, metric: MetricName) -> bool:
+    # In an open loop the rate is what was offered: it says nothing of the store.
+    given = metric.name == "qps" and group.terms.get("loop") == "open"
+    return group.has(metric.name) and not given
+
+
+def _same(a: Group, b: Group) -> bool:
+    alike = a.experiment == b.experiment and (a.phase == b.phase or not (a.phase and b.phase))
+    return alike and not a.distance(b)
+
+
+def _nearest(group: Group, others: Sequence[Group]) -> Group | None:
+    """Of the other side's groups in the same phase, that which differs in the fewest terms."""
+    able = [
+        g
+        for g in others
+        if g.experiment == group.experiment and (g.phase == group.phase or not g.phase)
+    ]
+    return min(able, key=lambda g: len(group.distance(g)), default=None)
+
+
+def _apart(
+    subject: Subject, group: Group, nearest: Group | None, asked: Asked, missing: str
+) -> list[Cell]:
+    """One cell for what has no counterpart, with the terms that are not equal."""
+    if group.lost and not group.points:
+        reason = f"{'A' if missing == 'B' else 'B'}: {group.lost[0]}"
+    elif nearest is None:
+        reason = f"not measured in {missing}"
+    else:
+        reason = "; ".join(
+            _unequal(term, group, nearest, missing) for term in group.distance(nearest)
+        )
+    return [Cell(subject.title, group.experiment, group.phase, group.terms, reason=reason)]
+
+
+def _unequal(term: str, group: Group, nearest: Group, missing: str) -> str:
+    pair = group.terms.get(term), nearest.terms.get(term)
+    a, b = (_plain(term, value) for value in (pair if missing == "B" else pair[::-1]))
+    if term == "data":
+        return "different data under the same name"
+    return f"different {TERMS[term]}: {a} in A, {b} in B"
+
+
+def _plain(term: str, value: Any) -> str:
+    if value is None:
+        return "none"
+    if term == "rate":
+        return f"{value:g}/s"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _compared(subject: Subject, a: Group, b: Group, asked: Asked) -> list[Cell]:
+    """The cells of two groups on equal terms."""
+    base = Cell(subject.title, a.experiment, a.phase or b.phase, a.terms, same_run=subject.same_run)
+    if reason := _unfit(a, b):
+        return [replace(base, reason=reason)]
+    notes = tuple(
+        f"{side}: left out: {fault}" for side, g in (("A", a), ("B", b)) for fault in g.faults
+    )
+    base = replace(base, notes=notes)
+    metrics = [m for m in asked.metrics if _applies(a, m) or _applies(b, m)]
+    judged = a.searches and b.searches
+    along = [m for m in metrics if judged and not m.name.startswith("recall")]
+    recalls = _common_recalls(a, b, asked.recalls) if along else []
+    cells = [replace(base, reason=recalls)] if isinstance(recalls, str) else []
+    for metric in metrics:
+        at = replace(base, metric=metric)
+        if reason := _lacking(a, b, metric):
+            cells.append(replace(at, reason=reason))
+        elif metric in along and recalls:
+            if not isinstance(recalls, str):
+                cells += [_at_recall(at, a, b, recall) for recall in recalls]
+        else:
+            cells += _at_points(at, a, b, equal_recall=metric in along)
+    return cells
+
+
+def _unfit(a: Group, b: Group) -> str:
+    """Why nothing of one of the two may be compared."""
+    for side, group in (("A", a), ("B", b)):
+        if group.wrong:
+            return f"{side}: {group.wrong}"
+        if not group.sound:
+            return f"{side}: {(group.faults or ['nothing was measured'])[0]}"
+    return ""
+
+
+def _lacking(a: Group, b: Group, metric: MetricName) -> str:
+    for side, group in (("A", a), ("B", b)):
+        if not any(point.values(metric.name) for point in group.sound):
+            return f"{side} has no {metric.name}: {group.why_missing(metric.name)}"
+    return ""
+
+
+def _at_recall(cell: Cell, a: Group, b: Group, recall: float) -> Cell:
+    """The cell at one recall, on each repeat's own curve."""
+    assert cell.metric is not None
+    at = replace(cell, at=f"recall {text.recall(recall).rstrip('0').rstrip('.')}")
+    reach_a, reach_b = _reach(a), _reach(b)
+    if not max(reach_a[0], reach_b[0]) <= recall <= min(reach_a[1], reach_b[1]):
+        told = f"not reached by both: A {_range(reach_a)}, B {_range(reach_b)}"
+        return replace(at, reason=told)
+    x, y = _along(a, cell.metric, recall), _along(b, cell.metric, recall)
+    return _checked(replace(at, a=x, b=y))
+
+
+def _at_points(cell: Cell, a: Group, b: Group, *, equal_recall: bool) -> list[Cell]:
+    """The cells of points as they were measured: of equal settings, or the only ones there are."""
+    assert cell.metric is not None
+    pairs = [(p, q) for p in a.sound for q in b.sound if p.setting == q.setting]
+    if not pairs and len(a.sound) == len(b.sound) == 1:
+        pairs = [(a.sound[0], b.sound[0])]
+    if not pairs:
+        told = f"no equal settings: {len(a.sound)} in A and {len(b.sound)} in B"
+        return [replace(cell, reason=told)]
+    cells = []
+    for p, q in pairs:
+        at = replace(cell, at=_setting(p, [one for one, _ in pairs]))
+        if equal_recall and (reason := _unequal_recall(p, q)):
+            cells.append(replace(at, reason=reason))
+        else:
+            name = cell.metric.name
+            cells.append(_checked(replace(at, a=p.values(name), b=q.values(name))))
+    return cells
+
+
+def _checked(cell: Cell) -> Cell:
+    """The cell, or why it has too few repeats."""
+    fewest = min(len(cell.a), len(cell.b))
+    if fewest >= LEAST_REPEATS:
+        return cell
+    reason = f"{fewest} {'repeat' if fewest == 1 else 'repeats'}: a verdict needs {LEAST_REPEATS}"
+    return replace(cell, a={}, b={}, reason=reason)
+
+
+def _common_recalls(a: Group, b: Group, asked: Sequence[float]) -> list[float] | str:
+    """The recalls to compare at: those asked for; else `TARGETS` where both reach them; else the
+    highest that both do. Why there is none; or none, where both have points at about one recall,
+    which are compared as they are."""
+    reach_a, reach_b = _reach(a), _reach(b)
+    low, high = max(reach_a[0], reach_b[0]), min(reach_a[1], reach_b[1])
+    if low > high:
+        if _gap(a, b) <= RECALL_TOLERANCE and not asked:
+            return []
+        return f"no recall that both reach: A {_range(reach_a)}, B {_range(reach_b)}"
+    return list(asked) or [r for r in TARGETS if low <= r <= high] or [high]
+
+
+def _recalls(point: Point) -> list[float]:
+    return list(point.values("recall_mean").values())
+
+
+def _reach(group: Group) -> tuple[float, float]:
+    """The recalls that every repeat of the curve holds; of one point, its median."""
+    points = [point for point in group.sound if point.values("recall_mean")]
+    if len(points) == 1:
+        median = statistics.median(_recalls(points[0]))
+        return median, median
+    curves: dict[int, list[float]] = {}
+    for point in points:
+        for repeat, recall in point.values("recall_mean").items():
+            curves.setdefault(repeat, []).append(recall)
+    return max(min(c) for c in curves.values()), min(max(c) for c in curves.values())
+
+
+def _gap(a: Group, b: Group) -> float:
+    """How far apart the two sides' recalls are, in the middle of each of their points, at least."""
+    middles = [[statistics.median(_recalls(p)) for p in g.sound if _recalls(p)] for g in (a, b)]
+    return min(abs(x - y) for x in middles[0] for y in middles[1])
+
+
+def _along(group: Group, metric: MetricName, recall: float) -> dict[int, float]:
+    """The metric at this recall on each repeat's own curve."""
+    points = [point for point in group.sound if point.values("recall_mean")]
+    if len(points) == 1:
+        return points[0].values(metric.name)
+    curves: dict[int, list[tuple[float, float]]] = {}
+    for point in points:
+        known = point.values(metric.name)
+        for repeat, found in point.values("recall_mean").items():
+            if repeat in known:
+                curves.setdefault(repeat, []).append((found, known[repeat]))
+    better = metric.better == "higher"
+    at = {r: value_at(curve, recall, higher_is_better=better) for r, curve in curves.items()}
+    return {repeat: value for repeat, value in at.items() if value is not None}
+
+
+def _unequal_recall(p: Point, q: Point) -> str:
+    found = [_recalls(point) for point in (p, q)]
+    if not all(found):
+        return "no recall was judged"
+    a, b = (statistics.median(one) for one in found)
+    if abs(a - b) <= RECALL_TOLERANCE:
+        return ""
+    return f"not at equal recall: {text.recall(a)} in A, {text.recall(b)} in B"
+
+
+def _setting(point: Point, among: Sequence[Point]) -> str:
+    """What tells a point from the others."""
+    varied = {
+        name: value
+        for name, value in point.setting.items()
+        if any(other.setting.get(name) != value for other in among)
+    }
+    return text.params(varied) if varied else ""
+
+
+def _range(reach: tuple[float, float]) -> str:
+    low, high = reach
+    return text.recall(low) if low == high else f"{text.recall(low)}–{text.recall(high)}"
+
+
+def load_of(terms: Mapping[str, Any]) -> str:
+    """The terms under which a cell was measured, those left out that go without saying."""
+    quiet = {"k", "loop", "arrivals", "metric_space", "stage", *TRIAL_TERMS}
+    said = []
+    for name, value in terms.items():
+        if name in quiet or value in (None, "ids") or (name == "concurrency" and value == 1):
+            continue
+        if name == "clients":
+            said.append(f"{value} {'client' if value == 1 else 'clients'}")
+        elif name == "rate":
+            said.append(f"{value:g}/s offered")
+        else:
+            said.append(f"{TERMS[name]} {_plain(name, value)}")
+    return ", ".join(said)

@@ -1,0 +1,218 @@
+"""A subject's measurements, gathered under the terms on which they were taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vectrial.report.data import PhaseResult, RunData, Trial
+
+#: Parameters that are terms of a measurement: the load, the question and what is asked of writes.
+#: Two measurements are compared only where all are equal. Every other parameter is a setting of
+#: the store's or an experiment's own, and may differ.
+CONDITIONS = {
+    "k": "k",
+    "returns": "what is returned",
+    "durability": "durability",
+    "loop": "loop",
+    "clients": "clients",
+    "rate": "offered load",
+    "arrivals": "arrivals",
+    "selectivity": "selectivity",
+    "filter": "filter",
+    "batch_rows": "rows per batch",
+    "concurrency": "callers",
+    "limit": "limit",
+    "page_rows": "rows per page",
+    "column": "column",
+    "condition": "condition",
+    "by": "found by",
+    "payload_index": "payload index",
+    "fields": "columns",
+    "of": "of",
+    "stage": "stage",
+}
+#: What a measurement with no such parameter has all the same.
+_DEFAULTS = {"returns": "ids"}
+_GATE = "gate failed"
+#: Terms that come with the trial, not with its parameters; first, since they weigh most.
+TRIAL_TERMS = {
+    "dataset": "dataset",
+    "rows": "rows",
+    "data": "data",
+    "queries": "queries",
+    "metric_space": "metric",
+    "lane": "lane",
+}
+TERMS = {**TRIAL_TERMS, **CONDITIONS}
+
+Terms = tuple[tuple[str, Any], ...]
+
+
+@dataclass
+class Point:
+    """One setting under the group's terms: phases by repeat, and what is amiss with some."""
+
+    setting: Mapping[str, Any]
+    phases: dict[int, PhaseResult] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+    def values(self, metric: str) -> dict[int, float]:
+        """By repeat, those repeats that have the metric and may be trusted."""
+        found = {r: phase.metrics.get(metric) for r, phase in self.phases.items()}
+        return {
+            r: v.value
+            for r, v in found.items()
+            if v is not None and v.valid and v.value is not None
+        }
+
+
+@dataclass
+class Group:
+    """All that one side measured in one phase of one experiment under the same terms.
+
+    points: by setting. lost: why trials under these terms have no phases at all.
+    """
+
+    experiment: str
+    phase: str
+    terms: dict[str, Any]
+    points: dict[str, Point] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+
+    @property
+    def searches(self) -> bool:
+        """Recall was judged, so that figures are compared at equal recall."""
+        return any(point.values("recall_mean") for point in self.points.values())
+
+    @property
+    def sound(self) -> list[Point]:
+        """The points of which every repeat may be trusted: to go on with those that may would
+        be to choose among what was measured."""
+        return [point for point in self.points.values() if not point.faults]
+
+    @property
+    def faults(self) -> list[str]:
+        """What is amiss with points and with trials that left none, each once."""
+        own = [fault for point in self.points.values() for fault in point.faults]
+        return list(dict.fromkeys([*own, *self.lost]))
+
+    @property
+    def wrong(self) -> str | None:
+        """The gate's word: a store that answers wrongly is not compared at all."""
+        return next((fault for fault in self.faults if fault.startswith(_GATE)), None)
+
+    def has(self, metric: str) -> bool:
+        """Whether the metric was recorded, be it without a value."""
+        return any(metric in p.metrics for one in self.points.values() for p in one.phases.values())
+
+    def why_missing(self, metric: str) -> str:
+        """Why there is no value of the metric."""
+        told = [
+            phase.metrics[metric].reason
+            for point in self.points.values()
+            for phase in point.phases.values()
+            if metric in phase.metrics
+        ]
+        return next((reason for reason in told if reason), "it was not recorded")
+
+    def distance(self, other: Group) -> list[str]:
+        """The terms in which the two differ, weightiest first."""
+        return [t for t in TERMS if self.terms.get(t) != other.terms.get(t)]
+
+
+def groups_of(run: RunData, trials: Sequence[Trial]) -> list[Group]:
+    """Every group of one side, in the order measured; trials that left nothing are told by those
+    whose terms they share, or are a group without points."""
+    found: dict[tuple[str, str, str], Group] = {}
+    empty = []
+    for trial in trials:
+        if not trial.phases:
+            empty.append(trial)
+        for phase, occurrence in _numbered(trial.phases):
+            given = {**trial.params, **phase.params}
+            terms = _terms(run, trial, given)
+            key = (trial.experiment, phase.name, _stable(terms))
+            group = found.setdefault(key, Group(trial.experiment, phase.name, terms))
+            setting = {**trial.index_params, **_settings(given)}
+            if occurrence:
+                setting["occurrence"] = occurrence + 1
+            point = group.points.setdefault(_stable(setting), Point(setting))
+            point.phases[trial.repeat] = phase
+            if fault := _fault(trial, phase):
+                point.faults.append(fault)
+    groups = list(found.values())
+    for trial in empty:
+        _lose(run, trial, groups)
+    return groups
+
+
+def _numbered(phases: Iterable[PhaseResult]) -> Iterable[tuple[PhaseResult, int]]:
+    """Each phase with how many like it came before it in the trial."""
+    seen: dict[tuple[str, str], int] = {}
+    for phase in phases:
+        key = (phase.name, _stable(phase.params))
+        seen[key] = seen.get(key, -1) + 1
+        yield phase, seen[key]
+
+
+def _terms(run: RunData, trial: Trial, given: Mapping[str, Any]) -> dict[str, Any]:
+    row = next(
+        (d for d in run.datasets if (d["name"], d["rows"]) == (trial.dataset, trial.rows)), {}
+    )
+    terms: dict[str, Any] = {
+        "dataset": trial.dataset,
+        "rows": trial.rows,
+        "data": row.get("fingerprint"),
+        "queries": row.get("queries"),
+        "metric_space": row.get("metric_space"),
+        "lane": trial.series.lane,
+    }
+    return terms | _DEFAULTS | {name: given[name] for name in CONDITIONS if name in given}
+
+
+def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    # A sentence of the store's on how it knows that it is ready is no setting.
+    return {n: v for n, v in given.items() if n not in CONDITIONS and n != "known_by"}
+
+
+def _fault(trial: Trial, phase: PhaseResult) -> str | None:
+    """Why a measured phase may not be compared; the store's answers come before its speed."""
+    wrong = [c for c in trial.gate if c.passed is False and c.relevant]
+    if wrong:
+        return f"{_GATE}: " + "; ".join(f"{c.name}: {c.detail}" for c in wrong[:2])
+    if not phase.valid:
+        reason = phase.reason or "invalid"
+        return reason if reason.startswith("client-bound") else f"invalid: {reason}"
+    if trial.status != "ok" and not any(not one.valid for one in trial.phases):
+        return f"{trial.status}: {trial.reason}"
+    return None
+
+
+def _lose(run: RunData, trial: Trial, groups: list[Group]) -> None:
+    """Tell the groups that a trial would have been in, or make one that is empty."""
+    why = f"{trial.status}: {trial.reason}"
+    terms = _terms(run, trial, trial.params)
+    asked = {name: value for name, value in terms.items() if name not in _DEFAULTS}
+    asked |= {name: trial.params[name] for name in _DEFAULTS if name in trial.params}
+    setting = {**trial.index_params, **_settings(trial.params)}
+    near = [
+        group
+        for group in groups
+        if group.experiment == trial.experiment
+        and all(group.terms.get(name) == value for name, value in asked.items())
+    ]
+    for group in near:
+        mine = [p for p in group.points.values() if setting.items() <= p.setting.items()]
+        for point in mine:
+            point.faults.append(why)
+        if not mine:
+            group.lost.append(why)
+    if not near:
+        groups.append(Group(trial.experiment, "", terms, lost=[why]))
+
+
+def _stable(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, default=str)

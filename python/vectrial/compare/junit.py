@@ -1,0 +1,71 @@
+"""A comparison as JUnit XML, which continuous integration knows how to show.
+
+A suite per subject and dataset, a case per cell: worse is a failure, what is not comparable is
+skipped with its reason, better and tie pass.
+"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as Xml
+
+from vectrial.compare.build import Comparison
+from vectrial.compare.judge import Kind, Verdict
+from vectrial.compare.write import figures, place, sheet
+
+
+def junit(comparison: Comparison) -> str:
+    """The document, UTF-8 with its declaration."""
+    sheets: dict[str, list[Verdict]] = {}
+    for verdict in comparison.verdicts:
+        sheets.setdefault(sheet(verdict), []).append(verdict)
+    root = Xml.Element("testsuites", _counts(comparison.verdicts, "vectrial compare"))
+    for name, verdicts in sheets.items():
+        suite = Xml.SubElement(root, "testsuite", _counts(tuple(verdicts), name))
+        for verdict in verdicts:
+            _case(suite, name, verdict)
+    last = root[-1] if len(root) else None
+    if last is not None and comparison.caveats:
+        Xml.SubElement(last, "system-out").text = _plain("\n".join(comparison.caveats))
+    Xml.indent(root)
+    body = Xml.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
+
+
+def _counts(verdicts: tuple[Verdict, ...], name: str) -> dict[str, str]:
+    kinds = [verdict.kind for verdict in verdicts]
+    return {
+        "name": _plain(name),
+        "tests": str(len(kinds)),
+        "failures": str(kinds.count(Kind.WORSE)),
+        "errors": "0",
+        "skipped": str(kinds.count(Kind.NOT_COMPARABLE)),
+        "time": "0",
+    }
+
+
+def _case(suite: Xml.Element, name: str, verdict: Verdict) -> None:
+    metric = verdict.cell.metric.name if verdict.cell.metric else "all metrics"
+    case = Xml.SubElement(
+        suite,
+        "testcase",
+        {"classname": _plain(name), "name": _plain(f"{place(verdict)} · {metric}"), "time": "0"},
+    )
+    a, b, change = figures(verdict)
+    said = f"{verdict.kind}: A {a}, B {b}, change {change}"
+    if verdict.kind is Kind.WORSE:
+        failure = Xml.SubElement(case, "failure", {"message": _plain(said), "type": "worse"})
+        failure.text = _plain(f"{said}; p after Holm {verdict.p_adjusted:.2g}")
+    elif verdict.kind is Kind.NOT_COMPARABLE:
+        Xml.SubElement(case, "skipped", {"message": _plain(verdict.reason)})
+    else:
+        reason = f"; {verdict.reason}" if verdict.reason else ""
+        Xml.SubElement(case, "system-out").text = _plain(said + reason)
+
+
+def _plain(told: str) -> str:
+    """Without the characters that XML 1.0 cannot hold: what a store said may have any."""
+    return "".join(c if c in "\t\n" or (c >= " " and not _barred(c)) else "�" for c in told)
+
+
+def _barred(c: str) -> bool:
+    return "\ud800" <= c <= "\udfff" or c in "\ufffe\uffff"

@@ -1,0 +1,212 @@
+"""What is compared: runs, stores of runs, and which of their series belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from vectrial.errors import UserError
+from vectrial.nearest import suggestion
+from vectrial.report.data import RunData, Trial, load
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: a run, and of it one store (and index), or all."""
+
+    run: RunData
+    store: str | None = None
+    index: str | None = None
+
+    @property
+    def name(self) -> str:
+        """For people: as it is given on the command line, the folder by its last part."""
+        return ":".join(part for part in (self.run.folder.name, self.store, self.index) if part)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One store with one kind of index of each side, in every lane.
+
+    title: what the two are, for people. same_run: their repeats were measured in turns.
+    """
+
+    a: tuple[Trial, ...]
+    b: tuple[Trial, ...]
+    run_a: RunData
+    run_b: RunData
+    title: str
+
+    @property
+    def same_run(self) -> bool:
+        return self.run_a.folder == self.run_b.folder
+
+
+def sides_of(first: str, second: str | None, stores: str | None) -> tuple[Side, Side]:
+    """The two sides that a command line names.
+
+    Args:
+        first, second: RUN, RUN:STORE or RUN:STORE:INDEX. stores: "a,b", two stores of `first`.
+
+    Raises:
+        UserError: no such run, store or index; or there is nothing to compare with.
+    """
+    if stores is not None:
+        if second is not None:
+            raise UserError(
+                "--stores names two stores of one run, and two runs are given",
+                remedy="leave the second run out, or name stores as RUN:STORE",
+            )
+        names = [name.strip() for name in stores.split(",")]
+        if len(names) != 2 or not all(names):
+            raise UserError(f"--stores takes two names, got '{stores}'", remedy="--stores a,b")
+        run = load(Path(first))
+        return _side(run, names[0]), _side(run, names[1])
+    path, store = _split(first)
+    run = load(path)
+    if second is not None:
+        other_path, other_store = _split(second)
+        same = other_path.resolve() == path.resolve()
+        other = run if same else load(other_path)
+        sides = _side(run, store), _side(other, other_store)
+        if same and sides[0].store is None and sides[1].store is None:
+            raise UserError(
+                "both are the same run", where=first, remedy=f"name two of its stores: {_told(run)}"
+            )
+        return sides
+    if store is None and len(run.stores) == 2:
+        return _side(run, run.stores[0]), _side(run, run.stores[1])
+    raise UserError(
+        "one run and nothing to compare it with",
+        where=first,
+        remedy=f"give another run, or two of its stores: {_told(run)}",
+    )
+
+
+def _told(run: RunData) -> str:
+    stores = run.stores
+    names = f"--stores {','.join(stores[:2])}" if len(stores) > 1 else "it has one alone"
+    return f"{names} (it has {', '.join(stores)})"
+
+
+def _split(text: str) -> tuple[Path, str | None]:
+    """The run's folder, and what follows it: a folder may have a colon in its name."""
+    if Path(text).exists():
+        return Path(text), None
+    folder, colon, rest = text.partition(":")
+    while colon:
+        if Path(folder).exists():
+            return Path(folder), rest
+        more, colon, rest = rest.partition(":")
+        folder = f"{folder}:{more}"
+    path, _, rest = text.partition(":")
+    return Path(path), rest or None  # reading it says what is amiss
+
+
+def _side(run: RunData, selector: str | None) -> Side:
+    if selector is None:
+        return Side(run)
+    store, _, index = selector.partition(":")
+    if store not in run.stores:
+        raise UserError(
+            f"the run has no store '{store}'",
+            where=str(run.folder),
+            remedy=suggestion(store, run.stores),
+        )
+    kinds = _kinds(run, store)
+    if index and index not in kinds:
+        raise UserError(
+            f"the run has no index '{index}' of {store}",
+            where=str(run.folder),
+            remedy=suggestion(index, kinds),
+        )
+    return Side(run, store, index or None)
+
+
+def _kinds(run: RunData, store: str) -> list[str]:
+    return list(dict.fromkeys(t.series.index_kind for t in run.trials if t.series.store == store))
+
+
+def subjects(a: Side, b: Side) -> tuple[list[Subject], list[str]]:
+    """What is compared with what, and a line for what stands alone.
+
+    Of two runs, each store with itself; of two stores, each kind of index that both have, or the
+    only ones they have.
+
+    Raises:
+        UserError: the two have nothing that could be compared, or several things that could.
+    """
+    if a.store is None and b.store is None:
+        return _of_runs(a, b)
+    # One names a store and the other only a run: the same store is meant.
+    a = a if a.store is not None else _side(a.run, b.store)
+    b = b if b.store is not None else _side(b.run, a.store)
+    assert a.store is not None
+    assert b.store is not None
+    pairs = _index_pairs(a, b)
+    found = []
+    for kind_a, kind_b in pairs:
+        title_a, title_b = a.store, b.store
+        if len(pairs) > 1 or kind_a != kind_b or a.store == b.store:
+            title_a, title_b = f"{a.store} {kind_a}", f"{b.store} {kind_b}"
+        title = title_a if title_a == title_b else f"{title_a} → {title_b}"
+        found.append(_subject(a, b, (a.store, kind_a), (b.store, kind_b), title))
+    return found, []
+
+
+def _index_pairs(a: Side, b: Side) -> list[tuple[str, str]]:
+    kinds_a = [a.index] if a.index else _kinds(a.run, str(a.store))
+    kinds_b = [b.index] if b.index else _kinds(b.run, str(b.store))
+    itself = a.run.folder == b.run.folder and a.store == b.store
+    if itself and kinds_a == kinds_b and len(kinds_a) == 1:
+        raise UserError("both are the same store of the same run", where=a.name)
+    if len(kinds_a) == len(kinds_b) == 1:
+        return [(kinds_a[0], kinds_b[0])]
+    common = [] if itself else [kind for kind in kinds_a if kind in kinds_b]
+    if not common:
+        raise UserError(
+            f"which index of {a.store} ({', '.join(kinds_a)}) goes with which of {b.store}"
+            f" ({', '.join(kinds_b)})?",
+            remedy=f"name them: RUN:{a.store}:{kinds_a[0]} RUN:{b.store}:{kinds_b[-1]}",
+        )
+    return [(kind, kind) for kind in common]
+
+
+def _of_runs(a: Side, b: Side) -> tuple[list[Subject], list[str]]:
+    here = [list(dict.fromkeys(_identity(t) for t in s.run.trials)) for s in (a, b)]
+    found = [
+        _subject(a, b, one, one, " ".join(part for part in one if part))
+        for one in here[0]
+        if one in here[1]
+    ]
+    if not found:
+        raise UserError(
+            f"no store and index in common: {_listed(here[0])}; and {_listed(here[1])}",
+            remedy="name what goes with what: RUN:STORE RUN:STORE",
+        )
+    alone = [
+        f"{' '.join(one)}: only in {side.run.folder.name}"
+        for side, own, other in ((a, here[0], here[1]), (b, here[1], here[0]))
+        for one in own
+        if one not in other
+    ]
+    return found, alone
+
+
+def _identity(trial: Trial) -> tuple[str, str]:
+    return trial.series.store, trial.series.index_kind
+
+
+def _listed(identities: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(dict.fromkeys(" ".join(one) for one in identities))
+
+
+def _subject(a: Side, b: Side, one: tuple[str, str], other: tuple[str, str], title: str) -> Subject:
+    return Subject(
+        tuple(t for t in a.run.trials if _identity(t) == one),
+        tuple(t for t in b.run.trials if _identity(t) == other),
+        a.run,
+        b.run,
+        title,
+    )

@@ -1,0 +1,114 @@
+"""How much one side differs from another, judged by their repeats.
+
+The unit is the repeat: the requests of one repeat share a server, an index and a minute of the
+machine, so that a million of them are still one look. Repeats are compared as logarithms, whose
+difference is a ratio, by Student's t: in pairs where repeat i of both sides was measured side by
+side, after Welch (1947) where it was not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from vectrial.stats.intervals import LEAST_REPEATS
+
+#: How often a comparison may be alarmed, over all its cells, where nothing differs.
+ALPHA = 0.05
+#: The chance with which the minimum effect would have been found.
+POWER = 0.8
+
+
+@dataclass(frozen=True)
+class Effect:
+    """B relative to A.
+
+    ratio: geometric mean of B's repeats over that of A's. low, high: its 95 % interval, of this
+        cell alone. p: two-sided, of a ratio of 1. se: standard error of the ratio's logarithm,
+        with df degrees of freedom. paired: how it was found.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    p: float
+    se: float
+    df: float
+    paired: bool
+
+    def minimum(self, level: float = ALPHA, power: float = POWER) -> float:
+        """The least true change, as a share of A (0.05: 5 %), that a test of this level finds
+        with this chance, given how far these repeats lie apart.
+
+        Multiple of the standard error after Bloom (1995): t(1 - level/2) + t(power).
+        """
+        if self.se == 0:
+            return 0.0
+        multiple = stats.t.ppf(1 - level / 2, self.df) + stats.t.ppf(power, self.df)
+        # Of three repeats that lie apart nothing may be seen at all: then it is infinite.
+        exponent = float(multiple) * self.se
+        return math.expm1(exponent) if exponent < 700 else math.inf
+
+
+def unpaired(a: Sequence[float], b: Sequence[float]) -> Effect:
+    """Effect of two groups of repeats that were measured at different times; Welch's t.
+
+    Raises:
+        ValueError: fewer than `LEAST_REPEATS` on a side, or a value that is not above 0.
+    """
+    logs_a, logs_b = _logs(a), _logs(b)
+    parts = [float(np.var(x, ddof=1)) / len(x) for x in (logs_a, logs_b)]
+    total = sum(parts)
+    # Welch–Satterthwaite.
+    by_df = sum(part**2 / (len(x) - 1) for part, x in zip(parts, (logs_a, logs_b), strict=True))
+    df = total**2 / by_df if by_df > 0 else float(len(a) + len(b) - 2)
+    return _effect(float(np.mean(logs_b) - np.mean(logs_a)), math.sqrt(total), df, paired=False)
+
+
+def paired(a: Sequence[float], b: Sequence[float]) -> Effect:
+    """Effect of repeats of which the i-th of both were measured side by side; t of differences.
+
+    Raises:
+        ValueError: as `unpaired`, or the sides are not equally long.
+    """
+    logs_a, logs_b = _logs(a), _logs(b)
+    if len(logs_a) != len(logs_b):
+        raise ValueError("pairs need as many repeats on both sides")
+    apart = logs_b - logs_a
+    se = float(np.std(apart, ddof=1)) / math.sqrt(len(apart))
+    return _effect(float(np.mean(apart)), se, float(len(apart) - 1), paired=True)
+
+
+def _logs(values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    if len(values) < LEAST_REPEATS:
+        raise ValueError(f"{len(values)} repeats: {LEAST_REPEATS} are needed")
+    if not all(math.isfinite(value) and value > 0 for value in values):
+        raise ValueError("a value that is not above 0 has no ratio")
+    return np.log(np.asarray(values, dtype=np.float64))
+
+
+def _effect(shift: float, se: float, df: float, *, paired: bool) -> Effect:
+    # Rounding of logarithms is no spread: figures that are the same every time differ exactly.
+    if se <= 1e-12:
+        ratio = math.exp(shift) if abs(shift) > 1e-12 else 1.0
+        return Effect(ratio, ratio, ratio, 1.0 if ratio == 1 else 0.0, 0.0, df, paired)
+    half = float(stats.t.ppf(1 - ALPHA / 2, df)) * se
+    p = 2 * float(stats.t.sf(abs(shift) / se, df))
+    low, high = (math.exp(min(x, 700.0)) for x in (shift - half, shift + half))
+    return Effect(math.exp(shift), low, high, p, se, df, paired)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values, in the order given (Holm 1979): reject those at or below α, and the
+    chance of one false alarm or more among all is at most α, however the tests hang together."""
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    adjusted = [0.0] * len(p_values)
+    most = 0.0
+    for rank, index in enumerate(order):
+        most = max(most, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = most
+    return adjusted

@@ -1,0 +1,135 @@
+"""What else the machine did while a phase was measured.
+
+Neighbours take a virtual machine's processors (steal), other processes of its own keep them busy,
+a quota stops them (throttling), heat slows them down (frequency). Each becomes a metric of the
+phase, so that a figure can be told from the weather. What a platform does not tell is left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vectrial.experiments.base import Phase
+from vectrial.telemetry.phases import cpu_between, growth
+
+#: Processor time is told in steps of 10 ms, samples are a second apart: of less there is no share.
+_LEAST_S = 0.2
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Counters since boot, in seconds. busy_s, steal_s: of all processors together. stalled_s: in
+    which a process that could run had to wait for a processor. throttled_s: in which this
+    process's control group had used up its quota. mhz: mean frequency of the processors now."""
+
+    busy_s: float | None = None
+    steal_s: float | None = None
+    stalled_s: float | None = None
+    throttled_s: float | None = None
+    mhz: float | None = None
+
+
+def machine_now(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Machine:
+    """A reading; some file reads."""
+    busy = steal = None
+    fields = (_read(proc / "stat") or "").partition("\n")[0].split()
+    if fields[:1] == ["cpu"] and len(fields) >= 9:
+        # user nice system idle iowait irq softirq steal, see proc(5); guests are within user.
+        user, nice, system, _, _, irq, softirq, stolen = (int(f) for f in fields[1:9])
+        ticks = os.sysconf("SC_CLK_TCK")
+        busy, steal = (user + nice + system + irq + softirq) / ticks, stolen / ticks
+    return Machine(busy, steal, _stalled(proc), _throttled(proc, sys), _mhz(sys))
+
+
+def _stalled(proc: Path) -> float | None:
+    """Pressure stall information: microseconds in which some task waited."""
+    for line in (_read(proc / "pressure/cpu") or "").splitlines():
+        kind, *parts = line.split()
+        total = dict(part.split("=", 1) for part in parts if "=" in part).get("total")
+        if kind == "some" and total is not None:
+            return int(total) / 1e6
+    return None
+
+
+def _throttled(proc: Path, sys: Path) -> float | None:
+    """Of the group of this process: version 2 in microseconds, version 1 in nanoseconds."""
+    for line in (_read(proc / "self/cgroup") or "").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            folder, key, unit = sys / "fs/cgroup", "throttled_usec", 1e6
+        elif "cpu" in controllers.split(","):
+            folder, key, unit = sys / "fs/cgroup/cpu", "throttled_time", 1e9
+        else:
+            continue
+        told = _read(folder / group.strip("/") / "cpu.stat") or _read(folder / "cpu.stat") or ""
+        fields = dict(part.split(" ", 1) for part in told.splitlines() if " " in part)
+        if key in fields:
+            return int(fields[key]) / unit
+    return None
+
+
+def _mhz(sys: Path) -> float | None:
+    paths = sorted((sys / "devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
+    told = [int(khz) for path in paths if (khz := _read(path)) and khz.isdigit()]
+    return sum(told) / len(told) / 1e3 if told else None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def add_machine_metrics(
+    phases: Sequence[Phase],
+    machine: Sequence[Mapping[str, Any]],
+    samples: Sequence[Mapping[str, Any]],
+    started_ns: int,
+    processors: int | None = None,
+) -> None:
+    """Put what else the machine did into the metrics of every phase that is long enough.
+
+    Args:
+        machine: rows of `Sampler.machine_rows`. samples: of the processes measured, as
+            `Sampler.rows` gives them: what they used is not something else.
+        started_ns: the trial's start. processors: of the machine.
+    """
+    count = processors or os.cpu_count() or 1
+    for ordinal, phase in enumerate(phases):
+        at_s = (phase.started_ns - started_ns) / 1e9
+        inside = [row for row in machine if row["phase"] == ordinal]
+        if not inside or (span_s := inside[-1]["at_s"] - at_s) < _LEAST_S:
+            continue
+        last = inside[-1]
+        grown = {
+            name: growth(machine, name, at_s, last)
+            for name in ("busy_s", "steal_s", "stalled_s", "throttled_s")
+        }
+        if grown["busy_s"] is not None:
+            own = _own(samples, ordinal, at_s)
+            phase.metrics["other_cores"] = max(0.0, grown["busy_s"] - own) / span_s
+        if grown["steal_s"] is not None:
+            phase.metrics["steal_share"] = grown["steal_s"] / span_s / count
+        if grown["stalled_s"] is not None:
+            phase.metrics["stalled_share"] = min(1.0, grown["stalled_s"] / span_s)
+        if grown["throttled_s"] is not None:
+            phase.metrics["throttled_share"] = grown["throttled_s"] / span_s
+        speeds = [row["mhz"] for row in inside if row["mhz"] is not None]
+        if speeds:
+            phase.metrics["cpu_mhz"] = sum(speeds) / len(speeds)
+
+
+def _own(samples: Sequence[Mapping[str, Any]], ordinal: int, at_s: float) -> float:
+    """Processor seconds of the client and the server in a phase."""
+    total = 0.0
+    for name in dict.fromkeys(row["process"] for row in samples):
+        rows = [row for row in samples if row["process"] == name]
+        inside = [row for row in rows if row["phase"] == ordinal]
+        if inside:
+            total += cpu_between(rows, at_s, inside[-1]) or 0.0
+    return total
