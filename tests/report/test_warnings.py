@@ -20,11 +20,12 @@ from vectrial.results.database import DATABASE
     ("statement", "says"),
     [
         ("update metric set value = 0.008 where name = 'load_s'", "the shortest 8 ms"),
+        ("update metric set value = 9 where name = 'load_1m'", "machine was busy"),
         ("update metric set value = 1 where name = 'count' and phase_id in"
          " (select phase_id from phase where name = 'update')", "crud rest on fewer than 10"),
     ],
 )  # fmt: skip
-def test_what_is_too_little_to_say_much(
+def test_what_a_run_itself_shows_is_said(
     statement: str, says: str, written: Written, tmp_path: Path
 ) -> None:
     assert not any(says in warning for warning in written.report.warnings)
