@@ -148,7 +148,7 @@ def _parts(
             if one.drawing.about == experiment:
                 blocks += _figure(one, palette, about)
         yield Section(
-            experiment.replace("_", "-"),
+            f"part-{experiment}".replace("_", "-"),
             _TITLES.get(experiment) or _words(experiment).capitalize(),
             "What was published, what was measured here, and the ratio of the two.",
             tuple(blocks),
