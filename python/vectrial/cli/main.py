@@ -8,7 +8,7 @@ import sys
 import typer
 
 from vectrial import __version__
-from vectrial.cli import bundle, data, data_fetch, experiments, report, reproduce, run
+from vectrial.cli import bundle, capacity, data, data_fetch, experiments, report, reproduce, run
 from vectrial.cli import compare as compare_command
 from vectrial.cli import stores as stores_command
 from vectrial.cli import up as up_command
@@ -26,6 +26,7 @@ app = typer.Typer(
 data_fetch.register(data.app)
 app.add_typer(data.app)
 app.command()(run.run)
+app.command()(capacity.capacity)
 app.command()(report.report)
 app.command()(compare_command.compare)
 app.command()(reproduce.reproduce)

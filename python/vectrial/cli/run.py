@@ -89,7 +89,7 @@ def run(
     if dry_run:
         Console().print(dry_run_table(plan))
         return
-    folder = resume.resolve() if resume is not None else _new_folder(out, suite)
+    folder = resume.resolve() if resume is not None else new_folder(out, suite)
     outcome = measure(plan, suite, text, folder, console, sealed)
     _show(folder, report, console)
     print(folder)
@@ -170,7 +170,8 @@ def _shape(ref: DatasetRef) -> DatasetShape:
     )
 
 
-def _new_folder(out: Path, suite: Suite) -> Path:
+def new_folder(out: Path, suite: Suite) -> Path:
+    """Where the run of a suite that begins now is kept, under `out`; it is not made yet."""
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in suite.name)
     folder = (out / f"{stamp}-{safe}").resolve()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from vectrial.experiments.anomaly import Anomaly
 from vectrial.experiments.base import Experiment
+from vectrial.experiments.capacity import Capacity
 from vectrial.experiments.concurrency import Concurrency
 from vectrial.experiments.condition import Condition
 from vectrial.experiments.crud import Crud
@@ -37,6 +38,7 @@ EXPERIMENTS: Mapping[str, type[Experiment]] = {
         SizeSweep,
         Concurrency,
         OpenLoop,
+        Capacity,
         Anomaly,
         Condition,
         Export,

@@ -37,6 +37,7 @@ MOST_IN_FLIGHT = 32
 #: What a protocol wants to be told, as each calls it; the null server has no collections.
 _NOWHERE = {"collection": "null", "dataset": "null", "table": "null"}
 _QUERIES = 500
+_MARK = "client-bound"
 _WARMUP_S, _MEASURE_S = 0.2, 0.6
 
 
@@ -155,7 +156,23 @@ def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None
     if faults:
         reasons = [phase.reason] if phase.reason else []
         phase.valid = False
-        phase.reason = "; ".join([*reasons, f"client-bound: {', '.join(faults)}"])
+        phase.reason = "; ".join([*reasons, f"{_MARK}: {', '.join(faults)}"])
+
+
+def client_bound(phase: Phase, limits: ClientLimits) -> bool:
+    """Whether the client was beyond one of its limits: what a phase of the native lane was marked
+    for, and of the sdk lane the processor time of its processes. An embedded client and its store
+    are one."""
+    if phase.reason is not None and _MARK in phase.reason:
+        return True
+    in_processes = phase.metrics.get("client_processes") is not None
+    return in_processes and (phase.metrics.get("client_cpu_share") or 0.0) > limits.cpu_share
+
+
+def beside_client(phase: Phase) -> list[str]:
+    """What is wrong with a phase, the client's own limits aside."""
+    said = (phase.reason or "").partition(f"{_MARK}: ")[0]
+    return [fault for fault in said.split("; ") if fault]
 
 
 def _late(metrics: Mapping[str, float | None], limits: ClientLimits) -> str | None:

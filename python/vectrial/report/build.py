@@ -5,6 +5,7 @@ from __future__ import annotations
 from vectrial.report import (
     overview,
     provenance,
+    sections_capacity,
     sections_cost,
     sections_experiments,
     sections_gate,
@@ -34,6 +35,7 @@ def build(run: RunData) -> Report:
         *sections_experiments.sections(run, looks),
         sections_search.concurrency(run, looks),
         sections_load.open_loop(run, looks),
+        sections_capacity.capacity(run, looks),
         sections_load.client_tax(run),
         sections_load.certificate(run),
         sections_server.cost(run),

@@ -121,7 +121,8 @@ class IndexKind:
     recall_floor: what the gate demands at `generous`, on data with structure; recall_floors: of
         a metric under which it is another; filtered_floor: of searches under a filter, where
         these lose more, and not the same rows each time.
-    generous: search parameters at which an honest index is nearly exact.
+    generous: search parameters at which an honest index is nearly exact; the first of them is the
+        one that trades speed for recall.
     fresh: search parameters under which a search sees every change that was acknowledged before it,
         where the store's default is that it may not.
     filters: operators a search under this index may use; None means the store's.
@@ -142,6 +143,11 @@ class IndexKind:
     filters: frozenset[str] | None = None
     lacks: frozenset[str] = frozenset()
     exact_scores: bool = True
+
+    @property
+    def dial(self) -> str | None:
+        """The search parameter that trades speed for recall; None where there is none."""
+        return next(iter(self.generous), None)
 
     def floor(self, metric: Metric, *, filtered: bool = False) -> float:
         """The recall that the gate demands under a metric, and under a filter or none."""

@@ -1,0 +1,166 @@
+"""`vectrial capacity`: how much a store sustains within limits."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from vectrial.cli import one_store as one
+from vectrial.cli.form import Form, FormOption
+from vectrial.load.record import ERROR_SHARE
+from vectrial.report import capacities
+from vectrial.report.capacities import Tried
+from vectrial.report.data import Trial, load
+from vectrial.stores import registry
+
+
+def capacity(
+    store: Annotated[str, typer.Argument(metavar="STORE", help="See `vectrial stores`.")],
+    dataset: one.DatasetOption = one.DATASET,
+    rows: one.RowsOption = None,
+    p99: one.P99Option = "20ms",
+    recall: one.RecallOption = 0.95,
+    errors: Annotated[
+        float, typer.Option(min=0, max=ERROR_SHARE, help="Greatest share of failed requests.")
+    ] = ERROR_SHARE,
+    index: one.IndexOption = None,
+    param: Annotated[
+        list[str] | None, typer.Option(help="A build parameter, as in m=16 (may be repeated).")
+    ] = None,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(help="A search parameter that is to stay, as in ef_search=64 (repeatable)."),
+    ] = None,
+    lane: one.LaneOption = None,
+    k: one.KOption = 10,
+    duration: Annotated[
+        float, typer.Option(min=0.1, help="Seconds of each look while searching.")
+    ] = 4.0,
+    confirm: Annotated[
+        float, typer.Option(min=0.1, help="Seconds of each look that confirms the answer.")
+    ] = 10.0,
+    resolution: Annotated[
+        float, typer.Option(min=0.005, max=1, help="How near the answer is to what fails.")
+    ] = 0.05,
+    most: Annotated[
+        float | None, typer.Option(min=0.5, help="Try no greater rate than this.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Find it so often, each with a load.")] = 1,
+    out: one.OutOption = Path("runs"),
+    form: FormOption = Form.TABLE,
+) -> None:
+    """Find the greatest rate that STORE sustains with p99, recall and errors within limits.
+
+    \b
+    vectrial capacity faiss                                     20 ms, recall 0.95, word vectors
+    vectrial capacity weaviate --p99 10ms --recall 0.98
+    vectrial capacity milvus --dataset mine --format jsonl
+
+    Requests arrive on a schedule that does not wait for answers. First the least search effort
+    that gives the recall is found, then the rate; the answer is confirmed by longer looks. Where
+    the client was the limit, the answer is "at least". The run is kept, with every look, for
+    `vectrial report`. Progress goes to stderr. docs/capacity.md says how it is done.
+    """
+    kind = registry.load(store)
+    asked: dict[str, Any] = {
+        "experiment": "capacity",
+        "p99_ms": one.milliseconds(p99, "--p99"),
+        "recall": recall,
+        "errors": errors,
+        "search": one.values(search or (), "--search"),
+        "duration_s": duration,
+        "confirm_s": confirm,
+        "resolution": resolution,
+        **({} if most is None else {"most_rate": most}),
+    }
+    suite = one.suite_of(
+        "capacity",
+        kind,
+        dataset=dataset,
+        rows=rows,
+        index=one.index_of(kind, index),
+        params=one.values(param or (), "--param"),
+        lane=lane,
+        k=k,
+        repeats=repeats,
+        experiments=[asked],
+    )
+    folder = one.measure(suite, out, Console(stderr=True))
+    found = capacities.trials(load(folder))
+    for trial in found:
+        if form is Form.JSONL:
+            _lines(trial)
+        else:
+            _table(trial)
+    print(folder, file=sys.stderr if form is Form.JSONL else sys.stdout)
+    if not any(trial.status == "ok" for trial in found):
+        sys.exit(1)
+
+
+def _lines(trial: Trial) -> None:
+    about = {"store": trial.series.store, "index": trial.series.index_kind}
+    about |= {"lane": trial.series.lane, "dataset": trial.dataset}
+    facts: dict[str, Any] = {**about, "rows": trial.rows, "repeat": trial.repeat}
+    for tried in capacities.curve(trial):
+        print(json.dumps({**facts, "kind": "rate", **_facts(tried)}))
+    phase = capacities.answer(trial)
+    figures = {} if phase is None else {n: v.value for n, v in phase.metrics.items()}
+    told = {"status": trial.status, "valid": phase is not None and phase.valid}
+    params = {} if phase is None else {"limits": dict(phase.params)}
+    print(
+        json.dumps(
+            {**facts, "kind": "answer", **told, "answer": capacities.sentence(trial)}
+            | params
+            | figures
+        )
+    )
+
+
+def _facts(tried: Tried) -> dict[str, Any]:
+    names = ("qps", "latency_p50", "latency_p99", "recall_mean", "errors", "count")
+    return {
+        "try": tried.number,
+        "purpose": tried.purpose,
+        "rate": tried.rate,
+        **tried.setting,
+        "held": tried.held,
+        "why": tried.why,
+        "client_bound": tried.client_bound,
+        "valid": tried.phase.valid,
+        "reason": tried.phase.reason,
+        **{name: tried.figure(name) for name in names},
+    }
+
+
+def _table(trial: Trial) -> None:
+    console = Console()
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("try", "rate/s", "answered/s", "p99 ms", "recall", "errors"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for title in ("setting", "for", "verdict"):
+        table.add_column(title, overflow="fold")
+    for tried in capacities.curve(trial):
+        p99, recall = tried.figure("latency_p99"), tried.figure("recall_mean")
+        table.add_row(
+            str(tried.number),
+            f"{tried.rate:,.5g}",
+            f"{tried.figure('qps') or 0:,.5g}",
+            "—" if p99 is None else f"{p99 / 1e3:,.4g}",
+            "—" if recall is None else f"{recall:.4f}",
+            f"{tried.figure('errors') or 0:,.0f}",
+            " ".join(f"{name}={value}" for name, value in tried.setting.items()),
+            tried.purpose,
+            tried.verdict,
+        )
+    if table.row_count:
+        console.print(table, highlight=False)
+    name = f"{trial.series.store}, {trial.series.lane}, {trial.dataset}, {trial.rows:,} rows"
+    console.print(
+        f"{name}: {capacities.sentence(trial)}", highlight=False, markup=False, soft_wrap=True
+    )

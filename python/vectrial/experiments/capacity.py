@@ -1,0 +1,315 @@
+"""The greatest load that a store sustains within limits on latency, recall and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from vectrial.experiments.base import Context, Experiment, Phase, Returns, search_points
+from vectrial.experiments.capacity_search import Found, Limit, Purpose, Try, Verdict, seek
+from vectrial.experiments.dial import ladder
+from vectrial.load import lanes
+from vectrial.load.ceiling import beside_client, client_bound
+from vectrial.load.lane import Lane
+from vectrial.load.offered import IN_FLIGHT, Closed, Open
+from vectrial.load.record import ERROR_SHARE
+from vectrial.stores.base import Index, Returning, Store
+
+#: Arrivals that a phase has at least, so that its p99 rests on some; it lasts so many times
+#: `duration_s` at most for them.
+_ARRIVALS, _LONGER = 300, 10
+#: Rates beyond these are not looked at: arrivals per second.
+_LEAST, _MOST = 0.5, 1e6
+#: Of the rate of one caller without a pause, where the search begins.
+_START_SHARE = 0.5
+_PASS_MAX_S = 30.0
+
+
+class Capacity(Experiment):
+    """The greatest rate of arrivals that is sustained with p99 ≤ `p99_ms`, recall ≥ `recall` and
+    errors ≤ `errors`, found over rates and over the search parameter that trades speed for recall.
+
+    p99_ms: milliseconds from when a request was due. recall: mean of the answers. errors: share of
+        the requests.
+    search: one operating point (no lists); where it names the parameter that trades speed for
+        recall, that stays as it is. Else the least value is found that gives the recall.
+    returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
+    arrivals: "poisson" (seeded) or "constant".
+    duration_s: of each phase while searching; more where the rate is low.
+    confirm_s: of each phase that confirms the answer. confirmations: how many of them must hold.
+    resolution: how near the answer is to a rate that does not hold, as a share of it.
+    most_rate: no greater rate is tried.
+    """
+
+    name: ClassVar[str] = "capacity"
+    title: ClassVar[str] = "The greatest load within limits"
+    axes: ClassVar[frozenset[str]] = frozenset({"search", "returns"})
+    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+
+    p99_ms: float = Field(default=20.0, gt=0)
+    recall: float = Field(default=0.95, ge=0, le=1)
+    errors: float = Field(default=ERROR_SHARE, ge=0, le=ERROR_SHARE)
+    search: dict[str, int | float | str | bool] = Field(default_factory=dict)
+    returns: Returns = (Returning.IDS,)
+    arrivals: Literal["poisson", "constant"] = "poisson"
+    duration_s: float = Field(default=4.0, gt=0)
+    confirm_s: float = Field(default=10.0, gt=0)
+    confirmations: int = Field(default=3, ge=1)
+    resolution: float = Field(default=0.05, gt=0, le=1)
+    most_rate: float = Field(default=_MOST, ge=_LEAST)
+    warmup_queries: int = Field(default=100, ge=0)
+    in_flight: int = Field(default=IN_FLIGHT, ge=1)
+
+    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+        return search_points(store, index, self.search, self.returns)
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """None: the loop is open."""
+        return None
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        kind = type(context.store).capabilities.indexes[context.index.kind]
+        given = kind.dial is not None and kind.dial in point
+        dial = _Dial(kind.dial, () if given else ladder(kind, context.k))
+        first = yield from self._find_recall(context, point, dial)
+        if why := self._hopeless(first, dial):
+            yield self._without(first, dial, why)
+            return
+        search = seek(
+            _START_SHARE * (first.metrics["qps"] or 1.0),
+            resolution=self.resolution,
+            confirmations=self.confirmations,
+            least=_LEAST,
+            most=self.most_rate,
+        )
+        tried: list[Phase] = []
+        attempt = next(search)
+        while True:
+            phase, verdict = self._measured(context, point, dial, attempt, len(tried) + 1)
+            tried.append(phase)
+            yield phase
+            if _recall(phase) < self.recall and dial.raised():
+                continue  # the same rate again, asked for more
+            try:
+                attempt = search.send(verdict)
+            except StopIteration as end:
+                yield self._answer(end.value, tried, dial)
+                return
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """As many phases as it takes to bracket a rate and to narrow it down."""
+        return 20 * self.duration_s + (self.confirmations + 1) * self.confirm_s
+
+    def _find_recall(
+        self, context: Context, point: Mapping[str, Any], dial: _Dial
+    ) -> Generator[Phase, None, Phase]:
+        """Turn the dial to the least value that gives the recall; the phase measured there, or at
+        the greatest value where none does."""
+        seen: dict[int, Phase] = {}
+        low, high = 0, max(len(dial.values) - 1, 0)
+        while True:
+            dial.at = (low + high) // 2
+            if dial.at not in seen:
+                seen[dial.at] = self._one_pass(context, point, dial)
+                yield seen[dial.at]
+            if low == high:
+                return seen[dial.at]
+            if _recall(seen[dial.at]) >= self.recall:
+                high = dial.at
+            else:
+                low = dial.at + 1
+
+    def _one_pass(self, context: Context, point: Mapping[str, Any], dial: _Dial) -> Phase:
+        """All queries once, by one caller."""
+        phase = lanes.search(
+            _labelled(context, f"recall{dial.label}", 0),
+            {**point, **dial.setting},
+            Closed(1, min_s=0.0, max_s=_PASS_MAX_S),
+            warmup_queries=self.warmup_queries,
+            name="recall",
+        )
+        for name in ("ceiling_qps", "ceiling_share"):
+            if name in phase.missing:
+                phase.missing[name] = "the ceiling is that of open loops"
+        return phase
+
+    def _measured(
+        self,
+        context: Context,
+        point: Mapping[str, Any],
+        dial: _Dial,
+        attempt: Try,
+        number: int,
+    ) -> tuple[Phase, Verdict]:
+        confirms = attempt.purpose is Purpose.CONFIRM
+        least_s = self.confirm_s if confirms else self.duration_s
+        length_s = max(least_s, min(_ARRIVALS / attempt.rate, _LONGER * least_s))
+        phase = lanes.search(
+            _labelled(context, f"{attempt.purpose} {attempt.rate:,.5g}/s{dial.label}", number),
+            {**point, **dial.setting},
+            Open(attempt.rate, length_s, self.arrivals, in_flight=self.in_flight),
+            warmup_queries=self.warmup_queries,
+            name="confirm" if confirms else "rate",
+        )
+        faults = self._faults(phase)
+        bound = client_bound(phase, context.certificate.limits)
+        told = {"try": number, "purpose": str(attempt.purpose), "held": not faults}
+        phase.params = {**phase.params, **told, "client_bound": bound, "why": "; ".join(faults)}
+        return phase, Verdict(not faults, bound)
+
+    def _faults(self, phase: Phase) -> list[str]:
+        """Why the rate of a phase did not hold; nothing where it did. A client at its limit makes
+        latencies longer, never shorter: what is within the limits all the same, held."""
+        metrics = phase.metrics
+        count, errors = metrics["count"] or 0, metrics["errors"] or 0
+        if not count:
+            return ["nothing was answered"]
+        faults = []
+        p99, share = metrics["latency_p99"] or 0.0, errors / (count + errors)
+        if p99 > self.p99_ms * 1e3:
+            faults.append(f"p99 {p99 / 1e3:,.4g} ms")
+        if _recall(phase) < self.recall:
+            faults.append(f"recall {_recall(phase):.4f}")
+        if share > self.errors:
+            faults.append(f"errors {share:.2%}")
+        return [*faults, *(fault.partition(":")[0] for fault in beside_client(phase))]
+
+    def _answer(self, found: Found, tried: Sequence[Phase], dial: _Dial) -> Phase:
+        """The row of the answer: of its confirmations the worst of each figure."""
+        of = [p for p in tried if p.name == "confirm"][-found.confirmations :]
+        if found.rate is None:
+            return self._none(found, tried, dial)
+        values = {
+            name: [p.metrics[name] or 0.0 for p in of]
+            for name in ("latency_p50", "latency_p99", "recall_mean", "errors", "count", "qps")
+        }
+        phase = Phase(
+            "capacity",
+            of[0].started_ns,
+            of[-1].ended_ns,
+            params={**self._limits(), **dial.named},
+            metrics={
+                "sustained_qps": found.rate,
+                "latency_p50": max(values["latency_p50"]),
+                "latency_p99": max(values["latency_p99"]),
+                "recall_mean": min(values["recall_mean"]),
+                "errors": sum(values["errors"]),
+                "count": sum(values["count"]),
+                "qps": min(values["qps"]),
+                "bracket_low": found.low,
+                "bracket_high": found.high,
+                "confirmations": found.confirmations,
+                "steps_down": found.steps,
+                **dial.effort,
+            },
+        )
+        if found.high is None:
+            phase.missing["bracket_high"] = "every rate that was tried held"
+        if found.limit is not Limit.STORE:
+            why = {
+                Limit.CLIENT: "client-bound",
+                Limit.ASKED: f"no greater rate than {self.most_rate:,.5g}/s was to be tried",
+            }[found.limit]
+            said = f"at least {found.rate:,.5g}/s: {why}"
+            phase.valid, phase.reason = False, said
+            phase.metrics |= {"sustained_qps": None, "bracket_low": found.rate}
+            phase.missing["sustained_qps"] = said
+        return phase
+
+    def _none(self, found: Found, tried: Sequence[Phase], dial: _Dial) -> Phase:
+        last = tried[-1]
+        rate = f"{float(last.params['rate']):,.5g}/s"
+        who = "client-bound" if found.limit is Limit.CLIENT else str(last.params["why"])
+        reason = f"no rate was confirmed: at {rate}: {who}"
+        phase = self._without(last, dial, reason)
+        phase.metrics |= {"bracket_low": found.low, "bracket_high": found.high}
+        if found.low is None:
+            phase.missing["bracket_low"] = reason
+        if found.high is None:
+            phase.missing["bracket_high"] = reason
+        return phase
+
+    def _hopeless(self, alone: Phase, dial: _Dial) -> str | None:
+        """Why no rate can hold, where one caller alone has shown it."""
+        recall, p50 = alone.metrics["recall_mean"], alone.metrics["latency_p50"]
+        if recall is None or p50 is None:
+            return f"nothing was answered: {alone.reason}"
+        if recall < self.recall:
+            at = f" at {dial.label.strip(', ')}" if dial.label else ""
+            return f"recall {self.recall:g} is not reached: it is {recall:.4f}{at}"
+        if p50 > self.p99_ms * 1e3:
+            return f"one caller alone waits {p50 / 1e3:,.4g} ms (median), not {self.p99_ms:g}"
+        return None
+
+    def _without(self, phase: Phase, dial: _Dial, reason: str) -> Phase:
+        """The row where there is no answer."""
+        return Phase(
+            "capacity",
+            phase.started_ns,
+            phase.ended_ns,
+            params={**self._limits(), **dial.named},
+            metrics={
+                "sustained_qps": None,
+                "recall_mean": phase.metrics["recall_mean"],
+                **dial.effort,
+            },
+            missing={"sustained_qps": reason, "recall_mean": reason},
+            valid=False,
+            reason=reason,
+        )
+
+    def _limits(self) -> dict[str, Any]:
+        return {"p99_ms": self.p99_ms, "recall": self.recall, "error_share": self.errors}
+
+
+@dataclass
+class _Dial:
+    """The search parameter that is turned, its values, and where it is; no values: it is not."""
+
+    name: str | None
+    values: Sequence[int]
+    at: int = 0
+
+    @property
+    def setting(self) -> dict[str, int]:
+        """As a point has it."""
+        return {self.name: self.values[self.at]} if self.name and self.values else {}
+
+    @property
+    def effort(self) -> dict[str, float | None]:
+        """As a metric."""
+        return {"search_effort": self.values[self.at]} if self.setting else {}
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Which it is."""
+        return {"dial": self.name} if self.name and self.values else {}
+
+    @property
+    def label(self) -> str:
+        """For whoever looks on."""
+        return "".join(f", {name} = {value}" for name, value in self.setting.items())
+
+    def raised(self) -> bool:
+        """Turn it to the next value, if there is one."""
+        if self.at + 1 >= len(self.values):
+            return False
+        self.at += 1
+        return True
+
+
+def _recall(phase: Phase) -> float:
+    """Mean recall; 0 where nothing was answered."""
+    return phase.metrics.get("recall_mean") or 0.0
+
+
+def _labelled(context: Context, label: str, number: int) -> Context:
+    """The same, telling what it is at, and with arrivals and an order of queries of its own."""
+    return replace(
+        context,
+        seed=context.seed + 1000 * number,
+        progress=lambda done, of, what: context.progress(done, of, f"capacity: {label}"),
+    )

@@ -1,0 +1,163 @@
+"""Searching for the greatest rate that holds, where every look is noisy.
+
+Whoever measures is asked for one rate after another and says whether it held. Nothing is known of
+stores here, so that the search is tried on simulated ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from enum import StrEnum
+
+#: Rates are doubled, or halved, until one holds and another does not.
+_STRIDE = 2.0
+#: What two looks at a rate say alike is believed; where they differ, a third decides.
+_ALIKE = 2
+#: Steps down at the end, after which nothing is confirmed; every so many they grow longer.
+MOST_STEPS = 12
+_LONGER_EVERY = 2
+
+
+class Purpose(StrEnum):
+    """Why a rate is tried."""
+
+    BRACKET = "bracket"  # one rate that holds, and one that does not
+    NARROW = "narrow"  # closer to where it ends
+    CONFIRM = "confirm"  # a fresh look, longer, at the answer
+
+
+@dataclass(frozen=True)
+class Try:
+    """A rate to measure, in arrivals per second."""
+
+    rate: float
+    purpose: Purpose
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a rate held. client: the client was at its own limit meanwhile, so that a rate that
+    did not hold says nothing of the store."""
+
+    held: bool
+    client: bool = False
+
+
+class Limit(StrEnum):
+    """What keeps the answer from being greater."""
+
+    STORE = "store"
+    CLIENT = "client"  # the store does at least as much
+    ASKED = "asked"  # no greater rate was to be tried: it does at least as much
+
+
+@dataclass(frozen=True)
+class Found:
+    """How a search ended.
+
+    rate: the greatest that was confirmed; None: none was.
+    low, high: before it was confirmed, the greatest that held (None: none did), and the least that
+        did not above it (None: every one did).
+    confirmations: looks at `rate` that all held. steps: how often it was lowered for them.
+    """
+
+    rate: float | None
+    low: float | None
+    high: float | None
+    limit: Limit
+    confirmations: int
+    steps: int
+
+
+Search = Generator[Try, Verdict, Found]
+
+
+def seek(
+    start: float, *, resolution: float, confirmations: int, least: float, most: float
+) -> Search:
+    """Ask for rates, be told of each whether it held, and return the greatest that does.
+
+    First rates are doubled (halved, where the first does not hold) until the answer lies between
+    two; then halved geometrically until they are no more than `resolution` apart. One look that
+    holds leads upwards; a rate that does not hold is looked at again, and while narrowing every
+    one: two looks decide. At last the answer is looked at `confirmations` times anew: it goes down,
+    by `resolution` and then by more, until all of them hold.
+
+    Args:
+        start: the first rate. resolution: relative, 0.05 for 5 %.
+        least, most: no rate is tried beyond these.
+    """
+    low, high, why = yield from _bracket(min(max(start, least), most), least, most)
+    if low is None:
+        limit = Limit.CLIENT if why.client else Limit.STORE
+        return Found(None, None, high, limit, 0, 0)
+    while high is not None and high / low > 1 + resolution:
+        middle = (low * high) ** 0.5
+        verdict = yield from _decided(middle, Purpose.NARROW)
+        if verdict.held:
+            low = middle
+        else:
+            high, why = middle, verdict
+    return (yield from _confirmed(low, high, why, resolution, confirmations, least))
+
+
+def _bracket(
+    start: float, least: float, most: float
+) -> Generator[Try, Verdict, tuple[float | None, float | None, Verdict]]:
+    """The greatest rate that holds, the least that does not, and what was said of that one."""
+    low: float | None = None
+    high: float | None = None
+    why, rate = Verdict(True), start
+    while True:
+        verdict = yield Try(rate, Purpose.BRACKET)
+        if not verdict.held:
+            verdict = yield from _decided(rate, Purpose.BRACKET, verdict)
+        if verdict.held:
+            low = rate
+            if high is not None or rate >= most:
+                return low, high, why
+            rate = min(rate * _STRIDE, most)
+        else:
+            high, why = rate, verdict
+            if low is not None or rate <= least:
+                return low, high, why
+            rate = max(rate / _STRIDE, least)
+
+
+def _decided(
+    rate: float, purpose: Purpose, first: Verdict | None = None
+) -> Generator[Try, Verdict, Verdict]:
+    """What two looks at a rate say alike."""
+    looks = [] if first is None else [first]
+    while True:
+        for held in (True, False):
+            alike = [look for look in looks if look.held is held]
+            if len(alike) >= _ALIKE:
+                return Verdict(held, any(look.client for look in alike))
+        looks.append((yield Try(rate, purpose)))
+
+
+def _confirmed(
+    rate: float,
+    high: float | None,
+    why: Verdict,
+    resolution: float,
+    confirmations: int,
+    least: float,
+) -> Search:
+    """Fresh looks at the answer; it goes down until all of them hold."""
+    low = rate
+    for steps in range(MOST_STEPS + 1):
+        looks: list[Verdict] = []
+        while len(looks) < confirmations and all(look.held for look in looks):
+            looks.append((yield Try(rate, Purpose.CONFIRM)))
+        if all(look.held for look in looks):
+            bound = why.client or any(look.client for look in looks)
+            limit = Limit.ASKED if high is None and not steps else Limit.STORE
+            return Found(rate, low, high, Limit.CLIENT if bound else limit, confirmations, steps)
+        why = looks[-1]
+        if rate <= least:
+            break
+        rate = max(rate / (1 + resolution) ** (1 + steps // _LONGER_EVERY), least)
+    return Found(None, low, high, Limit.CLIENT if why.client else Limit.STORE, 0, steps)

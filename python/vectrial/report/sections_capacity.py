@@ -1,0 +1,133 @@
+"""The section of `capacity`: the answers, and every look behind them."""
+
+from __future__ import annotations
+
+from vectrial.report import capacities, charts_search, text
+from vectrial.report.analysis import by_facet
+from vectrial.report.capacities import Tried
+from vectrial.report.data import PhaseResult, Point, RunData, Trial
+from vectrial.report.document import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    plain,
+    spread_cell,
+)
+from vectrial.report.theme import Looks
+
+_ANSWERS = (
+    Column("store", "Store", numeric=False),
+    Column("sustained_qps", "Sustained/s", "1/s", spread=True),
+    Column("latency_p99", "p99", "us", spread=True),
+    Column("recall", "Recall", "1", spread=True),
+    Column("errors", "Errors", "1", spread=True),
+    Column("search_effort", "Search effort", "1", spread=True),
+    Column("confirmations", "Confirmed by", "1", spread=True),
+    Column("steps_down", "Lowered", "1", spread=True),
+    Column("bracket_high", "Did not hold at", "1/s", spread=True),
+    Column("repeats", "Repeats", "1"),
+    Column("limits", "Within", numeric=False),
+)
+_TRIED = (
+    Column("store", "Store", numeric=False),
+    Column("repeat", "Repeat"),
+    Column("try", "Look"),
+    Column("purpose", "To", numeric=False),
+    Column("rate", "Offered/s", "1/s"),
+    Column("qps", "Answered/s", "1/s"),
+    Column("latency_p99", "p99", "us"),
+    Column("recall", "Recall", "1"),
+    Column("errors", "Errors", "1"),
+    Column("setting", "Setting", numeric=False),
+    Column("verdict", "Held", numeric=False),
+)
+
+
+def capacity(run: RunData, looks: Looks) -> Section | None:
+    """How much each store sustains within limits."""
+    blocks: list[Block] = []
+    for facet, points in by_facet(run.select(capacities.EXPERIMENT), with_k=True):
+        answers = [point for point in points if point.phase == capacities.EXPERIMENT]
+        looked = [point for point in points if "rate" in point.params]
+        if any(point.spread("latency_p99") for point in looked):
+            blocks.append(
+                Figure(
+                    f"capacity-{facet.slug}",
+                    f"Every look behind the answers: {facet.title}",
+                    "p99 latency against the rate offered, each marker a phase. Hollow markers "
+                    "are overloaded or client-bound.",
+                    f"p99 latency against the offered rate on {facet.title}.",
+                    charts_search.against_rate(looked, "latency_p99", looks),
+                    run.ordered(looked),
+                )
+            )
+        if answers:
+            title = f"The greatest load within limits: {facet.title}"
+            rows = tuple(_answer(run, point) for point in answers)
+            blocks.append(Table(f"capacity-{facet.slug}", title, _ANSWERS, rows))
+    tried = [(trial, one) for trial in capacities.trials(run) for one in capacities.curve(trial)]
+    if tried:
+        rows = tuple(_look(run, trial, one) for trial, one in tried)
+        blocks.append(Table("capacity-looks", "Every look", _TRIED, rows, grouped_by=0))
+    if not blocks:
+        return None
+    lead = (
+        "The greatest rate of arrivals, on a schedule that does not wait for answers, at which "
+        "p99, recall and errors of the very same requests stay within limits. It was searched "
+        "for, and then confirmed by fresh phases that all held; of these the worst of each figure "
+        "is shown. Where the client was the limit there is no answer but 'at least'."
+    )
+    return Section("capacity", "The greatest load within limits", lead, tuple(blocks))
+
+
+def _answer(run: RunData, point: Point) -> Row:
+    (first, *_) = point.phases
+    rate = spread_cell(point, "sustained_qps", "1/s")
+    cells = (
+        plain(run.labels[point.series]),
+        rate,
+        spread_cell(point, "latency_p99", "us"),
+        spread_cell(point, "recall_mean", "1"),
+        spread_cell(point, "errors", "1"),
+        _effort(point, first),
+        spread_cell(point, "confirmations", "1"),
+        spread_cell(point, "steps_down", "1"),
+        spread_cell(point, "bracket_high", "1/s"),
+        plain(point.repeats),
+        plain(capacities.limits(first)),
+    )
+    return Row(cells, point.state, point.series)
+
+
+def _effort(point: Point, phase: PhaseResult) -> Cell:
+    dial = phase.params.get("dial")
+    if dial is None:
+        return Cell(text.NOTHING, note="nothing was turned: it was given, or there is none")
+    cell = spread_cell(point, "search_effort", "1")
+    return Cell(f"{dial} {cell.text}", cell.value, cell.detail, cell.note, cell.low, cell.high)
+
+
+def _look(run: RunData, trial: Trial, tried: Tried) -> Row:
+    cells = (
+        plain(run.labels[trial.series]),
+        plain(trial.repeat),
+        plain(tried.number),
+        plain(tried.purpose),
+        plain(tried.rate, text.number(tried.rate)),
+        _figure(tried, "qps", "1/s"),
+        _figure(tried, "latency_p99", "us"),
+        _figure(tried, "recall_mean", "1"),
+        _figure(tried, "errors", "1"),
+        plain(text.params(tried.setting)),
+        plain(tried.verdict),
+    )
+    return Row(cells, "ok" if tried.phase.valid else "invalid", trial.series)
+
+
+def _figure(tried: Tried, metric: str, unit: str) -> Cell:
+    value = tried.figure(metric)
+    return Cell(text.NOTHING) if value is None else plain(value, text.measure(value, unit))
