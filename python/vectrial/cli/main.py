@@ -8,7 +8,17 @@ import sys
 import typer
 
 from vectrial import __version__
-from vectrial.cli import bundle, capacity, data, data_fetch, experiments, report, reproduce, run
+from vectrial.cli import (
+    bundle,
+    capacity,
+    data,
+    data_fetch,
+    data_pictures,
+    experiments,
+    report,
+    reproduce,
+    run,
+)
 from vectrial.cli import compare as compare_command
 from vectrial.cli import stores as stores_command
 from vectrial.cli import up as up_command
@@ -24,6 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 data_fetch.register(data.app)
+data_pictures.register(data.app)
 app.add_typer(data.app)
 app.command()(run.run)
 app.command()(capacity.capacity)

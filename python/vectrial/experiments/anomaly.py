@@ -123,6 +123,8 @@ class Anomaly(Experiment):
         """Every query once more, untimed, and what its answer is good for: a phase for each class,
         one for the mean of them, and one for all together under one threshold."""
         context = asked.context
+        rule = {"score": self.score, "false_alarms": self.false_alarms, "fixed": self.fixed}
+        params = {**params, **rule}
         started = perf_counter_ns()
         found = lanes.answers(context, point, where)
         truth = context.truth(context.k, where)

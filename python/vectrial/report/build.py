@@ -5,6 +5,7 @@ from __future__ import annotations
 from vectrial.report import (
     overview,
     provenance,
+    sections_anomaly,
     sections_capacity,
     sections_cost,
     sections_experiments,
@@ -33,6 +34,7 @@ def build(run: RunData) -> Report:
         sections_store.ingest(run, looks),
         sections_store.footprint(run, looks),
         *sections_experiments.sections(run, looks),
+        sections_anomaly.section(run),
         sections_search.concurrency(run, looks),
         sections_load.open_loop(run, looks),
         sections_capacity.capacity(run, looks),

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vectrial.report import sections_experiments, text
+from vectrial.report import sections_anomaly, sections_experiments, text
 from vectrial.report.analysis import operating_point
 from vectrial.report.audit import doubts
 from vectrial.report.data import PhaseResult, Point, RunData, Series, Trial
@@ -209,7 +209,7 @@ def not_measured(run: RunData) -> Section | None:
 
 KNOWN = (
     "ingest", "recall_sweep", "concurrency", "open_loop", "crud", "footprint",
-    *sections_experiments.EXPERIMENTS,
+    sections_anomaly.EXPERIMENT, *sections_experiments.EXPERIMENTS,
 )  # fmt: skip
 
 

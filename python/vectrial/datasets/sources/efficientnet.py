@@ -8,6 +8,7 @@ as ONNX with its batch normalisation folded in. Architecture: Tan and Le 2019, t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ _RECIPE = "efficientnet-lite0-2048/1"
 _STAGES = ((1, 1), (2, 2), (2, 2), (3, 2), (3, 1), (4, 2), (1, 1))
 _EPSILON = 1e-3
 _SIDE, _BATCH = 64, 50
+#: Pixels at which the network was trained on colour images.
+SIDE = 224
 
 
 def features(images: NDArray[np.uint8], progress: Progress) -> NDArray[np.float32]:
@@ -57,21 +60,30 @@ def features(images: NDArray[np.uint8], progress: Progress) -> NDArray[np.float3
     )
 
 
-def head_features(images: NDArray[np.uint8], progress: Progress) -> NDArray[np.float32]:
-    """The head's 1280 features of colour images (n, height, width, 3), red first, at their own
-    size: unit vectors (n, 1280); about 12 ms each at 224 pixels.
+def head_features(
+    count: int,
+    images: Callable[[slice], NDArray[np.uint8]],
+    progress: Progress,
+    *,
+    content: Callable[[slice], bytes] | None = None,
+) -> NDArray[np.float32]:
+    """The head's 1280 features of colour images: unit vectors (count, 1280); about 12 ms each at
+    224 pixels.
+
+    Args:
+        images: a slice of them (n, height, width, 3), red first, as large as they are looked at.
+        content: what they are made of, where that is sooner had than the images.
 
     Raises:
         SourceUnavailable, UserError: as `features`.
     """
     model = _model(progress)
-    height, width = images.shape[1:3]
     return blocks.computed(
-        len(images),
+        count,
         HEAD_DIM,
-        recipe=f"{_RECIPE} {PACKAGE.sha256} head {height}x{width}",
-        content=lambda rows: images[rows].tobytes(),
-        compute=lambda rows: _head_block(images[rows], model),
+        recipe=f"{_RECIPE} {PACKAGE.sha256} head",
+        content=content or (lambda rows: images(rows).tobytes()),
+        compute=lambda rows: _head_block(images(rows), model),
         progress=progress,
         what="computing image features",
     )

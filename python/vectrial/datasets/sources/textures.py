@@ -62,14 +62,14 @@ _FILES: Mapping[str, str] = {
 STORED, GOOD_ONES, FAULTY = 111, 76, 36
 CLASSES = len(_FILES)
 #: Pixels: of a texture, of a picture, and of the least and greatest crop that makes one.
-_TEXTURE, SIDE, _CROP = 512, 224, (140, 180)
+_TEXTURE, SIDE, _CROP = 512, efficientnet.SIDE, (140, 180)
 _SEED = 7
 
 
 def made(rows: int | None, queries: int, progress: Progress) -> Material:
     """1280 features of every picture; `rows` and `queries` are those of the whole."""
     pictures, shots = drawn(_textures(progress), progress)
-    features = efficientnet.head_features(pictures, progress)
+    features = efficientnet.head_features(len(pictures), lambda rows: pictures[rows], progress)
     return material(
         features,
         shots,

@@ -1,0 +1,85 @@
+"""`vectrial data pictures`: a dataset of labelled pictures, as MVTec AD."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from vectrial.cli.bars import bars
+from vectrial.cli.dataset_view import as_json, as_table
+from vectrial.cli.form import Form, FormOption
+from vectrial.datasets import library
+from vectrial.datasets.ingest import checksum, name_of
+from vectrial.datasets.model import Provenance
+from vectrial.datasets.sources import picture_folder
+from vectrial.distance import Metric
+from vectrial.errors import UserError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `vectrial data`."""
+    app.command()(pictures)
+
+
+def pictures(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help=f"Holds {picture_folder.LAYOUT}.")
+    ],
+    name: Annotated[
+        str | None, typer.Option(help="What suites call it; else taken from the folder's name.")
+    ] = None,
+    hold_out: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Good pictures of each class to learn from that become normal queries, on which"
+            " thresholds are chosen; at most a third of them.",
+        ),
+    ] = 40,
+    licence: Annotated[str, typer.Option(help="Kept with the dataset and every run.")] = (
+        "not stated"
+    ),
+    force: Annotated[
+        bool, typer.Option("--force", "--yes", "-y", help="Replace a dataset of that name.")
+    ] = False,
+    form: FormOption = Form.TABLE,
+) -> None:
+    """Make a dataset of pictures for the anomaly experiment: good ones to learn from are stored
+    with their class, other good ones and faulty ones are asked under it.
+
+    Features are those of EfficientNet-Lite0 (1280-d), about 20 ms a picture; what was computed is
+    kept. Pictures that are copies of others are asked once. `vectrial reproduce milvus-weaviate`
+    uses a dataset named mvtec-ad where there is one.
+
+        vectrial data pictures mvtec_anomaly_detection --name mvtec-ad --licence CC-BY-NC-SA-4.0
+    """
+    if not folder.is_dir():
+        raise UserError("there is no such folder", where=str(folder))
+    called = name or name_of(folder)
+    if library.path(called).exists() and not force:
+        raise UserError(
+            f"a dataset named '{called}' exists already", remedy="--name another, or --force"
+        )
+    with bars() as progress:
+        made = picture_folder.made(folder, hold_out, progress)
+        dataset = library.save(
+            called,
+            metric=Metric.COSINE,
+            vectors=np.asarray(made.vectors),
+            queries=made.queries,
+            provenance=Provenance(
+                str(folder), licence, checksum(folder, progress), notes=made.notes
+            ),
+            metadata=made.metadata,
+            filters=made.filters,
+            query_metadata=made.query_metadata,
+            replace_existing=force,
+        )
+    if form is Form.JSONL:
+        print(as_json(dataset))
+    else:
+        Console().print(as_table(dataset))

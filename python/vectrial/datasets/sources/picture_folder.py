@@ -1,0 +1,102 @@
+"""Pictures in folders, laid out as MVTec AD is.
+
+CLASS/train/good/*.png     good ones: stored, but for some that are held out as normal queries
+CLASS/test/good/*.png      good ones to ask with
+CLASS/test/DEFECT/*.png    faulty ones to ask with
+CLASS/ground_truth/        masks of the defects, which nothing here needs
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial.datasets.labelled import GOOD
+from vectrial.datasets.progress import Progress
+from vectrial.datasets.sources import efficientnet
+from vectrial.datasets.sources.inspection import Shot, material
+from vectrial.datasets.sources.material import Material, extra, permutation
+from vectrial.errors import DataError
+
+KINDS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff"})
+LAYOUT = "CLASS/train/good/*.png, CLASS/test/good/*.png and CLASS/test/DEFECT/*.png"
+_SEED = 5354  # pictures of MVTec AD
+
+
+def found(folder: Path, hold_out: int) -> list[tuple[Path, Shot]]:
+    """Every picture below `folder`, class after class, and what it shows.
+
+    Args:
+        hold_out: so many of a class' good pictures to learn from are asked instead of stored, but
+            never more than a third of them.
+
+    Raises:
+        DataError: the folder is laid out otherwise.
+    """
+    classes = sorted(path.name for path in folder.iterdir() if (path / "train" / GOOD).is_dir())
+    if not classes:
+        parent = (folder / "train" / GOOD).is_dir()
+        raise DataError(
+            "it has no folder CLASS/train/good",
+            where=str(folder),
+            remedy=f"give its parent, {folder.resolve().parent}" if parent else LAYOUT,
+        )
+    out: list[tuple[Path, Shot]] = []
+    for name in classes:
+        learned = _pictures(folder / name / "train" / GOOD)
+        asked = set(permutation(len(learned), _SEED)[: min(hold_out, len(learned) // 3)].tolist())
+        out += [(path, Shot(name, GOOD, at not in asked)) for at, path in enumerate(learned)]
+        test = folder / name / "test"
+        defects = sorted(path for path in test.iterdir() if path.is_dir()) if test.is_dir() else []
+        for defect in defects:
+            out += [(path, Shot(name, defect.name, False)) for path in _pictures(defect)]
+    return out
+
+
+def made(folder: Path, hold_out: int, progress: Progress) -> Material:
+    """1280 features of every picture, looked at as a square of 224 pixels.
+
+    Raises:
+        DataError: as `found`, or a file is not an image.
+        SourceUnavailable, UserError: the network's package or the extra `data` is not there.
+    """
+    pictures = found(folder, hold_out)
+    paths = [path for path, _ in pictures]
+    features = efficientnet.head_features(
+        len(paths),
+        lambda rows: np.stack([_read(path) for path in paths[rows]]),
+        progress,
+        content=lambda rows: b"whole, by area".join(_digest(path) for path in paths[rows]),
+    )
+    notes = (
+        f"EfficientNet-Lite0 features of pictures reduced to {efficientnet.SIDE} ×"
+        f" {efficientnet.SIDE} pixels, with onnxruntime {extra('onnxruntime').__version__} and"
+        f" OpenCV {extra('cv2').__version__}",
+        f"up to {hold_out} good pictures of each class to learn from were held out as queries",
+    )
+    return material(features, [shot for _, shot in pictures], notes)
+
+
+def _pictures(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in KINDS)
+
+
+def _digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def _read(path: Path) -> NDArray[np.uint8]:
+    cv2 = extra("cv2")
+    image = cv2.imdecode(np.frombuffer(path.read_bytes(), np.uint8), cv2.IMREAD_COLOR)
+    if image is None:
+        raise DataError(
+            "it is not an image that can be read", where=str(path), remedy="remove the file"
+        )
+    side = (efficientnet.SIDE, efficientnet.SIDE)
+    small = cv2.resize(image, side, interpolation=cv2.INTER_AREA)
+    rgb: NDArray[np.uint8] = np.ascontiguousarray(small[..., ::-1])
+    return rgb
