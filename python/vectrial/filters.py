@@ -279,7 +279,9 @@ def evaluate(where: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
             remedy=f"it has: {', '.join(metadata.column_names) or 'no metadata'}",
         )
     where = fitted(where, {name: metadata.schema.field(name).type for name in fields(where)})
-    table = metadata.append_column("__row", pa.array(np.arange(metadata.num_rows)))
+    # Rows that pass are copied, with whatever columns there are.
+    read = metadata.select(sorted(fields(where)))
+    table = read.append_column("__row", pa.array(np.arange(metadata.num_rows)))
     try:
         kept = table.filter(_expression(where)).column("__row").to_numpy()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -195,6 +195,33 @@ def test_answers_that_do_not_hold_make_a_phase_invalid(own_home: Path) -> None:
     assert "the filter does not keep" in str(under.reason)
 
 
+class _Fragile(MemoryStore):
+    """Breaks at the 100th search under a filter."""
+
+    asked = 0
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        whole = super().searcher(k, params, where)
+
+        def search(vector: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            self.asked += where is not None
+            if self.asked == 100:
+                raise RuntimeError("broken")
+            return whole(vector)
+
+        return search
+
+
+def test_a_store_that_breaks_when_looked_at_fails_a_phase_and_not_the_trial(
+    own_home: Path,
+) -> None:
+    asked = Filtered(predicates=("opposed",), selectivities=(0.1, 0.2), checks=30, **SHORT)
+    *_, first, second = run(asked, _Fragile, own_home)  # 30 timed and 30 looked at in each
+    assert first.valid
+    assert "broken" in str(second.reason)
+    assert second.metrics["checked_answers"] == 9
+
+
 class _Few(MemoryStore):
     """Finds two rows at most."""
 

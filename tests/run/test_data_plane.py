@@ -48,8 +48,6 @@ experiment = "filtered"
 search = { ef_search = 64 }
 selectivities = [0.05]
 predicates = ["column", "aligned"]
-depths = [3]
-shapes = ["nested"]
 checks = 20
 min_s = 0.1
 warmup_queries = 5
@@ -94,13 +92,13 @@ def test_the_data_plane_on_both_lanes(
         for m in under
     }
     assert {m["phase_params"]["payload_index"] for m in under} == {"fixed"}
-    kept = {"aligned": 75 / 1497, "nested": 150 / 1497}
     for store, lane in (("weaviate", "native"), ("weaviate", "sdk"), ("memory", "embedded")):
         assert told[store, lane, "column", "selectivity"] == pytest.approx(0.05, rel=0.1)
-        for predicate in ("none", "column", "own", *kept):
+        for predicate in ("none", "column", "own", "aligned"):
             assert told[store, lane, predicate, "recall_mean"] > 0.9, predicate
-        for predicate, share in kept.items():
-            assert told[store, lane, predicate, "selectivity"] == pytest.approx(share)
+        assert told[store, lane, "aligned", "selectivity"] == pytest.approx(75 / 1497)
+        assert told[store, lane, "aligned", "filter_correlation"] > 0.3
+        for predicate in ("column", "own", "aligned"):
             assert told[store, lane, predicate, "violations"] == 0
             assert told[store, lane, predicate, "checked_answers"] == 20
     changed = [m for m in rows if m["experiment"] == "crud" and m["metric"] == "verified"]

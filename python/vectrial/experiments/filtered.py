@@ -283,25 +283,30 @@ class Filtered(Experiment):
             return phase
         if asked.predicate == "column" and not isinstance(where, Sequence):
             phase.params = {**phase.params, "filter": to_json(where)}
-        answers = self._answers(context, point, where)
+        answers: dict[int, NDArray[np.int64]] = {}
+        try:
+            self._look(context, point, where, answers)
+        except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
+            _invalid(phase, f"answers could not be looked at: {type(error).__name__}: {error}")
         _state(phase, stated(context.dataset, where, answers), len(answers))
         return phase
 
-    def _answers(
-        self, context: Context, point: Mapping[str, Any], where: Filters
-    ) -> dict[int, NDArray[np.int64]]:
-        """What queries spread over all are answered, once more, by the store's own method."""
+    def _look(
+        self,
+        context: Context,
+        point: Mapping[str, Any],
+        where: Filters,
+        answers: dict[int, NDArray[np.int64]],
+    ) -> None:
+        """Ask queries spread over all once more, by the store's own method, and keep what each is
+        answered in `answers`."""
         queries = context.dataset.queries
-        if not self.checks:
-            return {}
         params, returning = search_params(context, point), returning_of(point)
         each = searchers(context.store, returning, context.k, params, where)
         chosen = np.linspace(0, len(queries) - 1, min(self.checks, len(queries))).astype(int)
-        found = {}
         for at in chosen.tolist():
             search = each if callable(each) else each[at]
-            found[at] = search(queries[at])[0]
-        return found
+            answers[at] = search(queries[at])[0]
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """The least time of the phases, half as much again, and the filtered truth; a load where a
@@ -360,4 +365,8 @@ def _state(phase: Phase, told: Stated, looked_at: int) -> None:
             f"{told.violations} of {looked_at} answers looked at have rows that the filter does"
             " not keep"
         )
-        phase.valid, phase.reason = False, "; ".join(filter(None, (phase.reason, wrong)))
+        _invalid(phase, wrong)
+
+
+def _invalid(phase: Phase, why: str) -> None:
+    phase.valid, phase.reason = False, "; ".join(filter(None, (phase.reason, why)))
