@@ -10,11 +10,12 @@ from vectrial.errors import UserError
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.published import REPORTS, figures
 from vectrial.reproduce import REPRODUCTIONS
-from vectrial.reproduce.collect import _FACTORS, cells, place
+from vectrial.reproduce.collect import _FACTORS, cells, places
 from vectrial.reproduce.planning import Settings, plan_parts
 from vectrial.reproduce.render import KEYS, jsonl, sheets, shown
 from vectrial.results.schema import METRICS
 from vectrial.stores import registry
+from vectrial.stores.registry import Availability
 
 KINDS = {name: registry.load(name) for name in registry.names()}
 NAMES = sorted(REPRODUCTIONS)
@@ -28,21 +29,21 @@ def test_every_report_is_described() -> None:
 def test_every_figure_is_measured_or_said_not_to_be(name: str) -> None:
     report = REPRODUCTIONS[name]
     for figure in figures(name):
-        found = place(report, figure)
-        if found is None:
+        found = list(places(report, figure))
+        if not found:
             assert report.not_yet[figure.experiment].startswith("not yet: ")
             continue
-        part, measure = found
-        assert any(arm.published == figure.store for arm in part.arms)
-        assert any(ask.experiment == measure.experiment for ask in part.asks)
-        for metric in filter(None, (measure.metric, measure.faithful, measure.minus)):
-            assert (METRICS[metric].unit, figure.unit) in _FACTORS
+        assert any(arm.published == figure.store for arm in found[0][0].arms)
+        for part, measure in found:
+            assert any(ask.experiment == measure.experiment for ask in part.asks)
+            for metric in filter(None, (measure.metric, measure.faithful, measure.minus)):
+                assert (METRICS[metric].unit, figure.unit) in _FACTORS
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_part_covers_figures_and_asks_known_experiments(name: str) -> None:
     report = REPRODUCTIONS[name]
-    used = [found[0].name for f in figures(name) if (found := place(report, f))]
+    used = [part.name for f in figures(name) for part, _ in places(report, f)]
     assert {part.name for part in report.parts} == set(used)
     for part in report.parts:
         assert {ask.experiment for ask in part.asks} <= EXPERIMENTS.keys()
@@ -100,7 +101,7 @@ def test_filters_of_milvus_against_weaviate_are_those_on_columns_with_indexes_an
     where = {}
     for figure in figures(report.name):
         told = figure.params.get("filter", figure.params.get("indexed"))
-        if told is not None and (found := place(report, figure)):
+        if told is not None and (found := next(places(report, figure), None)):
             where[figure.experiment, told, figure.metric] = found[1].where
     indexed = {"selectivity": "own", "payload_index": ("on", "fixed")}
     unindexed = {"selectivity": "own", "payload_index": "off"}
@@ -123,7 +124,7 @@ def test_the_sift_grid_is_one_table_in_its_order() -> None:
 
 def test_what_no_build_parameter_changes_is_asked_once() -> None:
     """Five of six builds of a store are not loaded a second time to find rows by condition."""
-    (plan,) = plan_parts(REPRODUCTIONS["docarray-sift1m"], Settings(0.001), KINDS)
+    plan, _ = plan_parts(REPRODUCTIONS["docarray-sift1m"], Settings(0.001), KINDS)
     assert plan.suite is not None
     refs = [ref for ref in plan.suite.stores if ref.store == "weaviate"]
     assert [ref.experiments is None for ref in refs] == [True, *[False] * 5]
@@ -131,3 +132,14 @@ def test_what_no_build_parameter_changes_is_asked_once() -> None:
     assert {(ref.params["m"], ref.params["ef_construction"]) for ref in refs} == {
         (m, c) for m in (16, 32) for c in (64, 128, 256)
     }
+
+
+def test_a_part_stands_in_only_for_a_store_that_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis' vector sets in place of its query engine."""
+    report = REPRODUCTIONS["docarray-sift1m"]
+    for works, wanted in ((False, {"redis"}), (True, set())):
+        told = Availability(works, "")
+        monkeypatch.setattr(registry, "availability", lambda store, told=told: told)
+        _, instead = plan_parts(report, Settings(0.001), KINDS)
+        refs = instead.suite.stores if instead.suite is not None else []
+        assert {ref.store for ref in refs} == wanted

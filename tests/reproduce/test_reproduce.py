@@ -83,7 +83,7 @@ def found(measured: Measured) -> dict[tuple[object, ...], Cell]:
     """Cells of the SIFT report's figures, with stores of this environment in place of two of
     its systems."""
     told = REPRODUCTIONS["docarray-sift1m"]
-    (whole,) = told.parts
+    whole = told.parts[0]
     part = Part(
         "sift", "", whole.dataset, whole.sources, whole.rows, 50, 10,
         (Arm("In-Memory", "memory", "flat"), Arm("Redis", "hnswlib", "hnsw")),

@@ -169,7 +169,7 @@ def _dry_run(
     kinds: Mapping[str, type[Store]],
     settings: Settings,
 ) -> None:
-    from vectrial.reproduce.collect import place
+    from vectrial.reproduce.collect import places
 
     console = Console()
     for part in parts:
@@ -181,9 +181,8 @@ def _dry_run(
     every = figures(report.name)
     can = 0
     for figure in every:
-        found = place(report, figure)
-        arms = {arm.published: arm.store for arm in found[0].arms} if found else {}
-        can += arms.get(figure.store) in kinds
+        arms = [arm for part, _ in places(report, figure) for arm in part.arms]
+        can += any(arm.published == figure.store and arm.store in kinds for arm in arms)
     console.print(
         f"{can} of {len(every)} published figures have something to be compared with here;"
         " the others say why not."

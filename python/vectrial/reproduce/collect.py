@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,8 +79,9 @@ def _doubted(cell: Cell, why: Sequence[str]) -> Cell:
     return replace(cell, note=_joined(cell.note, said), doubtful=bool(why))
 
 
-def place(report: Reproduction, figure: Figure) -> tuple[Part, Measure] | None:
-    """The part and the measure that a figure belongs to."""
+def places(report: Reproduction, figure: Figure) -> Iterator[tuple[Part, Measure]]:
+    """The parts and measures that a figure belongs to, best first: a part that stands in for
+    another comes after it."""
     for part in report.parts:
         about = {"dataset": part.dataset, **part.only}
         if any(figure.params.get(name) != value for name, value in about.items()):
@@ -88,8 +89,8 @@ def place(report: Reproduction, figure: Figure) -> tuple[Part, Measure] | None:
         for measure in part.measures:
             given = all(figure.params.get(n) == value for n, value in measure.given.items())
             if measure.covers == (figure.experiment, figure.metric) and given:
-                return part, measure
-    return None
+                yield part, measure
+                break
 
 
 def _cell(
@@ -103,18 +104,20 @@ def _cell(
     def nothing(why: str) -> Cell:
         return Cell(figure, None, None, None, _joined(why, figure.note), why=why)
 
-    found = place(report, figure)
-    if found is None:
+    def in_part(part: Part, measure: Measure) -> Cell:
+        arm = next((arm for arm in part.arms if arm.published == figure.store), None)
+        if arm is None or arm.store not in known:
+            return nothing(f"not yet: no store here stands for {figure.store}")
+        if asked and arm.store not in asked:
+            return nothing(f"skipped: {arm.store} was not asked for")
+        if part.name not in measured:
+            return nothing("skipped: not measured in this run")
+        return _beside(figure, part, measure, arm, measured[part.name], faithful)
+
+    every = [in_part(*found) for found in places(report, figure)]
+    if not every:
         return nothing(report.not_yet.get(figure.experiment, "not yet: nothing here measures it"))
-    part, measure = found
-    arm = next((arm for arm in part.arms if arm.published == figure.store), None)
-    if arm is None or arm.store not in known:
-        return nothing(f"not yet: no store here stands for {figure.store}")
-    if asked and arm.store not in asked:
-        return nothing(f"skipped: {arm.store} was not asked for")
-    if part.name not in measured:
-        return nothing("skipped: not measured in this run")
-    return _beside(figure, part, measure, arm, measured[part.name], faithful)
+    return next((cell for cell in every if cell.measured is not None), every[0])
 
 
 def _beside(
@@ -137,6 +140,8 @@ def _beside(
     own += [why for phase in point.phases for why in of_phase(measured.run, phase)]
     if per_row and point.rows != figure.params.get("rows"):
         own.append("the ratio is that per row")
+    if point.rows != measured.rows:
+        own.append(f"{point.rows:,} rows were loaded")
     return Cell(
         figure,
         value,
@@ -152,7 +157,8 @@ def _beside(
 def stand_in(part: Part, dataset: str) -> str:
     """The dataset where it is another than the report's; empty where it is made alike."""
     first = part.sources[0]
-    return "" if dataset == first or "{rows}" in first else dataset
+    its_own = dataset == first and not part.instead_of
+    return "" if its_own or "{rows}" in first else dataset
 
 
 def _point(

@@ -67,6 +67,23 @@ REPORT = Reproduction(
             measures=MEASURES,
             metadata=False,
         ),
+        Part(
+            name="sift-cosine",
+            title="SIFT1M by cosine, for what has nothing else",
+            dataset="sift-128-euclidean",
+            sources=("sift-images-128-cosine",),
+            rows=1_000_000,
+            queries=10_000,
+            k=10,
+            arms=(
+                Arm("Redis", "redis", "hnsw", _GRID,
+                    "Redis' vector sets, by cosine: its query engine cannot be had here"),
+            ),
+            asks=ASKS,
+            measures=MEASURES,
+            metadata=False,
+            instead_of="redis-search",
+        ),
     ),
     notes=(
         Note(

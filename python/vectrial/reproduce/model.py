@@ -82,6 +82,7 @@ class Part:
     rows, queries: at scale 1. least, least_queries: below which nothing is scaled; fewer queries
         say little of a tail.
     metadata: whether the columns of the dataset are loaded, as the report did.
+    instead_of: a store; the part is measured only where that one cannot run, in its place.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Part:
     least: int = 1000
     least_queries: int = 500
     metadata: bool = True
+    instead_of: str = ""
 
     def size(self, published: int, rows: int) -> int:
         """A published number of rows where `rows` are loaded instead of all."""

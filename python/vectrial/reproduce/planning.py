@@ -12,6 +12,7 @@ from vectrial.errors import UserError
 from vectrial.load.lane import Lane
 from vectrial.nearest import suggestion
 from vectrial.reproduce.model import Arm, Ask, Part, Reproduction
+from vectrial.stores import registry
 from vectrial.stores.base import Store
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
 
@@ -72,6 +73,11 @@ def _plan(
 ) -> PartPlan:
     dataset, rows, queries = _dataset(part, settings.scale)
     arms = [arm for arm in part.arms if arm.store in kinds and asked_for(arm, settings.stores)]
+    if (
+        part.instead_of in kinds
+        and registry.availability(kinds[part.instead_of]).works is not False
+    ):
+        arms = []
     suite = None
     if arms:
         suite = Suite(
