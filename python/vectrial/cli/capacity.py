@@ -19,6 +19,8 @@ from vectrial.report.capacities import Tried
 from vectrial.report.data import Trial, load
 from vectrial.stores import registry
 
+_WIDTH = 120
+
 
 def capacity(
     store: Annotated[str, typer.Argument(metavar="STORE", help="See `vectrial stores`.")],
@@ -140,6 +142,7 @@ def _facts(tried: Tried) -> dict[str, Any]:
 
 def _table(trial: Trial) -> None:
     console = Console()
+    console.width = max(console.width, _WIDTH)  # a pipe has 80
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("try", "rate/s", "answered/s", "p99 ms", "recall", "errors"):
         table.add_column(title, justify="right", no_wrap=True)

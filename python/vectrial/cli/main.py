@@ -18,6 +18,7 @@ from vectrial.cli import (
     report,
     reproduce,
     run,
+    tune,
 )
 from vectrial.cli import compare as compare_command
 from vectrial.cli import stores as stores_command
@@ -38,6 +39,7 @@ data_pictures.register(data.app)
 app.add_typer(data.app)
 app.command()(run.run)
 app.command()(capacity.capacity)
+app.command()(tune.tune)
 app.command()(report.report)
 app.command()(compare_command.compare)
 app.command()(reproduce.reproduce)

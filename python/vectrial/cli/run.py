@@ -139,7 +139,7 @@ def _restricted(suite: Suite, only: list[str], where: str) -> Suite:
     return suite.model_copy(update={"stores": [r for r in suite.stores if r.store in only]})
 
 
-def _shape(ref: DatasetRef) -> DatasetShape:
+def shape_of(ref: DatasetRef) -> DatasetShape:
     """From the library when the dataset is here, else from the catalogue."""
     whole: Dataset | Entry
     if ref.name in library.names():
@@ -186,7 +186,7 @@ def plan_of(suite: Suite, where: str) -> Plan:
         suite,
         where=where,
         load_store=registry.load,
-        shape_of=_shape,
+        shape_of=shape_of,
         known_stores=registry.names(),
     )
 

@@ -45,13 +45,13 @@ class Placement(BaseModel):
     @classmethod
     def _a_size(cls, given: str | None) -> str | None:
         if given is not None:
-            _bytes(given)
+            size_bytes(given)
         return given
 
     @property
     def limits(self) -> Limits:
         """What servers that are started here may use."""
-        memory = None if self.server_memory is None else _bytes(self.server_memory)
+        memory = None if self.server_memory is None else size_bytes(self.server_memory)
         return Limits(self.server_cpus, memory)
 
     def resolved(self, available: frozenset[int] | None = None) -> Placement:
@@ -95,7 +95,8 @@ class Placement(BaseModel):
         return self.client_cores or ()
 
 
-def _bytes(size: str) -> int:
+def size_bytes(size: str) -> int:
+    """Bytes of a size with its unit; ValueError when it is none."""
     found = _SIZE.fullmatch(size.strip())
     if found is None or found[2] not in _UNITS or not float(found[1]):
         raise ValueError(f"not a size with its unit ({', '.join(_UNITS)}), as in 2GiB")

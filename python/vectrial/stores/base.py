@@ -123,6 +123,8 @@ class IndexKind:
         these lose more, and not the same rows each time.
     generous: search parameters at which an honest index is nearly exact; the first of them is the
         one that trades speed for recall.
+    tunes: from and to which values a build parameter is worth tuning, where that is not what
+        `vectrial.tune.space` takes for parameters of that name.
     fresh: search parameters under which a search sees every change that was acknowledged before it,
         where the store's default is that it may not.
     filters: operators a search under this index may use; None means the store's.
@@ -138,6 +140,7 @@ class IndexKind:
     recall_floors: Mapping[Metric, float] = field(default_factory=dict)
     filtered_floor: float | None = None
     generous: Mapping[str, Any] = field(default_factory=dict)
+    tunes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     fresh: Mapping[str, Any] = field(default_factory=dict)
     metrics: frozenset[Metric] | None = None
     filters: frozenset[str] | None = None

@@ -1,0 +1,329 @@
+"""`vectrial tune`: index and search parameters for a store on one's own data."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from vectrial.cli import one_store as one
+from vectrial.cli import run as run_command
+from vectrial.cli.form import Form, FormOption
+from vectrial.errors import UserError
+from vectrial.experiments.dial import ladder
+from vectrial.load.placement import size_bytes
+from vectrial.report.data import PhaseResult, Trial, load
+from vectrial.stores import registry
+from vectrial.stores.base import Store
+from vectrial.suite.model import DatasetRef, Suite
+from vectrial.tune.search import Build, Candidate, Limits, Measured, Tried, front, judged, search
+from vectrial.tune.space import defaults, knobs
+
+#: From so many rows on, builds are measured on a tenth of them first.
+_MANY = 20_000
+_SEED = 42
+_WIDTH = 120
+CHOSEN = "chosen.toml"
+
+
+def tune(
+    store: Annotated[str, typer.Argument(metavar="STORE", help="See `vectrial stores`.")],
+    dataset: one.DatasetOption = one.DATASET,
+    rows: one.RowsOption = None,
+    recall: one.RecallOption = 0.95,
+    p99: Annotated[
+        str | None, typer.Option("--p99", help="Latency limit of one caller, as in 5ms; else none.")
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Limit on resident memory beyond that before loading, as in 2GiB."),
+    ] = None,
+    index: Annotated[
+        list[str] | None,
+        typer.Option(help="A kind of index to try (repeatable); else as `capacity` chooses."),
+    ] = None,
+    lane: one.LaneOption = None,
+    budget: Annotated[int, typer.Option(min=1, help="Builds to try at most.")] = 12,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, help="How long each search parameter is measured.")
+    ] = 1.0,
+    k: one.KOption = 10,
+    seed: Annotated[int, typer.Option(help="Of what is tried.")] = _SEED,
+    out: one.OutOption = Path("runs"),
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Go on with this run: same options, what was measured is not again."),
+    ] = None,
+    form: FormOption = Form.TABLE,
+) -> None:
+    """Find parameters of STORE that search fastest at a recall, within limits, on a dataset.
+
+    \b
+    vectrial tune hnswlib --recall 0.98
+    vectrial tune weaviate --dataset mine --p99 5ms --memory 2GiB --budget 20
+
+    Each build is searched at a ladder of search parameters, by one caller. The first build has the
+    store's own parameters; the next are chosen by what was seen (Optuna). On 20,000 rows or more a
+    build is tried on a tenth first, and left there when it is worse than most. Printed are the
+    builds, what is best at each recall, and the choice, with a suite file that measures it anew
+    with repeats and finds its capacity. Progress goes to stderr.
+    """
+    kind = registry.load(store)
+    limits = Limits(
+        recall,
+        None if p99 is None else one.milliseconds(p99, "--p99") * 1e3,
+        None if memory is None else _bytes(memory),
+    )
+    chosen = [one.index_of(kind, name) for name in index or (None,)]
+    console = Console(stderr=True)
+    shape = run_command.shape_of(DatasetRef(name=dataset, rows=rows))
+    bench = _Bench(kind, dataset, lane, k, seconds, console)
+    bench.folder = _folder(bench.suite(Build(chosen[0], {}), shape.rows), out, resume)
+    turned = {
+        name: knobs(kind.capabilities.indexes[name], shape.rows, shape.dim) for name in chosen
+    }
+    tried = search(
+        turned,
+        {n: defaults(kind.capabilities.indexes[n], of) for n, of in turned.items()},
+        bench.measured,
+        limits,
+        steps=[shape.rows // 10, shape.rows] if shape.rows >= _MANY else [shape.rows],
+        budget=budget,
+        seed=seed,
+        tell=lambda said: console.print(_line(said), highlight=False, markup=False),
+    )
+    every = [each for said in tried if said.state != "again" for each in said.candidates]
+    best, _, reason = judged(Measured(every, "no build could be measured"), limits)
+    suite = None if best is None else bench.chosen(best, limits, rows)
+    if suite is not None:
+        (bench.folder / CHOSEN).write_text(one.toml_of(suite), encoding="utf-8")
+    show = _lines if form is Form.JSONL else _tables
+    show(tried, front(every), best, reason, limits, bench.folder)
+    if best is None:
+        sys.exit(1)
+
+
+class _Bench:
+    """Where builds are measured: all into one run folder."""
+
+    def __init__(
+        self,
+        store: type[Store],
+        dataset: str,
+        lane: str | None,
+        k: int,
+        seconds: float,
+        console: Console,
+    ) -> None:
+        self._store, self._dataset, self._lane, self._k = store, dataset, lane, k
+        self._seconds, self._console = seconds, console
+        self.folder = Path()
+
+    def suite(self, build: Build, rows: int) -> Suite:
+        """What is measured of a build on so many rows."""
+        kind = self._store.capabilities.indexes[build.kind]
+        values = ladder(kind, self._k)
+        spread = list(dict.fromkeys([*values[::2], *values[-1:]]))
+        sweep = {"min_s": self._seconds, "max_s": self._seconds}
+        asked = {kind.dial: spread} if kind.dial else {}
+        return self._suite(
+            "tune",
+            build,
+            rows,
+            1,
+            [
+                {"experiment": "footprint"},
+                {"experiment": "recall_sweep", "search": asked, **sweep},
+            ],
+        )
+
+    def chosen(self, best: Candidate, limits: Limits, rows: int | None) -> Suite:
+        """What measures a choice anew, and finds its capacity."""
+        p99 = {} if limits.p99_us is None else {"p99_ms": limits.p99_us / 1e3}
+        asked: list[dict[str, Any]] = [
+            {"experiment": "footprint"},
+            {"experiment": "recall_sweep", "search": dict(best.search)},
+            {"experiment": "capacity", "recall": limits.recall, **p99},
+        ]
+        return self._suite("tuned", best.build, rows, 3, asked)
+
+    def _suite(
+        self, name: str, build: Build, rows: int | None, repeats: int, asked: list[dict[str, Any]]
+    ) -> Suite:
+        return one.suite_of(
+            name,
+            self._store,
+            dataset=self._dataset,
+            rows=rows,
+            index=build.kind,
+            params=dict(build.params),
+            lane=self._lane,
+            k=self._k,
+            repeats=repeats,
+            experiments=asked,
+        )
+
+    def measured(self, build: Build, rows: int) -> Measured:
+        """Load a build once and search it at every value of the ladder."""
+        suite = self.suite(build, rows)
+        plan = run_command.plan_of(suite, suite.name)
+        refused = [r.reason for r in plan.refusals if r.row.experiment == "recall_sweep"]
+        if refused:
+            raise UserError(refused[0])
+        try:
+            run_command.measure(plan, suite, one.toml_of(suite), self.folder, self._console)
+        except SystemExit:
+            self._console.print(f"or with the same options and --resume {self.folder}")
+            raise
+        keys = {trial.row.key for trial in plan.trials}
+        trials = [trial for trial in load(self.folder).trials if trial.key in keys]
+        held = (phase for t in trials if _is(t, "footprint") for phase in t.phases)
+        memory = next((_value(phase, "rss_growth_bytes") for phase in held), None)
+        return Measured(*_candidates(build, trials, memory))
+
+
+def _candidates(
+    build: Build, trials: Sequence[Trial], memory: float | None
+) -> tuple[list[Candidate], str]:
+    found, reason = [], "nothing was measured"
+    for trial in trials:
+        if not _is(trial, "recall_sweep"):
+            continue
+        if trial.status != "ok":
+            reason = trial.reason or trial.status
+            continue
+        (phase,) = trial.phases
+        recall, qps = _value(phase, "recall_mean"), _value(phase, "qps")
+        p99_us = _value(phase, "latency_p99")
+        if recall is not None and qps is not None and p99_us is not None:
+            search = {n: v for n, v in trial.params.items() if n not in ("k", "returns")}
+            found.append(Candidate(build, search, recall, qps, p99_us, memory))
+    return found, reason
+
+
+def _is(trial: Trial, experiment: str) -> bool:
+    return trial.experiment == experiment
+
+
+def _value(phase: PhaseResult, metric: str) -> float | None:
+    found = phase.metrics.get(metric)
+    return None if found is None else found.value
+
+
+def _bytes(written: str) -> int:
+    try:
+        return size_bytes(written)
+    except ValueError as error:
+        raise UserError(f"'{written}' is {error}", where="--memory") from error
+
+
+def _folder(suite: Suite, out: Path, resume: Path | None) -> Path:
+    if resume is None:
+        return run_command.new_folder(out, suite)
+    if not (resume / run_command.RESOLVED).is_file():
+        raise UserError("there is no run here to go on with", where=str(resume))
+    return resume.resolve()
+
+
+def _line(tried: Tried) -> str:
+    if tried.best is None:
+        return f"build {tried.number}: {tried.build.label}: {tried.state}: {tried.reason}"
+    best = tried.best
+    return (
+        f"build {tried.number}: {tried.build.label}: {best.qps:,.5g} q/s at recall"
+        f" {best.recall:.4f}, {_setting(best.search)}"
+    )
+
+
+def _setting(search: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in search.items())
+
+
+def _facts(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "index": candidate.build.kind,
+        "params": dict(candidate.build.params),
+        "search": dict(candidate.search),
+        "recall_mean": candidate.recall,
+        "qps": candidate.qps,
+        "latency_p99": candidate.p99_us,
+        "rss_growth_bytes": candidate.memory_bytes,
+    }
+
+
+def _lines(
+    tried: Sequence[Tried],
+    best_of: Sequence[Candidate],
+    best: Candidate | None,
+    reason: str,
+    limits: Limits,
+    folder: Path,
+) -> None:
+    for said in tried:
+        facts = {"build": said.number, "state": said.state, "reason": said.reason}
+        own = {"index": said.build.kind, "params": dict(said.build.params)}
+        figures = own if said.best is None else _facts(said.best)
+        print(json.dumps({"kind": "build", **facts, **figures}))
+    for candidate in best_of:
+        print(json.dumps({"kind": "front", **_facts(candidate)}))
+    told = {"kind": "choice", "recall_floor": limits.recall, "folder": str(folder)}
+    if best is None:
+        print(json.dumps({**told, "reason": reason}))
+    else:
+        print(json.dumps({**told, **_facts(best), "suite": str(folder / CHOSEN)}))
+
+
+def _tables(
+    tried: Sequence[Tried],
+    best_of: Sequence[Candidate],
+    best: Candidate | None,
+    reason: str,
+    limits: Limits,
+    folder: Path,
+) -> None:
+    console = Console()
+    console.width = max(console.width, _WIDTH)  # a pipe has 80
+    builds = _table("build", "index", "state")
+    for said in tried:
+        row = (str(said.number), said.build.label, said.state)
+        builds.add_row(*row, *(_figures(said.best) if said.best else ("—",) * 5), said.reason)
+    console.print(builds, highlight=False)
+    console.print("\nbest at each recall, of all builds:", highlight=False)
+    at_best = _table("index")
+    for candidate in best_of:
+        note = "the choice" if candidate == best else candidate.fault(limits) or ""
+        at_best.add_row(candidate.build.label, *_figures(candidate), note)
+    console.print(at_best, highlight=False)
+    if best is None:
+        print(f"\nno choice: {reason} is the nearest to the limits")
+    else:
+        print(f"\nchoice: {best.build.label}, {_setting(best.search)}: {best.qps:,.5g} q/s")
+        print(f"measure it anew with: vectrial run {folder / CHOSEN}")
+    print(folder)
+
+
+def _table(*left: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in left:
+        table.add_column(title, overflow="fold")
+    for title in ("search", "recall", "q/s", "p99 ms", "memory"):
+        table.add_column(title, justify="left" if title == "search" else "right")
+    table.add_column("", overflow="fold")
+    return table
+
+
+def _figures(candidate: Candidate) -> tuple[str, str, str, str, str]:
+    memory = candidate.memory_bytes
+    return (
+        _setting(candidate.search) or "—",
+        f"{candidate.recall:.4f}",
+        f"{candidate.qps:,.5g}",
+        f"{candidate.p99_us / 1e3:,.3g}",
+        "—" if memory is None else f"{memory / 2**20:,.4g} MiB",
+    )

@@ -1,0 +1,1 @@
+"""Finding index and search parameters within a budget of builds."""

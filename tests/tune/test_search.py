@@ -1,0 +1,147 @@
+"""The search over builds, on a simulated index whose best parameters are known."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from vectrial.stores import registry
+from vectrial.stores.base import IndexKind, Params
+from vectrial.tune.search import Build, Candidate, Limits, Measured, Tried, front, judged, search
+from vectrial.tune.space import Choice, Range, defaults, knobs
+
+KNOBS = (Range("m", 8, 64), Range("ef_construction", 40, 512))
+LADDER = (10, 20, 40, 80, 160, 320)
+
+
+class Simulated:
+    """Recall rises with every parameter, speed falls with m and ef_search: the least m that gives
+    the recall at a small ef_search is the best. Rows only make it slower."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Build, int]] = []
+
+    def __call__(self, build: Build, rows: int) -> Measured:
+        self.asked.append((build, rows))
+        m, ef_construction = build.params["m"], build.params["ef_construction"]
+        made = []
+        for ef in LADDER:
+            effort = math.log(m) * math.log(ef_construction) * math.log(ef)
+            recall = 1 - math.exp(-effort / 20)
+            qps = 1e7 / (ef + 5) / m / math.log(rows)
+            made.append(Candidate(build, {"ef_search": ef}, recall, qps, 1e9 / qps, 1e6 * m))
+        return Measured(made)
+
+
+def run(
+    simulated: Simulated, limits: Limits, budget: int = 25, steps: tuple[int, ...] = (10_000,)
+) -> list[Tried]:
+    first = {"hnsw": {"m": 16, "ef_construction": 200}}
+    return search({"hnsw": KNOBS}, first, simulated, limits, steps=steps, budget=budget, seed=7)
+
+
+def test_the_choice_keeps_the_limits_and_beats_the_stores_own() -> None:
+    limits = Limits(recall=0.95)
+    tried = run(Simulated(), limits)
+    assert len(tried) == 25
+    assert tried[0].build.params == {"m": 16, "ef_construction": 200}, "first its own parameters"
+    best = max((one.best for one in tried if one.best), key=lambda one: one.qps)
+    assert best.recall >= 0.95
+    assert tried[0].best is not None
+    assert best.qps > 1.1 * tried[0].best.qps
+    every = [candidate for one in tried for candidate in one.candidates]
+    assert judged(Measured(every), limits)[0] == best
+
+
+def test_the_same_seed_tries_the_same() -> None:
+    first, second = (run(Simulated(), Limits(0.9), budget=10) for _ in range(2))
+    assert [one.build for one in first] == [one.build for one in second]
+
+
+def test_every_limit_is_kept() -> None:
+    limits = Limits(recall=0.9, p99_us=5e6, memory_bytes=20e6)
+    kept = [one.best for one in run(Simulated(), limits) if one.best]
+    assert kept
+    for one in kept:
+        assert one.recall >= 0.9
+        assert one.p99_us <= 5e6
+        assert one.memory_bytes is not None
+        assert one.memory_bytes <= 20e6
+    tight = run(Simulated(), Limits(recall=0.9, memory_bytes=1e6), budget=5)
+    assert all(one.best is None and "memory" in one.reason for one in tight)
+    unknown = Candidate(Build("hnsw", {}), {}, 1.0, 1.0, 1.0, None)
+    assert unknown.fault(Limits(0.9, memory_bytes=1.0)) == "its memory is not known"
+
+
+def test_a_build_that_is_worse_on_a_share_of_the_rows_is_left() -> None:
+    simulated = Simulated()
+    tried = run(simulated, Limits(0.95), steps=(1000, 10_000))
+    pruned = [one for one in tried if one.state == "pruned"]
+    assert pruned
+    whole = {id(build) for build, rows in simulated.asked if rows == 10_000}
+    assert all(id(one.build) not in whole for one in pruned)
+    best = max((one.best.qps for one in tried if one.best), default=0.0)
+    assert all(one.value <= best * 2 for one in pruned)
+
+
+def test_no_build_is_measured_twice() -> None:
+    simulated = Simulated()
+    first = {"hnsw": {"m": 2}}
+    tried = search(
+        {"hnsw": (Choice("m", (2, 4)),)},
+        first,
+        lambda build, rows: simulated(Build("hnsw", {**build.params, "ef_construction": 50}), rows),
+        Limits(0.5),
+        steps=(100,),
+        budget=6,
+        seed=1,
+    )
+    assert len(simulated.asked) <= 2
+    assert {one.state for one in tried} == {"complete", "again"}
+
+
+def test_a_build_that_fails_is_told_and_the_search_goes_on() -> None:
+    tried = search(
+        {"hnsw": KNOBS}, {}, lambda *_: Measured([], "it crashed"), Limits(0.9), steps=(100,),
+        budget=3, seed=1,
+    )  # fmt: skip
+    assert [(one.state, one.reason, one.best) for one in tried] == [
+        ("failed", "it crashed", None)
+    ] * 3
+
+
+def test_the_front_has_what_nothing_beats() -> None:
+    build = Build("hnsw", {})
+    made = [
+        Candidate(build, {"ef_search": n}, recall, qps, 1.0, None)
+        for n, (recall, qps) in enumerate(
+            [(0.9, 100), (0.95, 50), (0.94, 40), (0.99, 50), (0.8, 90)]
+        )
+    ]
+    assert [(one.recall, one.qps) for one in front(made)] == [(0.9, 100), (0.99, 50)]
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_what_is_turned_is_what_the_stores_take(name: str) -> None:
+    for label, kind in registry.load(name).capabilities.indexes.items():
+        turned = knobs(kind, 50_000, 96)
+        if "ef_construction" in kind.build.model_fields:
+            assert {"m", "ef_construction"} <= {knob.name for knob in turned}, label
+        for end in (0, -1):
+            values = {
+                knob.name: knob.values[end]
+                if isinstance(knob, Choice)
+                else (knob.low, knob.high)[end]
+                for knob in turned
+            }
+            kind.build.model_validate(values)
+        kind.build.model_validate(defaults(kind, turned))
+
+
+def test_a_declared_range_goes_before_the_usual_one() -> None:
+    class Own(Params):
+        m: int = 16
+
+    assert knobs(IndexKind(build=Own), 1000, 8) == (Range("m", 8, 64),)
+    assert knobs(IndexKind(build=Own, tunes={"m": (4, 6)}), 1000, 8) == (Range("m", 4, 6),)
