@@ -133,7 +133,8 @@ def _beside(
         value -= point.value(measure.minus) or 0.0
     value *= _FACTORS[METRICS[metric].unit, figure.unit]
     published = figure.value
-    per_row = measure.per_row or (measure.scans and arm.index == "flat")
+    scanned = measure.scans and arm.index == "flat"
+    per_row = measure.per_row or scanned or figure.metric in arm.grows
     if per_row:
         published *= point.rows / int(figure.params.get("rows", part.rows))
     own = [point.reason or point.state] if point.state != "ok" else [point.reason or ""]

@@ -33,7 +33,10 @@ _LOADED = (
         ("load_vs_index", "index_time"), "ingest", "ingest", "ready_s", minus="load_s",
         per_row=True, note="flush, build and wait",
     ),
-    Measure(("storage", "disk"), "ingest", "settled", "disk_bytes", per_row=True),
+    Measure(
+        ("storage", "disk"), "ingest", "settled", "disk_bytes", minus="disk_empty_bytes",
+        per_row=True, note="without what the store takes when it is empty",
+    ),
 )  # fmt: skip
 _AMONG = "recall is judged among the rows that each query's filter keeps"
 _UNCHOSEN = "the store lets nobody choose whether columns that filters read are indexed"

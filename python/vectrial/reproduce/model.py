@@ -18,7 +18,8 @@ class Arm:
     """A system of the report, and the store and index here that stand for it.
 
     published: its name in the report. params: build parameters; a list is a grid.
-    note: what differs between the two.
+    note: what differs between the two. grows: published metrics that grow with the rows here, where
+        they do not elsewhere.
     """
 
     published: str
@@ -26,6 +27,7 @@ class Arm:
     index: str
     params: Mapping[str, Scalar | list[Scalar]] = field(default_factory=dict)
     note: str = ""
+    grows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
