@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from vectrial.report import (
@@ -11,6 +11,7 @@ from vectrial.report import (
     charts_filtered,
     charts_store,
     figures_filtered,
+    sheets_traffic,
     text,
 )
 from vectrial.report.analysis import Facet, by_facet, operating_point
@@ -28,32 +29,11 @@ from vectrial.report.document import (
     spread_cell,
 )
 from vectrial.report.sections_store import names_of
+from vectrial.report.sheets import COUNTS, LATENCY, SHARES, STEPS, VERIFIED, Sheet, metric
 from vectrial.report.theme import Looks
 
-_COUNTS = (
-    "count", "errors", "short_answers", "violations", "verified", "ineffective", "dead_answers",
-)  # fmt: skip
 #: Stands for the search parameters among a row's keys.
 _SETTING = "setting"
-_SHARES = ("load_overhead", "ready_overhead", "share_found")
-
-
-@dataclass(frozen=True)
-class _Sheet:
-    """One experiment's section.
-
-    phases: those that have rows. keys: parameters that tell rows apart, with their headings.
-    columns: metrics. order: of the rows of a store. figures: drawn above the table.
-    """
-
-    experiment: str
-    title: str
-    lead: str
-    phases: tuple[str, ...]
-    keys: tuple[tuple[str, str], ...]
-    columns: tuple[Column, ...]
-    figures: Callable[[RunData, Facet, Sequence[Point], Looks], list[Figure]] | None = None
-    growing: bool = False
 
 
 def _size_figure(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
@@ -109,23 +89,8 @@ def _storage_figure(
     ]
 
 
-def _metric(key: str, title: str, unit: str, group: str = "") -> Column:
-    return Column(key, title, unit, group, spread=key not in _COUNTS)
-
-
-_LATENCY = (
-    _metric("latency_p50", "p50", "us", "Latency"),
-    _metric("latency_p99", "p99", "us", "Latency"),
-)
-_VERIFIED = (
-    _metric("count", "Done", "1"),
-    _metric("errors", "Errors", "1"),
-    _metric("ineffective", "Wrong", "1"),
-)
-_STEPS = tuple(_metric(f"{s}_s", s, "s", "Seconds") for s in ("load", "flush", "build", "wait"))
-
 _SHEETS = (
-    _Sheet(
+    Sheet(
         "filtered",
         "Searching under filters",
         "The same queries without a filter, and under filters that keep shares of the rows: by a "
@@ -146,33 +111,33 @@ _SHEETS = (
             (_SETTING, "Setting"),
         ),
         (
-            _metric("selectivity", "Keeps", "1"),
-            _metric("filter_correlation", "Correlation", "1"),
-            _metric("recall_mean", "Recall", "1"),
-            _metric("qps", "Answers/s", "1/s"),
-            *_LATENCY,
-            _metric("short_answers", "Too short", "1"),
-            _metric("violations", "Violations", "1"),
-            _metric("errors", "Errors", "1"),
+            metric("selectivity", "Keeps", "1"),
+            metric("filter_correlation", "Correlation", "1"),
+            metric("recall_mean", "Recall", "1"),
+            metric("qps", "Answers/s", "1/s"),
+            *LATENCY,
+            metric("short_answers", "Too short", "1"),
+            metric("violations", "Violations", "1"),
+            metric("errors", "Errors", "1"),
         ),
         figures_filtered.figures,
     ),
-    _Sheet(
+    Sheet(
         "size_sweep",
         "Latency as the collection grows",
         "The same searches by one caller; each size is loaded into a store of its own.",
         ("search",),
         (("rows", "Rows"),),
         (
-            *_LATENCY,
-            _metric("qps", "Answers/s", "1/s"),
-            _metric("recall_mean", "Recall", "1"),
-            _metric("errors", "Errors", "1"),
+            *LATENCY,
+            metric("qps", "Answers/s", "1/s"),
+            metric("recall_mean", "Recall", "1"),
+            metric("errors", "Errors", "1"),
         ),
         _size_figure,
         growing=True,
     ),
-    _Sheet(
+    Sheet(
         "time_to_searchable",
         "When a row can be found",
         "Rows are acknowledged long before some stores find them. A server is asked over a "
@@ -180,14 +145,14 @@ _SHEETS = (
         ("look",),
         (("stage", "Stage"), ("loaded", "Loaded"), ("after_s", "Seconds after the last")),
         (
-            _metric("elapsed_s", "Since the start", "s"),
-            _metric("acknowledged_rows", "Acknowledged", "1"),
-            _metric("share_found", "Found", "1"),
-            _metric("errors", "Errors", "1"),
+            metric("elapsed_s", "Since the start", "s"),
+            metric("acknowledged_rows", "Acknowledged", "1"),
+            metric("share_found", "Found", "1"),
+            metric("errors", "Errors", "1"),
         ),
         _found_figure,
     ),
-    _Sheet(
+    Sheet(
         "storage",
         "Bytes on disk as it grows",
         "Allocated blocks when the last row was acknowledged, and when the store had flushed, "
@@ -195,40 +160,40 @@ _SHEETS = (
         ("acknowledged", "settled"),
         (("rows", "Rows"), ("phase", "When")),
         (
-            _metric("disk_bytes", "Disk", "B"),
-            _metric("disk_ratio", "× raw", "1"),
-            _metric("disk_empty_bytes", "Empty", "B"),
-            _metric("stored_vector_bytes", "Vectors", "B", "As the store tells"),
-            _metric("index_bytes", "Index", "B", "As the store tells"),
-            _metric("log_bytes", "Log", "B", "As the store tells"),
+            metric("disk_bytes", "Disk", "B"),
+            metric("disk_ratio", "× raw", "1"),
+            metric("disk_empty_bytes", "Empty", "B"),
+            metric("stored_vector_bytes", "Vectors", "B", "As the store tells"),
+            metric("index_bytes", "Index", "B", "As the store tells"),
+            metric("log_bytes", "Log", "B", "As the store tells"),
         ),
         _storage_figure,
         growing=True,
     ),
-    _Sheet(
+    Sheet(
         "condition",
         "Finding rows by a condition",
         "On metadata alone, by the store and with or without indexes on the columns; by reading "
         "everything and choosing in the client where it says so. Every answer was checked.",
         ("find", "client_scan"),
         (("condition", "Keeps"), ("payload_index", "Index"), ("by", "By")),
-        (*_LATENCY, *_VERIFIED),
+        (*LATENCY, *VERIFIED),
     ),
-    _Sheet(
+    Sheet(
         "export",
         "Reading everything out",
         "Every row with its vector and metadata, page after page; MB are of the Arrow batches.",
         ("export",),
         (("page_rows", "Rows a page"),),
         (
-            _metric("export_mb_per_s", "MB/s", "MB/s"),
-            _metric("export_rows_per_s", "Rows/s", "1/s"),
-            _metric("export_s", "Once", "s"),
-            _metric("latency_p99", "p99 of a page", "us"),
-            _metric("ineffective", "Incomplete passes", "1"),
+            metric("export_mb_per_s", "MB/s", "MB/s"),
+            metric("export_rows_per_s", "Rows/s", "1/s"),
+            metric("export_s", "Once", "s"),
+            metric("latency_p99", "p99 of a page", "us"),
+            metric("ineffective", "Incomplete passes", "1"),
         ),
     ),
-    _Sheet(
+    Sheet(
         "scalar_index_overhead",
         "What indexes on metadata cost when loading",
         "The same rows in the same batches: without columns (none), with columns and no index on "
@@ -236,26 +201,12 @@ _SHEETS = (
         ("arm",),
         (("payload_index", "Index"), ("fields", "Columns")),
         (
-            *_STEPS,
-            _metric("ready_s", "together", "s", "Seconds"),
-            _metric("rows_per_s", "Rows/s", "1/s"),
+            *STEPS,
+            metric("ready_s", "together", "s", "Seconds"),
+            metric("rows_per_s", "Rows/s", "1/s"),
         ),
     ),
-    _Sheet(
-        "mixed",
-        "Searching while rows change",
-        "One caller who searches, inserts, updates and deletes in random order. Recall is that "
-        "against the rows alive at each search.",
-        ("search", "insert", "update", "delete"),
-        (("phase", "Operation"),),
-        (
-            *_LATENCY,
-            _metric("recall_mean", "Recall", "1"),
-            _metric("count", "Done", "1"),
-            _metric("errors", "Errors", "1"),
-            _metric("dead_answers", "Answers with dead rows", "1"),
-        ),
-    ),
+    *sheets_traffic.SHEETS,
 )
 
 #: The experiments that have a section here.
@@ -268,7 +219,7 @@ def sections(run: RunData, looks: Looks) -> list[Section]:
     return [section for section in made if section is not None]
 
 
-def _section(run: RunData, sheet: _Sheet, looks: Looks) -> Section | None:
+def _section(run: RunData, sheet: Sheet, looks: Looks) -> Section | None:
     points = [p for p in run.select(sheet.experiment) if p.phase in sheet.phases]
     if not points:
         return None
@@ -292,7 +243,7 @@ def _facets(points: Sequence[Point], growing: bool) -> list[tuple[Facet, list[Po
     return found
 
 
-def _table(run: RunData, sheet: _Sheet, facet: Facet, points: Sequence[Point]) -> Table:
+def _table(run: RunData, sheet: Sheet, facet: Facet, points: Sequence[Point]) -> Table:
     columns = (
         Column("store", "Store", numeric=False),
         *(Column(key, title, numeric=False) for key, title in sheet.keys),
@@ -304,7 +255,7 @@ def _table(run: RunData, sheet: _Sheet, facet: Facet, points: Sequence[Point]) -
             (
                 plain(run.labels[p.series]),
                 *(_key_cell(p, key) for key, _ in sheet.keys),
-                *(_value_cell(p, column) for column in sheet.columns),
+                *(_value_cell(p, column, sparse=sheet.sparse) for column in sheet.columns),
                 plain(text.params(p.index_params)),
             ),
             p.state,
@@ -342,10 +293,12 @@ def _remark(point: Point, key: str) -> str:
     )
 
 
-def _value_cell(point: Point, column: Column) -> Cell:
-    if column.key in _COUNTS:
+def _value_cell(point: Point, column: Column, *, sparse: bool) -> Cell:
+    if sparse and not any(column.key in phase.metrics for phase in point.phases):
+        return plain("", "")
+    if column.key in COUNTS:
         return count_cell(point, column.key)
-    show = (lambda v: f"{v:.1%}") if column.key in _SHARES else None
+    show = (lambda v: f"{v:.1%}") if column.key in SHARES else None
     cell = spread_cell(point, column.key, column.unit, show=show)
     return replace(cell, note=cell.note or "")
 
