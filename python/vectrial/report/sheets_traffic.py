@@ -10,9 +10,10 @@ SHEETS = (
         "Rows in and out in bulk",
         "Puts into an empty store until the last row was acknowledged (put); from the first until "
         "every row is served by the final index (indexed); reads of everything (get). Then puts "
-        "and whole reads by turns, each caller on a collection of its own, which grows (mixed, with "
-        "its halves). MB are 10^6 bytes of Arrow batches (ids, vectors, metadata) or of vectors alone, "
-        "over the time of all callers together. Latency is of a batch put, or of a whole read.",
+        "and whole reads by turns, each caller on a collection of its own, which grows (mixed, "
+        "with its halves). MB are 10^6 bytes of Arrow batches (ids, vectors, metadata) or of "
+        "vectors alone, over the time of all callers together. Latency is of a batch put, or of a "
+        "whole read.",
         ("put", "indexed", "get", "mixed", "mixed_put", "mixed_get"),
         (("rows", "Rows"), ("clients", "Callers"), ("phase", "What")),
         (
@@ -36,10 +37,10 @@ SHEETS = (
         "mixed",
         "Searching while rows change",
         "One caller who searches, inserts, updates and deletes in random order (closed); or each "
-        "at a rate of its own (open), with latency from when a request was due. Recall is against the "
-        "rows alive at each search: exact with one caller; else what is alive is known but for the "
-        "writes under way, and recall lies between the two figures. Only a row certainly not there "
-        "while the search ran is called dead.",
+        "at a rate of its own (open), with latency from when a request was due. Recall is against "
+        "the rows alive at each search: exact with one caller; else what is alive is known but for "
+        "the writes under way, and recall lies between the two figures. Only a row certainly not "
+        "there while the search ran is called dead.",
         ("search", "insert", "update", "delete"),
         (("loop", "Loop"), ("rate", "Wanted/s"), ("clients", "Callers"), ("phase", "Operation")),
         (
