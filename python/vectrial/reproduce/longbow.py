@@ -151,7 +151,7 @@ REPORT = Reproduction(
                     (
                         True,
                         _FILTERED,
-                        f"{_EXACT}; the filter keeps a tenth of the rows, theirs is not stated",
+                        f"{_EXACT}; the filter keeps a tenth, theirs is not stated",
                     ),
                 )
                 for metric in ("qps", "latency_p50", "latency_p99")
@@ -196,9 +196,9 @@ REPORT = Reproduction(
             "the index",
             "a graph, searched with 50 candidates by a request that cannot ask for more; on vectors"
             " without structure its recall was .70 of 5,000 rows where we could try it",
-            "every row is compared, so that puts are those of the transport and recall is 1: a graph"
-            " over 100,000 such vectors takes minutes, and at 10 candidates finds a tenth of what it"
-            " should",
+            "every row is compared, so that puts are those of the transport and recall is 1; a"
+            " graph over 100,000 such vectors takes minutes, and found a tenth of what it should"
+            " with 10 candidates",
         ),
         Note(
             "hybrid",

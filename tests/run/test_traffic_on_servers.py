@@ -1,0 +1,85 @@
+"""Rows in and out, and changing while others search, on servers, through both lanes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small import Vectrial
+
+from server_programs import program
+from vectrial.results.reader import RunReader
+from vectrial.servers.weaviate import WEAVIATE
+
+pytestmark = [pytest.mark.slow, pytest.mark.server]
+
+SUITE = """
+name = "traffic"
+repeats = 1
+k = 10
+batch_rows = 400
+[client]
+lag_us = 1e9
+cpu_share = 100
+[[datasets]]
+name = "clustered-16-2k-meta"
+queries = 50
+[[stores]]
+store = "STORE"
+index = "hnsw"
+params = { m = 8, ef_construction = 60 }
+lane = ["native", "sdk"]
+[[experiments]]
+experiment = "transport"
+sizes = [1000]
+clients = [1, 2]
+min_s = 0.2
+mixed_s = 1.0
+mixed_rows = 50
+[[experiments]]
+experiment = "mixed"
+rates = { search = 10, insert = 4, update = 4, delete = 4 }
+duration_s = 4
+clients = 3
+search = { ef_search = 200 }
+"""
+
+
+@pytest.mark.parametrize("store", ["flight", "weaviate"])
+def test_both_lanes_agree_on_what_came_through(
+    store: str, vectrial: Vectrial, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    if store == "weaviate":
+        variables["VECTRIAL_WEAVIATE_BIN"] = str(program(WEAVIATE))
+    suite = tmp_path / "traffic.toml"
+    suite.write_text(SUITE.replace("STORE", store))
+    done = vectrial("run", str(suite), "--no-report")
+    assert done.returncode == 0, done.stderr
+    with RunReader(Path(done.stdout.strip())) as run:
+        assert run.rows("select experiment, reason from trial where status = 'failed'") == []
+        found = [m for m in run.measured() if m["value"] is not None]
+
+    def values(lane: str, experiment: str, phase: str, metric: str) -> list[Any]:
+        named = (lane, experiment, phase, metric)
+        keys = ("lane", "experiment", "phase", "metric")
+        return [m["value"] for m in found if tuple(m[key] for key in keys) == named]
+
+    for lane in ("native", "sdk"):
+        assert values(lane, "transport", "put", "count") == [1000, 1000]
+        assert values(lane, "transport", "indexed", "count") == [1000, 1000]
+        for phase in ("get", "mixed", "mixed_get"):
+            assert values(lane, "transport", phase, "ineffective") == [0, 0], phase
+            assert all(count > 0 for count in values(lane, "transport", phase, "count"))
+        assert values(lane, "mixed", "search", "dead_answers") == [0]
+        (most,) = values(lane, "mixed", "search", "recall_mean")
+        (least,) = values(lane, "mixed", "search", "recall_mean_least")
+        assert least <= most
+        assert most > 0.9
+        for kind in ("search", "insert", "update", "delete"):
+            assert values(lane, "mixed", kind, "errors") == [0], (lane, kind)
+            assert values(lane, "mixed", kind, "unsent") == [0], (lane, kind)
+    # The same schedule through both.
+    for kind in ("search", "insert", "update", "delete"):
+        sent = values("native", "mixed", kind, "count")
+        assert sent == values("sdk", "mixed", kind, "count")
