@@ -19,7 +19,7 @@ name = "traffic"
 repeats = 1
 k = 10
 batch_rows = 400
-[client]
+[client_limits]
 lag_us = 1e9
 cpu_share = 100
 [[datasets]]
