@@ -129,6 +129,9 @@ REPORT = Reproduction(
                     "filtered",
                     {
                         "selectivities": [_FILTERED],
+                        "predicates": ["column"],
+                        "payload_index": ["on"],
+                        "checks": 0,
                         "own": False,
                         "clients": [1],
                         "min_s": 0.0,
@@ -143,13 +146,14 @@ REPORT = Reproduction(
                     "search",
                     metric,
                     given={"filter": filtered},
-                    where={"selectivity": share},
+                    where={"predicate": predicate, "selectivity": share},
                     note=note,
                 )
-                for filtered, share, note in (
-                    (False, 1.0, _EXACT),
+                for filtered, predicate, share, note in (
+                    (False, "none", 1.0, _EXACT),
                     (
                         True,
+                        "column",
                         _FILTERED,
                         f"{_EXACT}; the filter keeps a tenth, theirs is not stated",
                     ),
