@@ -90,6 +90,8 @@ def _table_parts(table: Table) -> Mapping[str, Any]:
         "notes": notes,
         "groups": groups if any(name for name, _ in groups) else [],
         "starts": _group_starts(groups),
+        "swatches": any(row.series is not None for row in table.rows),
+        "prose": not any(column.numeric for column in table.columns),
     }
 
 
