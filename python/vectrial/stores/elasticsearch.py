@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import Field as Bound
 
 from vectrial.distance import Metric
+from vectrial.stores import lucene_text
 from vectrial.stores.base import (
     ALL_OPERATORS,
     Address,
@@ -90,6 +91,7 @@ class Elasticsearch(LuceneStore):
         concurrent_search=True,
         returns=frozenset(Returning),
         durability=DURABILITY,
+        hybrid=lucene_text.ELASTICSEARCH,
         differences=(
             "each segment has a graph of its own; build merges them into one (segments = 1)",
             "ef_search is num_candidates; where fewer rows than that pass a filter, or the graph's"

@@ -25,13 +25,15 @@ from numpy.typing import NDArray
 
 from vectrial.errors import PartialFailure, StoreError, Unsupported
 from vectrial.filters import Filter
-from vectrial.stores import lucene_filters
+from vectrial.fusion import Blend
+from vectrial.stores import lucene_filters, lucene_text
 from vectrial.stores.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     Address,
     Durability,
     FieldType,
     Footprint,
+    HybridSearcher,
     Index,
     Params,
     Returning,
@@ -72,11 +74,13 @@ class LuceneStore(Store):
     """One index with one shard and no replicas, refreshed every second once it has been loaded.
 
     vectors_in_columns: a search can return vectors from columns; else from documents.
+    text_boost: what scores by text are multiplied by to be those of BM25.
     """
 
     kind = "server"
     protocol = "elasticsearch"
     vectors_in_columns: ClassVar[bool]
+    text_boost: ClassVar[float] = 1.0
 
     def __init__(self, location: Path, address: Address | None = None) -> None:
         super().__init__(location, address)
@@ -136,7 +140,9 @@ class LuceneStore(Store):
             **self._settings(index),
         }
         fields = {
-            self._names[field.name]: {"type": _TYPES[field.type], "index": field.indexed}
+            self._names[field.name]: lucene_text.text_field()
+            if field.text
+            else {"type": _TYPES[field.type], "index": field.indexed}
             for field in schema.fields
         }
         properties = {
@@ -335,6 +341,26 @@ class LuceneStore(Store):
             ids = np.array([hit["fields"][ID][0] for hit in hits], dtype=np.int64)
             scores = np.array([hit["_score"] for hit in hits], dtype=np.float64)
             return ids, told_scores(scores, metric)
+
+        return run
+
+    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+        if self.settles:
+            self._refresh()
+        search, collection = self._client.search, self._collection
+        near = self._question(k if blend.alpha == 1.0 else max(k, blend.candidates), params, None)
+        body = lucene_text.asked(near, self._names[blend.field], blend, self.text_boost)
+        asked = {"size": k, **self._fields(ID)}
+
+        def run(
+            vector: NDArray[np.float32], text: str, /
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            told = search(index=collection, body={**asked, **body(vector.tolist(), text)})
+            if told["timed_out"] or told["_shards"]["failed"]:
+                raise StoreError(f"the answer is not complete: {told['_shards']}")
+            hits = told["hits"]["hits"]
+            ids = np.array([hit["fields"][ID][0] for hit in hits], dtype=np.int64)
+            return ids, np.array([hit["_score"] for hit in hits], dtype=np.float32)
 
         return run
 

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import Field as Bound
 
 from vectrial.distance import Metric
+from vectrial.stores import lucene_text
 from vectrial.stores.base import (
     ALL_OPERATORS,
     Address,
@@ -61,6 +62,7 @@ class OpenSearch(LuceneStore):
     tested = ("3.5.",)
     dialect = MappingProxyType({"flavor": "opensearch"})
     vectors_in_columns = False
+    text_boost = 2.2
     capabilities = Capabilities(
         scores=SCORES,
         indexes={
@@ -76,6 +78,7 @@ class OpenSearch(LuceneStore):
         concurrent_search=True,
         returns=frozenset(Returning),
         durability=DURABILITY,
+        hybrid=lucene_text.OPENSEARCH,
         differences=(
             "only the lucene engine: the plugin in the registry has no native libraries for faiss",
             "each segment has a graph of its own; build merges them into one (segments = 1)",

@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import StoreError
 from vectrial.filters import Filter
+from vectrial.fusion import Blend
 from vectrial.stores import pgvector_sql as sql
+from vectrial.stores import pgvector_text
 from vectrial.stores.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
@@ -30,6 +32,7 @@ from vectrial.stores.base import (
     Durability,
     FieldType,
     Footprint,
+    HybridSearcher,
     Index,
     IndexKind,
     Params,
@@ -87,6 +90,7 @@ class PgVector(Store):
             Durability.SYNCED: "synchronous_commit = on, fsync = on",
             Durability.BUFFERED: "synchronous_commit = off, fsync = on",
         },
+        hybrid=pgvector_text.HYBRID,
         differences=(
             "the graph or the lists are built by CREATE INDEX after the load, not while it goes on",
             "the planner would rather scan small tables: for hnsw and ivf_flat enable_seqscan is"
@@ -127,7 +131,7 @@ class PgVector(Store):
                 f"{schema.dim}: use the index 'flat'"
             )
         self._sql(f"DROP TABLE IF EXISTS {self._table}")  # what a killed run left behind
-        self._sql(sql.create(self._table, schema))
+        self._sql(sql.create(self._table, schema, pgvector_text.columns(schema)))
 
     def open(self, schema: Schema, index: Index) -> None:
         self._take(schema, index)
@@ -157,6 +161,8 @@ class PgVector(Store):
                 for name, value in params.session().items():
                     self._sql(f"SELECT set_config('{name}', '{value}', true)")
             for statement in sql.build(self._table, self._schema, params):
+                self._sql(statement)
+            for statement in pgvector_text.indexes(self._table, self._schema):
                 self._sql(statement)
 
     def wait_indexed(self) -> str:
@@ -270,6 +276,26 @@ class PgVector(Store):
 
         def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
             found = sessions.of(settings).execute(text, (vector,), prepare=True, binary=True)
+            rows = found.fetchall()
+            ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+            return ids, np.fromiter((row[1] for row in rows), np.float32, len(rows))
+
+        return run
+
+    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+        near = self._search(k, params, None, Returning.IDS)
+        column = f"t{self._names[blend.field][1:]}"
+        search = pgvector_text.HybridSearch(near, column, blend)
+        text, settings, sessions = search.text(), search.settings(), self._sessions
+        sessions.of(settings)
+
+        def run(
+            vector: NDArray[np.float32], words: str, /
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            asked: tuple[Any, ...] = (vector, pgvector_text.any_of(words))
+            if blend.alpha in (0.0, 1.0):
+                asked = asked[:1] if blend.alpha else asked[1:]
+            found = sessions.of(settings).execute(text, asked, prepare=True, binary=True)
             rows = found.fetchall()
             ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
             return ids, np.fromiter((row[1] for row in rows), np.float32, len(rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -111,10 +111,11 @@ def names(schema: Schema) -> dict[str, str]:
     return {field.name: f"f{at}" for at, field in enumerate(schema.fields)}
 
 
-def create(table: str, schema: Schema) -> str:
-    """The statement that makes an empty table."""
+def create(table: str, schema: Schema, further: Iterable[str] = ()) -> str:
+    """The statement that makes an empty table. further: columns beside those of the schema."""
     columns = ["id int8 PRIMARY KEY", f"vector vector({schema.dim}) NOT NULL"]
     columns += [f"f{at} {TYPES[field.type]}" for at, field in enumerate(schema.fields)]
+    columns += further
     return f"CREATE TABLE {table} ({', '.join(columns)})"
 
 

@@ -6,6 +6,7 @@ The texts are of made-up words, so that the words of a text are the same to ever
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,8 @@ AGREEMENT = {
     Fusion.WEIGHTED_SUM: 0.85,
     Fusion.RECIPROCAL_RANK: 0.8,
 }
+#: Agreement with a fusion of the store's own two rankings.
+FUSES = 0.9
 
 
 @pytest.fixture(scope="session")
@@ -133,6 +136,30 @@ def test_it_agrees_with_an_exact_fusion(
             exact = fuse(near, words, alpha, fusion)
             right += accepted(told, exact, search(query, text)[0])
         assert right / (20 * K) >= AGREEMENT[fusion], fusion
+
+
+@one_metric
+@pytest.mark.parametrize("alpha", [0.3, 0.6])
+def test_it_fuses_its_own_rankings_by_the_formula_it_declares(
+    case: Case, hybrid: Hybrid, told: World, texts: list[str], held: Store, alpha: float
+) -> None:
+    at = {int(id_): row for row, id_ in enumerate(told.ids)}
+
+    def ranking(found: tuple[np.ndarray, np.ndarray]) -> Ranking:
+        return Ranking(np.array([at[int(id_)] for id_ in found[0]]), found[1].astype(np.float64))
+
+    for fusion in hybrid.fusions:
+        asked = blend(hybrid, alpha, fusion)
+        dense = held.hybrid_searcher(CANDIDATES, case.generous, replace(asked, alpha=1.0))
+        most = ROWS if hybrid.whole_text else CANDIDATES
+        words = held.hybrid_searcher(most, case.generous, replace(asked, alpha=0.0))
+        search = held.hybrid_searcher(K, case.generous, asked)
+        right = 0
+        for query, row in zip(queries(count=10), range(0, ROWS, 139), strict=False):
+            text = " ".join(texts[row].split()[:5])
+            sides = ranking(dense(query, text)), ranking(words(query, text))
+            right += accepted(told, fuse(*sides, alpha, fusion), search(query, text)[0])
+        assert right / (10 * K) >= FUSES, fusion
 
 
 def accepted(told: World, exact: Ranking, ids: np.ndarray) -> int:
