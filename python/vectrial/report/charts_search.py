@@ -240,7 +240,7 @@ def latency_distribution(
 
 #: Parameters that vary along a line.
 _NOT_A_LINE = (
-    "k", "clients", "rows", "loop", "rate", "arrivals", "selectivity", "filter",
+    "k", "clients", "rows", "loop", "rate", "arrivals", "selectivity", "filter", "alpha",
 )  # fmt: skip
 
 
@@ -255,6 +255,16 @@ def against_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     return _against(points, metric, looks, rate_of, "offered/s", "arrivals offered per second")
 
 
+def against_alpha(points: Sequence[Point], metric: str, looks: Looks) -> Any:
+    """Qps or latency against the weight of the vector in searches by vector and text."""
+    return _against(points, metric, looks, _alpha, "α", "α, the weight of the vector", linear=True)
+
+
+def _alpha(point: Point) -> float | None:
+    value = point.params.get("alpha")
+    return None if value is None else float(value)
+
+
 def _against(
     points: Sequence[Point],
     metric: str,
@@ -262,6 +272,7 @@ def _against(
     load_of: Callable[[Point], float | None],
     load_name: str,
     load_title: str,
+    linear: bool = False,
 ) -> Any:
     rows: list[dict[str, Any]] = []
     for point in points:
@@ -300,7 +311,9 @@ def _against(
         x = alt.X(
             "load:Q",
             title=load_title,
-            scale=alt.Scale(type="log", base=2, padding=14, nice=False),
+            scale=alt.Scale(padding=14, nice=False)
+            if linear
+            else alt.Scale(type="log", base=2, padding=14, nice=False),
             axis=alt.Axis(values=sorted({r["load"] for r in rows}), format=",.6~r"),
         )
         y = alt.Y(

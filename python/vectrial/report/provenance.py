@@ -208,7 +208,7 @@ def not_measured(run: RunData) -> Section | None:
 
 
 KNOWN = (
-    "ingest", "recall_sweep", "concurrency", "open_loop", "crud", "footprint",
+    "ingest", "recall_sweep", "concurrency", "open_loop", "crud", "footprint", "hybrid",
     sections_anomaly.EXPERIMENT, *sections_experiments.EXPERIMENTS,
 )  # fmt: skip
 

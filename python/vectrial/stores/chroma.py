@@ -84,6 +84,7 @@ class Chroma(Store):
         nulls=True,
         persistent=True,
         concurrent_search=True,
+        hybrid="finds texts by their parts, and ranks none",
         differences=(
             "rows enter the graph as they are inserted; there is no build step and no exact search",
             "ef_search belongs to the collection: to change it is to close and open it again, which"

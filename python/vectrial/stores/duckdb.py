@@ -91,6 +91,7 @@ class DuckDB(Store):
         persistent=True,
         concurrent_search=True,
         refuses_duplicates=True,
+        hybrid="has no full-text search here: its extension fts is in no package",
         differences=(
             "under hnsw a filter would only thin out the k rows of the index: not offered",
             "keeping an hnsw index on disk is experimental, and searches missed their rows once it"

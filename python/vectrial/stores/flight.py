@@ -108,6 +108,10 @@ class FlightStore(Store):
         durability={
             Durability.MEMORY: "a put is acknowledged when it is in the index; flush writes it",
         },
+        hybrid=(
+            "is asked for no search by text: the reference server has no text index, and no Longbow"
+            " could be had to try its own"
+        ),
         differences=(
             "the server is a reference for the transport, one Python process of ours over hnswlib"
             " and FAISS, unless VECTRIAL_FLIGHT_ADDRESS names another; it is no competitor",

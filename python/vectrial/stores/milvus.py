@@ -154,6 +154,7 @@ class Milvus(Store):
             Durability.BUFFERED: "in rocksmq's write-ahead log, which is not forced to the disk;"
             " there is no way to ask for it"
         },
+        hybrid="ranks texts by their words from 2.5 on, and the server that can be had is 2.3.5",
         differences=(
             f"tested with {TESTED}, the newest that a package registry has; its program has no"
             " DISKANN, and its SCANN was not seen to end a build",

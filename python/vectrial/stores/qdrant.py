@@ -140,6 +140,10 @@ class Qdrant(Store):
             Durability.BUFFERED: "wait=true: a write is in the log, a mapped file that the system"
             " writes out, and applied",
         },
+        hybrid=(
+            "ranks no texts by their words (its text index only filters); sparse vectors, by which"
+            " one could, are not asked for"
+        ),
         differences=(
             "the driver was tested with Qdrant Edge, the client's in-memory mode and its message"
             " types, and with no server, which no package registry has",

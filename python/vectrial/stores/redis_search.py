@@ -95,6 +95,10 @@ class RedisSearch(Store):
         concurrent_search=True,
         returns=frozenset({Returning.IDS, Returning.METADATA}),
         durability=DURABILITY,
+        hybrid=(
+            "is asked for no search by text: no server with its query engine could be had to try"
+            " it on"
+        ),
         differences=(
             "only indexed fields can be filtered, so every column is indexed",
             "under a filter the engine chooses between the graph and a scan of what the filter"

@@ -61,6 +61,7 @@ class SqliteVecStore(Store):
         persistent=True,
         concurrent_search=True,
         refuses_duplicates=True,
+        hybrid="has no full-text index of its own; SQLite's FTS5 beside it is not asked for",
         differences=(
             "metadata lies in an ordinary table; a filter is a subquery that vec0 evaluates first",
             f"k is at most {_MOST}",

@@ -1,0 +1,150 @@
+"""BM25, fusions and judgements against what was worked out by hand, and the queries taken out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from worlds import dataset
+
+from vectrial.bm25 import Bm25, words
+from vectrial.datasets.model import Dataset
+from vectrial.distance import Metric
+from vectrial.errors import StoreError, Unsupported
+from vectrial.experiments import hybrid_truth
+from vectrial.experiments.base import Data
+from vectrial.experiments.hybrid import HybridSearch
+from vectrial.fusion import Blend, Fusion, Ranking, best, fuse
+from vectrial.load.gains import Grader, Judgement
+from vectrial.load.lane import Lane
+from vectrial.stores.base import Field, FieldType, Hybrid, Index, NoParams, Schema
+from vectrial.stores.memory import MemoryStore
+
+
+def test_words_are_runs_of_letters_and_digits() -> None:
+    assert words("Über-cool: C3PO's foo_bar, 3.0") == [
+        "über", "cool", "c3po", "s", "foo", "bar", "3", "0",
+    ]  # fmt: skip
+
+
+def test_bm25_is_the_formula() -> None:
+    index = Bm25(["red fish", "red red fish", "blue", None])
+    mean, length = (2 + 3 + 1) / 4, 3
+    idf = np.log(1 + (4 - 2 + 0.5) / (2 + 0.5))
+    wanted = idf * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * length / mean))
+    found = index.scores("RED")
+    assert found[1] == pytest.approx(wanted)
+    assert found.tolist()[2:] == [0, 0]
+    assert index.scores("red red")[1] == pytest.approx(2 * wanted)
+    assert not index.scores("nothing of it").any()
+
+
+def ranking(rows: list[int], scores: list[float]) -> Ranking:
+    return Ranking(np.array(rows), np.array(scores))
+
+
+DENSE, TEXT = ranking([4, 7, 1], [0.9, 0.5, 0.1]), ranking([7, 2], [8.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("fusion", "scores"),
+    [
+        (Fusion.RELATIVE_SCORE, {4: 0.25, 7: 0.25 * 0.5 + 0.75, 1: 0.0, 2: 0.0}),
+        (
+            Fusion.RECIPROCAL_RANK,
+            {4: 0.25 / 61, 7: 0.25 / 62 + 0.75 / 61, 1: 0.25 / 63, 2: 0.75 / 62},
+        ),
+        (Fusion.WEIGHTED_SUM, {4: 0.225, 7: 0.125 + 6.0, 1: 0.025, 2: 1.5}),
+    ],
+)  # fmt: skip
+def test_a_fusion_is_its_formula(fusion: Fusion, scores: dict[int, float]) -> None:
+    found = fuse(DENSE, TEXT, 0.25, fusion)
+    assert dict(zip(found.rows.tolist(), found.scores, strict=True)) == pytest.approx(scores)
+    assert (np.diff(found.scores) <= 0).all()
+    assert found.rows[0] == 7
+    assert fuse(DENSE, TEXT, 1.0, fusion).rows.tolist() == [4, 7, 1]
+    assert fuse(DENSE, TEXT, 0.0, fusion).rows.tolist() == [7, 2]
+
+
+def test_the_best_are_above_the_bound_and_ties_go_by_row() -> None:
+    assert best(np.array([0.0, 2.0, 5.0, 2.0]), 2).rows.tolist() == [2, 1]
+    assert best(np.array([-1.0, -3.0, -2.0]), 2, -np.inf).rows.tolist() == [0, 2]
+
+
+def test_ndcg_is_the_formula_and_a_row_gains_once() -> None:
+    judgement = Judgement(3, (frozenset({5, 6}), frozenset({9})))
+    most = 1 + 1 / np.log2(3)
+    assert judgement.ndcg(0, np.array([5, 6, 1])) == 1
+    assert judgement.ndcg(0, np.array([1, 5, 5])) == pytest.approx((1 / np.log2(3)) / most)
+    assert judgement.ndcg(1, np.array([1, 2, 3, 9])) == 0
+    grader = Grader.of(judgement, 2)
+    grader.grade(0, 1, np.array([9]))
+    grader.grade(1, 1, np.array([], np.int64))
+    assert grader.all().mean() == 0.5
+
+
+def told(rows: int = 60) -> Dataset:
+    metadata = pa.table(
+        {
+            "package": [f"p{row}" for row in range(rows)],
+            "source": [None if row < 5 else f"s{row // 3}" for row in range(rows)],
+            "about": [f"text of row {row} about {row % 7}" for row in range(rows)],
+        }
+    )
+    return replace(dataset(rows), metadata=metadata)
+
+
+def test_queries_are_taken_out_and_what_is_relevant_stays() -> None:
+    whole = told()
+    task = hybrid_truth.task(whole, None, "source", 10, 4, seed=1)
+    assert task.field == "about"
+    assert len(task.texts) == len(task.dataset.queries) == 10
+    assert task.dataset.rows == 50
+    taken = set(whole.ids.tolist()) - set(task.dataset.ids.tolist())
+    assert task.judgement is not None
+    assert whole.metadata is not None
+    source = dict(zip(whole.ids.tolist(), whole.metadata["source"].to_pylist(), strict=True))
+    for text, relevant in zip(task.texts, task.judgement.relevant, strict=True):
+        of = source[int(whole.ids[int(text.split()[3])])]
+        assert of is not None
+        assert relevant == {id_ for id_ in source if source[id_] == of} - taken
+        assert relevant
+    with pytest.raises(StoreError, match="no two rows"):
+        hybrid_truth.task(whole, "about", "package", 10, 4, seed=1)
+    assert hybrid_truth.task(whole, "about", None, 10, 4, seed=1).judgement is None
+
+
+def test_at_the_ends_the_exact_fusion_is_one_side() -> None:
+    task = hybrid_truth.task(told(), "about", "source", 10, 4, seed=1)
+    exact = hybrid_truth.Exact.of(task, 20)
+    blend = Blend("about", 1.0, Fusion.RELATIVE_SCORE, 20)
+    truth, ndcg = exact.fused(4, blend, whole_text=False)
+    ids = task.dataset.ids
+    for found, dense in zip(truth.ids, exact.dense, strict=True):
+        assert found.tolist() == ids[dense.rows[:4]].tolist()
+    assert ndcg is not None
+    truth, _ = exact.fused(4, replace(blend, alpha=0.0), whole_text=False)
+    for at, scores in enumerate(exact.text):
+        accepted = truth.accept_ids[truth.accept_offsets[at] : truth.accept_offsets[at + 1]]
+        least = np.sort(scores)[-4]
+        assert set(accepted.tolist()) >= set(ids[scores > least].tolist())
+
+
+def test_what_cannot_be_asked_is_refused_with_the_reason() -> None:
+    flat = Index("flat", NoParams())
+    with pytest.raises(Unsupported, match="memory has no search by the words"):
+        HybridSearch().points(MemoryStore, flat, 100)
+
+    class Told(MemoryStore):
+        capabilities = replace(
+            MemoryStore.capabilities, hybrid=Hybrid({Fusion.WEIGHTED_SUM: "made up"}, "words")
+        )
+
+    with pytest.raises(Unsupported, match="does not fuse by 'relative_score'"):
+        HybridSearch(fusion=Fusion.RELATIVE_SCORE).points(Told, flat, 100)
+    data = Data(Schema(4, Metric.L2, (Field("n", FieldType.INT),)))
+    (point,) = HybridSearch().points(Told, flat, 100)
+    with pytest.raises(Unsupported, match="no column of texts"):
+        HybridSearch().refuse_point(Told, flat, data, Lane.EMBEDDED, point)
