@@ -135,6 +135,20 @@ def test_made_predicates_are_refused_where_there_are_no_integers_or_no_such_oper
             made.refuse_point(kind, FLAT, data(), Lane.EMBEDDED, point)
 
 
+def test_own_filters_that_a_store_lacks_words_for_are_no_matter_of_the_arm_with_indexes() -> None:
+    wordless = without(SqliteStore, filters=frozenset({"range", "eq"}))
+    given = data(NUMBER, own=frozenset({"eq", "is_null"}))
+    asked = Filtered(selectivities=(0.1,)).on(given)
+    refusals = {}
+    for point in asked.points(wordless, FLAT, 100):
+        try:
+            asked.refuse_point(wordless, FLAT, given, Lane.EMBEDDED, point)
+        except Unsupported as error:
+            refusals[point.get("selectivity", point.get("payload_index"))] = str(error)
+    assert set(refusals) == {"own", "off"}
+    assert all("'is_null'" in reason for reason in refusals.values())
+
+
 @pytest.fixture
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Truth is kept in a home of this test's."""

@@ -199,20 +199,20 @@ class Filtered(Experiment):
         elif (self._made or self.depths) and FieldType.INT not in can.field_types:
             raise Unsupported(f"{store.name} keeps no integers to make conditions on")
         else:
-            missing = self._operators(data) - can.filters
+            missing = self._operators(data, point["payload_index"]) - can.filters
         if missing:
             raise Unsupported(
                 f"{store.name} cannot filter with '{min(missing)}'",
                 remedy=f"it can: {', '.join(sorted(can.filters))}",
             )
 
-    def _operators(self, data: Data) -> frozenset[str]:
-        """Operators of all that a store beside may be asked."""
+    def _operators(self, data: Data, arm: str) -> frozenset[str]:
+        """Operators of all that the store of an arm is asked."""
         used = {"range"} if self._made or self.depths else set()
         if max(self.depths, default=1) > 1:
             used |= {"and"} if set(self.shapes) - {"or"} else set()
             used |= {"or"} if set(self.shapes) - {"and"} else set()
-        if "off" in self.payload_index:
+        if arm == "off":
             for share in self._of_data():
                 used |= _needed(share, data)
         return frozenset(used)
