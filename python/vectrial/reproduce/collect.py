@@ -114,10 +114,13 @@ def _cell(
             return nothing("skipped: not measured in this run")
         return _beside(figure, part, measure, arm, measured[part.name], faithful)
 
-    every = [in_part(*found) for found in places(report, figure)]
-    if not every:
+    found = list(places(report, figure))
+    if not found:
         return nothing(report.not_yet.get(figure.experiment, "not yet: nothing here measures it"))
-    return next((cell for cell in every if cell.measured is not None), every[0])
+    every = [in_part(part, measure) for part, measure in found]
+    # What stands in was measured because the other could not be: why it has nothing is the reason.
+    last = every[-1] if found[-1][0].name in measured else every[0]
+    return next((cell for cell in every if cell.measured is not None), last)
 
 
 def _beside(
