@@ -20,7 +20,7 @@ $(VENV)/.installed: requirements/dev.lock | $(BIN)/uv
 	touch $@
 
 # What the scripts of bench/ share.
-BENCH_SHARED := $(addprefix bench/,harness.py native_load.py python_clients.py table.py)
+BENCH_SHARED := $(addprefix bench/,delay_proxy.py harness.py native_load.py python_clients.py table.py)
 
 ENGINE_SOURCES := $(shell find engine/src -name '*.rs') Cargo.toml Cargo.lock engine/Cargo.toml pyproject.toml
 

@@ -92,6 +92,20 @@ def test_without_metadata_is_another_trial() -> None:
     assert with_it.isdisjoint(trial.row.key for trial in plan.trials)
 
 
+def test_interleaved_repeats_go_there_and_back_and_change_no_key() -> None:
+    suite = SUITE.replace("repeats = 2", "repeats = 3")
+    plain = plan_of(suite)
+    woven = plan_of(suite.replace("repeats = 3", 'repeats = 3\norder = "interleaved"'))
+    turns = [[j for j in woven.jobs if j.repeat == repeat] for repeat in (1, 2, 3)]
+    assert [job.repeat for job in woven.jobs] == sorted(job.repeat for job in woven.jobs)
+    names = [[(job.index_label, job.rows) for job in turn] for turn in turns]
+    assert len(set(names[0])) == 4
+    assert names[1] == names[0][::-1]
+    assert names[2] == names[0]
+    keys = [{trial.row.key for trial in plan.trials} for plan in (plain, woven)]
+    assert keys[0] == keys[1], "a run that was begun in one order is resumed in the other"
+
+
 def test_keys_are_stable_and_depend_on_what_defines_a_trial() -> None:
     first = {trial.row.key for trial in plan_of(SUITE).trials}
     assert first == {trial.row.key for trial in plan_of(SUITE).trials}

@@ -1,0 +1,286 @@
+"""What is compared and what is not: every reason, and curves that are never left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from runs import NOISE, Made
+
+from vectrial.compare.build import Comparison, compare, metrics_of
+from vectrial.compare.cells import Asked
+from vectrial.compare.judge import Kind, Verdict
+from vectrial.compare.sides import Side, sides_of
+from vectrial.report.data import load
+
+
+def of_runs(tmp_path: Path, a: Made, b: Made, *metrics: str, **asked: object) -> Comparison:
+    """Two runs, compared."""
+    sides = [Side(load(made.write(tmp_path / name))) for name, made in (("a", a), ("b", b))]
+    names = metrics_of(metrics or ("p99",))
+    return compare(sides[0], sides[1], Asked(names, **asked), 0.05)  # type: ignore[arg-type]
+
+
+def one(comparison: Comparison) -> Verdict:
+    """The only verdict there is."""
+    (verdict,) = comparison.verdicts
+    return verdict
+
+
+def loaded(durability: str = "synced", **more: object) -> Made:
+    """Five loads."""
+    made = Made()
+    for repeat, factor in enumerate(NOISE, 1):
+        params = {"durability": durability, "concurrency": 1, "batch_rows": 100}
+        made.trial(
+            experiment="ingest", phase="ingest", repeat=repeat, params=params,
+            metrics={"ready_s": 10 * factor, "build_s": None}, **more,
+        )  # fmt: skip
+    return made
+
+
+def at_rate(rate: float, latency: float = 1.0, recall: float = 0.95) -> Made:
+    """Five repeats of an open loop."""
+    made = Made()
+    for repeat, factor in enumerate(NOISE, 1):
+        metrics = {"recall_mean": recall, "qps": rate, "latency_p99": latency * factor * 1e3}
+        params = {"rate": rate, "loop": "open", "arrivals": "poisson", "ef_search": 64}
+        made.trial(experiment="open_loop", repeat=repeat, metrics=metrics, params=params)
+    return made
+
+
+def changed(**facts: object) -> Made:
+    return Made(dataset=facts).sweep()
+
+
+def with_one_more(**trial: object) -> Made:
+    """A sweep of which one more repeat of every point went as told."""
+    made = Made().sweep()
+    for ef in (10, 40, 160):
+        params = {"ef_search": ef, "clients": 1, "loop": "closed"}
+        metrics = {"recall_mean": 0.9, "qps": 1.0, "latency_p99": 1.0}
+        made.trial(repeat=6, params=params, **{"metrics": metrics, **trial})  # type: ignore[arg-type]
+    return made
+
+
+CLIENT = "client-bound: 97 % of its processor time used"
+REASONS: list[tuple[str, Callable[[], tuple[Made, Made]], str, str]] = [
+    ("data", lambda: (changed(), changed(fingerprint="beef")), "p99", "different data"),
+    ("queries", lambda: (changed(), changed(queries=50)), "p99", "different queries: 100 in A"),
+    ("rows", lambda: (Made().sweep(), Made().sweep(rows=2000)), "p99", "1,000 in A, 2,000 in B"),
+    (
+        "k",
+        lambda: (Made().sweep(), Made().sweep(params={"k": 20})),
+        "p99",
+        "different k: 10 in A, 20 in B",
+    ),
+    (
+        "payload",
+        lambda: (Made().sweep(), Made().sweep(params={"returns": "metadata"})),
+        "p99",
+        "different what is returned: ids in A, metadata in B",
+    ),
+    (
+        "durability",
+        lambda: (loaded(), loaded("buffered")),
+        "ready_s",
+        "different durability: synced in A, buffered in B",
+    ),
+    (
+        "lane",
+        lambda: (Made().sweep(), Made().sweep(lane="sdk")),
+        "p99",
+        "different lane: native in A, sdk in B",
+    ),
+    ("load", lambda: (at_rate(100), at_rate(200)), "p99", "offered load: 100/s in A, 200/s in B"),
+    (
+        "client-bound",
+        lambda: (Made().sweep(), with_one_more(invalid=CLIENT)),
+        "p99",
+        f"B: {CLIENT}",
+    ),
+    (
+        "gate",
+        lambda: (with_one_more(wrong=True), Made().sweep()),
+        "p99",
+        "A: gate failed: scores_agree: 0.31, recomputed 0.87",
+    ),
+    (
+        "invalid",
+        lambda: (Made().sweep(), with_one_more(invalid="overloaded: 40 %")),
+        "p99",
+        "B: invalid: overloaded: 40 %",
+    ),
+    (
+        "failed",
+        lambda: (Made().sweep(), with_one_more(metrics=None, status="failed", reason="no space")),
+        "p99",
+        "B: failed: no space",
+    ),
+    (
+        "recalls",
+        lambda: (Made().sweep(), Made().sweep(recalls={10: 0.5, 40: 0.7})),
+        "p99",
+        "no recall that both reach: A 0.8800–0.9950, B 0.5000–0.7000",
+    ),
+    (
+        "unequal recall",
+        lambda: (at_rate(100), at_rate(100, recall=0.9)),
+        "p99",
+        "no recall that both reach: A 0.9500, B 0.9000",
+    ),
+    ("no value", lambda: (loaded(), loaded()), "build_s", "A has no build_s: it was not told"),
+    (
+        "repeats",
+        lambda: (Made().sweep(noise=(1, 1.1)), Made().sweep(recalls={40: 0.96})),
+        "p99",
+        "2 repeats: a verdict needs 3",
+    ),
+    (
+        "not there",
+        lambda: (loaded(), at_rate(100)),
+        "ready_s",
+        "not measured in B",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "make", "metric", "said"), REASONS, ids=[r[0] for r in REASONS])
+def test_every_reason_not_to_compare_is_told(
+    name: str, make: Callable[[], tuple[Made, Made]], metric: str, said: str, tmp_path: Path
+) -> None:
+    verdict = one(of_runs(tmp_path, *make(), metric))
+    assert verdict.kind is Kind.NOT_COMPARABLE
+    assert said in verdict.reason
+
+
+def test_every_term_that_differs_is_told(tmp_path: Path) -> None:
+    other = Made().sweep(params={"k": 20, "returns": "vectors"}, lane="sdk")
+    reason = one(of_runs(tmp_path, Made().sweep(), other)).reason
+    assert [part.split(":")[0] for part in reason.split("; ")] == [
+        "different lane",
+        "different k",
+        "different what is returned",
+    ]
+
+
+def test_at_equal_recall_each_repeat_lies_on_its_own_curve(tmp_path: Path) -> None:
+    """B needs another ef for the same recall; both are looked at between measured points."""
+    a = Made().sweep(recalls={10: 0.90, 40: 0.98})
+    b = Made().sweep(recalls={20: 0.90, 80: 0.98})
+    found = of_runs(tmp_path, a, b, "qps", recalls=(0.94,))
+    verdict = one(found)
+    assert verdict.kind is Kind.WORSE
+    assert verdict.effect is not None
+    assert verdict.effect.ratio == pytest.approx(0.5)
+    assert verdict.spread_a is not None
+    assert verdict.spread_a.median == pytest.approx(500, rel=0.01), "half way from 1000 to 250"
+
+
+def test_beyond_what_one_side_reached_nothing_is_said(tmp_path: Path) -> None:
+    b = Made().sweep(recalls={10: 0.93, 160: 0.97})
+    found = of_runs(tmp_path, Made().sweep(), b, "qps", recalls=(0.9, 0.95, 0.99))
+    assert [(v.cell.at, v.kind) for v in found.verdicts] == [
+        ("recall 0.9", Kind.NOT_COMPARABLE),
+        ("recall 0.95", Kind.WORSE),
+        ("recall 0.99", Kind.NOT_COMPARABLE),
+    ]
+    assert "A 0.8800–0.9950, B 0.9300–0.9700" in found.verdicts[0].reason
+    (default,) = of_runs(tmp_path / "again", Made().sweep(), b, "qps").verdicts
+    assert default.cell.at == "recall 0.95", "the targets that both reach"
+
+
+def test_where_no_target_is_reached_the_highest_common_recall_is_taken(tmp_path: Path) -> None:
+    low = {10: 0.6, 40: 0.8}
+    found = of_runs(tmp_path, Made().sweep(recalls=low), Made().sweep(recalls=low))
+    assert one(found).cell.at == "recall 0.8"
+
+
+def test_at_equal_load_points_are_compared_as_they_are(tmp_path: Path) -> None:
+    found = of_runs(tmp_path, at_rate(100), at_rate(100, 1.3, recall=0.952), "p99", "qps")
+    verdict = one(found)
+    assert verdict.kind is Kind.WORSE, "and the rate that was offered is no result"
+    assert verdict.cell.terms["rate"] == 100
+
+
+def test_a_store_that_recalls_less_is_worse_in_recall(tmp_path: Path) -> None:
+    a, b = at_rate(100, recall=0.95), at_rate(100, recall=0.80)
+    assert one(of_runs(tmp_path, a, b, "recall")).kind is Kind.WORSE
+
+
+def test_a_point_that_is_unsound_is_left_out_of_the_curve_and_told(tmp_path: Path) -> None:
+    b = Made().sweep()
+    params = {"ef_search": 10, "clients": 1, "loop": "closed"}
+    metrics = {"recall_mean": 0.88, "qps": 1.0, "latency_p99": 1.0}
+    b.trial(repeat=6, params=params, metrics=metrics, invalid="overloaded: 40 %")
+    found = of_runs(tmp_path, Made().sweep(), b, "qps", recalls=(0.9, 0.98))
+    assert [v.kind for v in found.verdicts] == [Kind.NOT_COMPARABLE, Kind.TIE]
+    assert any("left out: invalid: overloaded" in caveat for caveat in found.caveats)
+
+
+def test_disks_that_are_the_same_every_time_differ_exactly(tmp_path: Path) -> None:
+    def sized(size: float) -> Made:
+        made = Made()
+        for repeat in (1, 2, 3):
+            metrics = {"disk_bytes": size}
+            made.trial(experiment="footprint", phase="footprint", repeat=repeat, metrics=metrics)
+        return made
+
+    assert one(of_runs(tmp_path, sized(100), sized(120), "disk")).kind is Kind.WORSE
+    assert one(of_runs(tmp_path / "2", sized(100), sized(100), "disk")).kind is Kind.TIE
+    assert one(of_runs(tmp_path / "3", sized(0), sized(0), "disk")).kind is Kind.TIE
+    verdict = one(of_runs(tmp_path / "4", sized(0), sized(5), "disk"))
+    assert (verdict.kind, verdict.reason) == (Kind.NOT_COMPARABLE, "a value of 0 has no ratio")
+
+
+def test_a_noisy_tie_says_what_it_could_have_seen(tmp_path: Path) -> None:
+    noisy = (1.0, 1.4, 0.7, 1.2, 0.8)
+    verdict = one(
+        of_runs(tmp_path, Made().sweep(noise=noisy), Made().sweep(noise=noisy), recalls=(0.95,))
+    )
+    assert verdict.kind is Kind.TIE
+    assert verdict.minimum is not None
+    assert verdict.minimum > 0.3
+    assert "none shown" in verdict.reason
+
+
+def test_a_smaller_difference_than_the_threshold_is_a_tie(tmp_path: Path) -> None:
+    quiet = (1.0, 1.001, 0.999, 1.0005, 0.9995)
+    a, b = Made().sweep(noise=quiet), Made().sweep(noise=quiet, speed=0.97)
+    verdict = one(of_runs(tmp_path, a, b, recalls=(0.95,)))
+    assert (verdict.kind, verdict.reason) == (Kind.TIE, "a difference below the threshold")
+
+
+def test_pairs_see_through_a_drift_that_both_stores_share(tmp_path: Path) -> None:
+    drift = tuple(1.25**i for i in range(6))
+    wobble = tuple(1 + 0.004 * (-1) ** i for i in range(6))
+    made = Made().sweep("redis", noise=drift)
+    made.sweep("milvus", noise=[d * w * 0.9 for d, w in zip(drift, wobble, strict=True)])
+    sides = sides_of(str(made.write(tmp_path / "run")), None, "redis,milvus")
+    verdict = one(compare(*sides, Asked(metrics_of(["qps"]), (0.95,)), 0.05))
+    assert verdict.effect is not None
+    assert verdict.effect.paired
+    assert verdict.kind is Kind.WORSE
+
+
+def test_what_the_machine_did_is_told_with_a_remedy(tmp_path: Path) -> None:
+    busy = Made(environment={"cpu": {"logical": 2, "model": "slow"}})
+    for repeat, factor in enumerate(NOISE, 1):
+        metrics = {
+            "ready_s": factor, "other_cores": 1.4, "steal_share": 0.08, "throttled_share": 0.3,
+            "cpu_mhz": 3000.0 if repeat < 3 else 1500.0,
+        }  # fmt: skip
+        busy.trial(experiment="ingest", phase="ingest", repeat=repeat, metrics=metrics)
+    quiet = Made(environment={"cpu": {"logical": 2, "model": "fast"}})
+    for repeat, factor in enumerate((*NOISE[:4], 3.0), 1):
+        metrics = {"ready_s": factor, "other_cores": 0.0}
+        quiet.trial(experiment="ingest", phase="ingest", repeat=repeat, metrics=metrics)
+    said = " ".join(of_runs(tmp_path, busy, quiet, "ready_s").caveats)
+    for part in (
+        "machines differ in processor: slow and fast", "1.4 of 2 processors were busy",
+        "took up to 8% of the processors (steal)", "throttling", "from 3,000 to 1,500 MHz",
+        "repeat 5 stands out",
+    ):  # fmt: skip
+        assert part in said
+    assert "redis hnsw, B: up to" not in said

@@ -1,0 +1,187 @@
+"""Effects, families of them, intervals and disturbance, on figures whose truth is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from vectrial._engine import Recorder, histogram_merge, histogram_quantiles
+from vectrial.stats.curves import value_at
+from vectrial.stats.disturbance import drift, first_stands_out, outliers
+from vectrial.stats.effects import ALPHA, holm, paired, unpaired
+from vectrial.stats.intervals import median_interval, pooled_interval, quantile_interval
+
+POSITIVE = st.floats(1e-3, 1e6)
+GROUP = st.lists(POSITIVE, min_size=3, max_size=10)
+calm = settings(deadline=None)
+
+
+@calm
+@given(GROUP, GROUP)
+def test_welch_is_scipys(a: list[float], b: list[float]) -> None:
+    found = unpaired(a, b)
+    theirs = stats.ttest_ind(np.log(b), np.log(a), equal_var=False)
+    if found.se > 1e-9:
+        assert found.p == pytest.approx(float(theirs.pvalue), rel=1e-6, abs=1e-12)
+        assert found.df == pytest.approx(float(theirs.df), rel=1e-6)
+    mirrored = unpaired(b, a)
+    assert mirrored.ratio == pytest.approx(1 / found.ratio)
+    assert mirrored.p == pytest.approx(found.p)
+    assert found.low <= found.ratio <= found.high
+
+
+@calm
+@given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=3, max_size=10))
+def test_pairs_are_scipys(pairs: list[tuple[float, float]]) -> None:
+    a, b = (list(side) for side in zip(*pairs, strict=True))
+    found = paired(a, b)
+    theirs = stats.ttest_rel(np.log(b), np.log(a))
+    if found.se > 1e-9:
+        assert found.p == pytest.approx(float(theirs.pvalue), rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.0], [1.0, 2.0, 0.0], [1.0, 2.0, math.inf]])
+def test_what_has_no_ratio_is_refused(values: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"repeats|ratio"):
+        unpaired(values, [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("spread", [1.0, 3.0])
+def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says(n: int, spread: float) -> None:
+    rng = np.random.default_rng(n)
+    held = 0
+    for _ in range(1000):
+        a, b = rng.lognormal(0, 0.03, n), rng.lognormal(math.log(1.1), 0.03 * spread, n)
+        found = unpaired(list(a), list(b))
+        held += found.low <= 1.1 <= found.high
+    # Binomial: 0.95 ± 0.021 at three standard deviations.
+    assert held / 1000 >= 0.925
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("shared", [0.0, 0.8])
+def test_a_family_where_nothing_differs_is_alarmed_at_most_as_often_as_it_says(
+    n: int, shared: float
+) -> None:
+    """Twelve cells whose noise is heavy-tailed, and partly that of the whole repeat."""
+    rng = np.random.default_rng(17)
+
+    def side() -> np.ndarray:
+        noise = [rng.standard_t(4, (n, m)) * 0.03 for m in (1, 12)]
+        return np.exp(math.sqrt(shared) * noise[0] + math.sqrt(1 - shared) * noise[1])
+
+    alarms = 0
+    for _ in range(400):
+        a, b = side(), side()
+        p = [unpaired(list(a[:, i]), list(b[:, i])).p for i in range(12)]
+        alarms += min(holm(p)) <= ALPHA
+    assert alarms / 400 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
+
+
+def test_a_minimum_effect_is_found_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(5)
+    base = unpaired([0.97, 0.99, 1.0, 1.01, 1.03], [0.97, 0.99, 1.0, 1.01, 1.03])
+    spread = base.se * math.sqrt(5 / 2)
+    least = base.minimum(ALPHA)
+    found = 0
+    for _ in range(1000):
+        a, b = rng.lognormal(0, spread, 5), rng.lognormal(math.log1p(least), spread, 5)
+        found += unpaired(list(a), list(b)).p <= ALPHA
+    assert found / 1000 == pytest.approx(0.8, abs=0.05)
+    assert base.minimum(ALPHA / 20) > least
+    assert base.minimum(ALPHA, power=0.95) > least
+
+
+@calm
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_keeps_order_and_lies_between_single_and_bonferroni(p: list[float]) -> None:
+    adjusted = holm(p)
+    for one, after in zip(p, adjusted, strict=True):
+        assert one <= after <= min(1.0, one * len(p)) + 1e-15 or after >= one
+        assert after <= 1
+    for i in range(len(p)):
+        for j in range(len(p)):
+            if p[i] < p[j]:
+                assert adjusted[i] <= adjusted[j]
+    least = min(range(len(p)), key=lambda i: p[i])
+    assert adjusted[least] == pytest.approx(min(1.0, p[least] * len(p)))
+
+
+def test_holm_on_the_example_of_a_textbook() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+CURVE = st.lists(st.tuples(st.floats(0, 1), POSITIVE), min_size=1, max_size=12)
+
+
+@calm
+@given(CURVE, st.floats(0, 1), st.booleans())
+def test_nothing_is_extrapolated(
+    points: list[tuple[float, float]], recall: float, higher: bool
+) -> None:
+    found = value_at(points, recall, higher_is_better=higher)
+    recalls = [r for r, _ in points]
+    if not min(recalls) <= recall <= max(recalls):
+        assert found is None
+    if found is not None:
+        values = [v for _, v in points]
+        assert min(values) * (1 - 1e-9) <= found <= max(values) * (1 + 1e-9)
+
+
+def test_latency_is_interpolated_along_its_own_front() -> None:
+    points = [(0.9, 100.0), (0.95, 900.0), (1.0, 400.0)]
+    assert value_at(points, 0.95, higher_is_better=False) == pytest.approx(200.0)
+
+
+@pytest.mark.parametrize(("quantile", "true"), [(0.5, 1.0), (0.9, math.exp(0.2 * 1.2816))])
+def test_quantiles_of_repeats_are_held_about_as_often_as_they_say(
+    quantile: float, true: float
+) -> None:
+    rng = np.random.default_rng(11)
+    held = 0
+    for _ in range(300):
+        low, high = quantile_interval(list(rng.lognormal(0, 0.2, 30)), quantile)
+        held += low <= true <= high
+    assert 0.85 <= held / 300 <= 0.99
+    assert quantile_interval([1.0, 2.0, 9.0], 0.5) == median_interval([1.0, 2.0, 9.0])
+
+
+def test_a_pooled_percentile_is_that_of_all_requests_and_resamples_whole_repeats() -> None:
+    rng = np.random.default_rng(2)
+    parts = []
+    for scale in (1.0, 1.0, 1.1, 1.3):
+        recorder = Recorder()
+        recorder.start(0)
+        for ns in rng.lognormal(11, 0.4, 2000) * scale:
+            recorder.operation(0, 0, int(ns))
+        parts.append(recorder.histogram("latency"))
+    value, low, high = pooled_interval(parts, 0.99)
+    assert value == histogram_quantiles(histogram_merge(parts), [0.99])[0]
+    assert low < value < high
+    single = [histogram_quantiles(part, [0.99])[0] for part in parts]
+    assert min(single) <= low <= high <= max(single)
+    assert pooled_interval(parts[:1], 0.99)[1:] == (single[0], single[0])
+
+
+def test_an_outlier_is_found_and_a_fluke_among_equal_values_is_none() -> None:
+    assert outliers([1.0, 1.01, 0.99, 1.0, 2.0]) == [4]
+    assert outliers([1.0, 1.0, 1.0, 1.0, 1.05]) == []
+    assert outliers([1.0, 1.0, 9.0]) == [], "three values say too little"
+    assert first_stands_out([2.0, 1.0, 1.01, 0.99, 1.0])
+    assert not first_stands_out([1.0, 1.0, 1.01, 0.99, 2.0])
+
+
+def test_a_steady_rise_is_a_drift_and_noise_is_none() -> None:
+    assert drift([1.0, 1.05, 1.1, 1.15, 1.2]) == pytest.approx(0.2, abs=0.02)
+    assert drift([1.0, 1.2, 0.9, 1.1, 1.0]) is None
+    assert drift([1.0, 1.001, 1.002, 1.003, 1.004]) is None, "too small for a word"
+    assert drift([5.0] * 5) is None
+    rng = np.random.default_rng(4)
+    false = sum(drift(list(rng.lognormal(0, 0.2, 8))) is not None for _ in range(300))
+    assert false / 300 <= 0.08
