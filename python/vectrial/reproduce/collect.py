@@ -195,9 +195,9 @@ def _point(
 
 
 def _same(published: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
-    """Whether all that both name has the same value."""
+    """Whether all that both name has the same value; of a filter, whether there is one."""
     return all(
-        ours[name] == value
+        (bool(ours[name]) if name == "filter" else ours[name]) == value
         for name, value in published.items()
         if ours.get(name) is not None and name not in ("dataset", "rows", "queries")
     )
