@@ -118,6 +118,23 @@ def test_what_stops_the_client_is_not_the_stores_capacity() -> None:
     assert below_it.limit is Limit.STORE
 
 
+def test_what_was_asked_otherwise_confirms_nothing() -> None:
+    """After the second look at the answer the store is asked for more."""
+    confirming: list[Verdict] = []
+
+    def judge(one: Try) -> Verdict:
+        held = one.rate <= 1000
+        if one.purpose is not Purpose.CONFIRM:
+            return Verdict(held)
+        confirming.append(Verdict(held, moved=len(confirming) == 1))
+        return confirming[-1]
+
+    found, tried = driven(judge)
+    assert found.rate is not None
+    assert (found.steps, len(confirming)) == (0, 5)
+    assert [one.rate for one in tried[-5:]] == [found.rate] * 5
+
+
 def test_no_greater_rate_than_asked_for() -> None:
     found, tried = sought(sharp(1e9), most=700)
     assert (found.rate, found.high, found.limit) == (700, None, Limit.ASKED)

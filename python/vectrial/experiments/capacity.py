@@ -92,7 +92,7 @@ class Capacity(Experiment):
             tried.append(phase)
             yield phase
             if _recall(phase) < self.recall and dial.raised():
-                continue  # the same rate again, asked for more
+                verdict = replace(verdict, moved=True)
             try:
                 attempt = search.send(verdict)
             except StopIteration as end:

@@ -38,10 +38,12 @@ class Try:
 @dataclass(frozen=True)
 class Verdict:
     """Whether a rate held. client: the client was at its own limit meanwhile, so that a rate that
-    did not hold says nothing of the store."""
+    did not hold says nothing of the store. moved: after this look the store is asked for more, so
+    that neither it nor those before it confirm anything."""
 
     held: bool
     client: bool = False
+    moved: bool = False
 
 
 class Limit(StrEnum):
@@ -110,7 +112,7 @@ def _bracket(
     high: float | None = None
     why, rate = Verdict(True), start
     while True:
-        verdict = yield Try(rate, Purpose.BRACKET)
+        verdict = yield from _look(rate, Purpose.BRACKET)
         if not verdict.held:
             verdict = yield from _decided(rate, Purpose.BRACKET, verdict)
         if verdict.held:
@@ -125,6 +127,14 @@ def _bracket(
             rate = max(rate / _STRIDE, least)
 
 
+def _look(rate: float, purpose: Purpose) -> Generator[Try, Verdict, Verdict]:
+    """A look at a rate that counts."""
+    while True:
+        verdict = yield Try(rate, purpose)
+        if not verdict.moved:
+            return verdict
+
+
 def _decided(
     rate: float, purpose: Purpose, first: Verdict | None = None
 ) -> Generator[Try, Verdict, Verdict]:
@@ -135,7 +145,7 @@ def _decided(
             alike = [look for look in looks if look.held is held]
             if len(alike) >= _ALIKE:
                 return Verdict(held, any(look.client for look in alike))
-        looks.append((yield Try(rate, purpose)))
+        looks.append((yield from _look(rate, purpose)))
 
 
 def _confirmed(
@@ -151,7 +161,8 @@ def _confirmed(
     for steps in range(MOST_STEPS + 1):
         looks: list[Verdict] = []
         while len(looks) < confirmations and all(look.held for look in looks):
-            looks.append((yield Try(rate, Purpose.CONFIRM)))
+            verdict = yield Try(rate, Purpose.CONFIRM)
+            looks = [] if verdict.moved else [*looks, verdict]
         if all(look.held for look in looks):
             bound = why.client or any(look.client for look in looks)
             limit = Limit.ASKED if high is None and not steps else Limit.STORE

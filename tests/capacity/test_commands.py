@@ -1,0 +1,141 @@
+"""`vectrial capacity` and `vectrial tune`, end to end on real stores and small data."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vectrial.report.build import build
+from vectrial.report.data import load
+from vectrial.stores import registry
+from vectrial.stores.registry import availability
+from vectrial.suite.model import read_suite
+
+Vectrial = Callable[..., "subprocess.CompletedProcess[str]"]
+SMALL = ("--dataset", "clustered-16-2k")
+#: Short, and no p99 that a busy test machine would not keep at 40 requests/s.
+QUICK = (*SMALL, "--p99", "5s", "--duration", "0.4", "--confirm", "0.4", "--most", "40")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {**os.environ, "VECTRIAL_HOME": str(tmp_path_factory.mktemp("home"))}
+
+
+@pytest.fixture
+def vectrial(tmp_path: Path, home: dict[str, str]) -> Vectrial:
+    def run(*arguments: str, env: dict[str, str] | None = None) -> Any:
+        command = [sys.executable, "-m", "vectrial.cli.main", *arguments]
+        return subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, env=env or home, check=False
+        )
+
+    return run
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.slow
+def test_a_library_within_what_was_asked_for(vectrial: Vectrial, tmp_path: Path) -> None:
+    done = vectrial("capacity", "hnswlib", *QUICK, "--recall", "0.99", "--format", "jsonl")
+    assert done.returncode == 0, done.stderr
+    *rates, answer = lines(done)
+    assert {one["kind"] for one in rates} == {"rate"}
+    assert answer["kind"] == "answer"
+    assert answer["answer"].startswith("at least 40/s"), "no greater rate was to be tried"
+    assert answer["sustained_qps"] is None
+    assert answer["bracket_low"] == 40
+    assert answer["valid"] is False
+    confirming = [one for one in rates if one["purpose"] == "confirm"]
+    assert len(confirming) >= 3
+    for one in confirming[-3:]:
+        assert one["ef_search"] == answer["search_effort"] > 10, "of the least the recall was less"
+        assert one["recall_mean"] >= 0.99
+        assert one["held"]
+        assert one["count"] > 0
+    (folder,) = (tmp_path / "runs").glob("*-capacity-hnswlib")
+    sections = {section.name: section for section in build(load(folder)).sections}
+    assert [block.name for block in sections["capacity"].blocks if block.name == "capacity-looks"]
+
+
+@pytest.mark.slow
+def test_a_limit_that_one_caller_does_not_keep_and_a_recall_that_is_not_reached(
+    vectrial: Vectrial,
+) -> None:
+    none = vectrial("capacity", "memory", *SMALL, "--p99", "0.001us")
+    assert none.returncode == 0, none.stderr
+    assert "one caller alone waits" in none.stdout
+    low = ("--search", "ef_search=10", "--recall", "1", "--format", "jsonl")
+    (answer,) = lines(vectrial("capacity", "hnswlib", *SMALL, "--param", "m=4", *low))
+    assert "recall 1 is not reached" in answer["answer"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("capacity", "nope"), "there is no store 'nope'"),
+        (("capacity", "faiss", "--p99", "20"), "not a duration"),
+        (("capacity", "faiss", "--index", "hsnw"), "did you mean 'hnsw'"),
+        (("capacity", "faiss", "--param", "m"), "not a parameter"),
+        (("capacity", "faiss", "--search", "ef=3", *SMALL), "search parameter 'ef'"),
+        (("capacity", "faiss", "--lane", "native", *SMALL), "has no lane 'native'"),
+        (("capacity", "faiss", "--dataset", "nope"), "there is no dataset named 'nope'"),
+        (("capacity", "faiss", "--errors", "0.5"), "--errors"),
+        (("tune", "faiss", "--memory", "2"), "not a size with its unit"),
+        (("tune", "faiss", "--resume", "nowhere"), "no run here"),
+        (("tune", "faiss", "--lane", "sdk", *SMALL), "has no lane 'sdk'"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_is_measured(
+    vectrial: Vectrial, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = vectrial(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_builds_are_tried_and_the_suite_of_the_choice_is_one(
+    vectrial: Vectrial, tmp_path: Path
+) -> None:
+    asked = ("tune", "hnswlib", *SMALL, "--budget", "2", "--seconds", "0.1", "--recall", "0.9")
+    done = vectrial(*asked, "--format", "jsonl")
+    assert done.returncode == 0, done.stderr
+    told = lines(done)
+    builds = [one for one in told if one["kind"] == "build"]
+    (choice,) = [one for one in told if one["kind"] == "choice"]
+    assert [one["build"] for one in builds] == [1, 2]
+    assert builds[0]["params"] == {"m": 16, "ef_construction": 200}
+    assert choice["qps"] == max(one["qps"] for one in builds)
+    assert choice["recall_mean"] >= 0.9
+    suite = read_suite(Path(choice["suite"]))
+    assert suite.stores[0].params == choice["params"]
+    dry = vectrial("run", choice["suite"], "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    again = vectrial(*asked, "--resume", choice["folder"], "--format", "jsonl")
+    assert lines(again) == told, "what was measured is not measured again"
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_server_through_the_engine(vectrial: Vectrial) -> None:
+    redis = registry.load("redis")
+    if (able := availability(redis)).works is False:
+        pytest.skip(able.reason)
+    environment = dict(os.environ)  # the server's program is in the home that the machine has
+    done = vectrial("capacity", "redis", *QUICK, "--format", "jsonl", env=environment)
+    assert done.returncode == 0, done.stderr
+    *rates, answer = lines(done)
+    assert answer["lane"] == "native"
+    assert "at least 40/s" in answer["answer"]
+    assert all(one["errors"] == 0 for one in rates)
