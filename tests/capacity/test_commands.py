@@ -129,11 +129,11 @@ def test_builds_are_tried_and_the_suite_of_the_choice_is_one(
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_server_through_the_engine(vectrial: Vectrial) -> None:
-    redis = registry.load("redis")
-    if (able := availability(redis)).works is False:
+    weaviate = registry.load("weaviate")
+    if (able := availability(weaviate)).works is False:
         pytest.skip(able.reason)
     environment = dict(os.environ)  # the server's program is in the home that the machine has
-    done = vectrial("capacity", "redis", *QUICK, "--format", "jsonl", env=environment)
+    done = vectrial("capacity", "weaviate", *QUICK, "--format", "jsonl", env=environment)
     assert done.returncode == 0, done.stderr
     *rates, answer = lines(done)
     assert answer["lane"] == "native"
