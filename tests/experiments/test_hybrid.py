@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 from worlds import dataset
 
 from vectrial.bm25 import Bm25, words
@@ -17,6 +18,7 @@ from vectrial.experiments import hybrid_truth
 from vectrial.experiments.base import Data
 from vectrial.experiments.hybrid import HybridSearch
 from vectrial.fusion import Blend, Fusion, Ranking, best, fuse
+from vectrial.load.embedded import closed_loop
 from vectrial.load.gains import Grader, Judgement
 from vectrial.load.lane import Lane
 from vectrial.stores.base import Field, FieldType, Hybrid, Index, NoParams, Schema
@@ -74,7 +76,7 @@ def test_the_best_are_above_the_bound_and_ties_go_by_row() -> None:
 
 
 def test_ndcg_is_the_formula_and_a_row_gains_once() -> None:
-    judgement = Judgement(3, (frozenset({5, 6}), frozenset({9})))
+    judgement = Judgement(3, (frozenset({5, 6}), frozenset({9})), (1.0, 1.0))
     most = 1 + 1 / np.log2(3)
     assert judgement.ndcg(0, np.array([5, 6, 1])) == 1
     assert judgement.ndcg(0, np.array([1, 5, 5])) == pytest.approx((1 / np.log2(3)) / most)
@@ -82,7 +84,26 @@ def test_ndcg_is_the_formula_and_a_row_gains_once() -> None:
     grader = Grader.of(judgement, 2)
     grader.grade(0, 1, np.array([9]))
     grader.grade(1, 1, np.array([], np.int64))
-    assert grader.all().mean() == 0.5
+    assert grader.all().metrics() == {"ndcg": 0.5, "ndcg_exact": 1.0}
+
+
+def test_the_exact_fusion_is_worth_what_it_is_for_the_requests_that_were_answered() -> None:
+    """One that failed, or was not sent for want of time, is in neither mean; one that was asked
+    more often than another is in both as often."""
+
+    def fails(vector: object, /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        raise RuntimeError("too slow")
+
+    def finds(vector: object, /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        return np.array([9]), np.array([1.0], np.float32)
+
+    judgement = Judgement(1, [frozenset({5}), frozenset({9}), frozenset({9})], (1.0, 0.25, 0.75))
+    queries = np.zeros((3, 2), np.float32)
+    phase = closed_loop(
+        [fails, finds, finds], queries, None, warmup_count=0, count=6, judgement=judgement
+    )
+    assert (phase.metrics["count"], phase.metrics["errors"]) == (4, 2)
+    assert (phase.metrics["ndcg"], phase.metrics["ndcg_exact"]) == (1.0, 0.5)
 
 
 def told(rows: int = 60) -> Dataset:
@@ -120,11 +141,13 @@ def test_at_the_ends_the_exact_fusion_is_one_side() -> None:
     task = hybrid_truth.task(told(), "about", "source", 10, 4, seed=1)
     exact = hybrid_truth.Exact.of(task, 20)
     blend = Blend("about", 1.0, Fusion.RELATIVE_SCORE, 20)
-    truth, ndcg = exact.fused(4, blend, whole_text=False)
+    truth, judged = exact.fused(4, blend, whole_text=False)
     ids = task.dataset.ids
     for found, dense in zip(truth.ids, exact.dense, strict=True):
         assert found.tolist() == ids[dense.rows[:4]].tolist()
-    assert ndcg is not None
+    assert judged is not None
+    for at, found in enumerate(truth.ids):
+        assert judged.exact[at] == judged.ndcg(at, found)
     truth, _ = exact.fused(4, replace(blend, alpha=0.0), whole_text=False)
     for at, scores in enumerate(exact.text):
         accepted = truth.accept_ids[truth.accept_offsets[at] : truth.accept_offsets[at + 1]]

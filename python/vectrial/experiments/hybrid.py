@@ -139,7 +139,7 @@ class HybridSearch(Experiment):
         *,
         whole_text: bool,
     ) -> Phase:
-        truth, ndcg = exact.fused(context.k, blend, whole_text=whole_text)
+        truth, judgement = exact.fused(context.k, blend, whole_text=whole_text)
         phase = lanes.hybrid(
             context,
             point,
@@ -147,7 +147,7 @@ class HybridSearch(Experiment):
             blend,
             task.texts,
             truth,
-            task.judgement,
+            judgement,
             warmup_queries=self.warmup_queries,
         )
         phase.params = {
@@ -165,13 +165,12 @@ class HybridSearch(Experiment):
         for name in ("recall_p05", "recall_min"):
             phase.metrics.pop(name, None)
             phase.missing.pop(name, None)
-        phase.metrics["ndcg_exact"] = ndcg
-        if task.judgement is None:
-            phase.metrics["ndcg"] = None
+        why = "no operation succeeded"
+        if judgement is None:
             why = "no column was named by `related` that says which rows are relevant"
-            phase.missing |= {"ndcg": why, "ndcg_exact": why}
-        elif phase.metrics["ndcg"] is None:
-            phase.missing["ndcg"] = "no operation succeeded"
+        for name in ("ndcg", "ndcg_exact"):
+            if phase.metrics.setdefault(name, None) is None:
+                phase.missing[name] = why
         return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:

@@ -145,9 +145,9 @@ class Exact:
         index = Bm25(dataset.metadata.column(task.field).to_pylist())
         return Exact(task, dense, [index.scores(text) for text in task.texts])
 
-    def fused(self, k: int, blend: Blend, *, whole_text: bool) -> tuple[Truth, float | None]:
-        """The k best of the exact fusion, with ties, and the mean nDCG@k of those against the
-        judgement. whole_text: as in `stores.base.Hybrid`."""
+    def fused(self, k: int, blend: Blend, *, whole_text: bool) -> tuple[Truth, Judgement | None]:
+        """The k best of the exact fusion, with ties, and the judgement with what those are worth
+        for each query. whole_text: as in `stores.base.Hybrid`."""
         ids, judgement = self.task.dataset.ids, self.task.judgement
         found, accepted, gains = [], [], []
         for query, (dense, scores) in enumerate(zip(self.dense, self.text, strict=True)):
@@ -158,7 +158,8 @@ class Exact:
             accepted.append(np.sort(ids[ranking.rows[_tied(ranking, k)]]))
             if judgement is not None:
                 gains.append(judgement.ndcg(query, found[-1]))
-        return _truth(found, accepted, k), float(np.mean(gains)) if gains else None
+        judged = None if judgement is None else replace(judgement, exact=tuple(gains))
+        return _truth(found, accepted, k), judged
 
 
 def _tied(ranking: Ranking, k: int) -> NDArray[np.bool_]:

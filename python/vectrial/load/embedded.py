@@ -70,7 +70,8 @@ def closed_loop(
         queries: float32 (q, d).
         truth: exact neighbours of the same queries; without it there is no recall.
         progress: called with (done, of, name) every half second, between two samples.
-        judgement: of which rows are relevant: then `ndcg` is the mean over the timed answers.
+        judgement: of which rows are relevant: then `ndcg` is the mean over the timed answers, and
+            `ndcg_exact` that of the exact answers to the same requests.
 
     Returns:
         The phase. What the store raised is in it as errors, never raised from here; `valid` is
@@ -106,7 +107,7 @@ def closed_loop(
         "warmup_errors": sum(crew.warmup_errors),
     }
     if crew.grader is not None:
-        phase.metrics["ndcg"] = crew.grader.all().mean()
+        phase.metrics |= crew.grader.all().metrics()
     return phase
 
 

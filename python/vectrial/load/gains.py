@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +13,14 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Judgement:
-    """The ids that are relevant to each query, at least one; equally so."""
+    """The ids that are relevant to each query, at least one; equally so.
+
+    exact: nDCG of the exact answer to each query, which stands beside that of the answers given.
+    """
 
     k: int
     relevant: Sequence[frozenset[int]]
+    exact: Sequence[float] = ()
 
     def ndcg(self, query: int, ids: NDArray[np.int64]) -> float:
         """Of one answer, best first, with a gain of 1 for each relevant row among its first k:
@@ -28,26 +34,37 @@ class Judgement:
         for place, id_ in enumerate(ids[: self.k].tolist()):
             if id_ in relevant and id_ not in seen:
                 seen.add(id_)
-                gain += 1.0 / np.log2(place + 2)
-        most = float((1.0 / np.log2(np.arange(min(self.k, len(relevant))) + 2)).sum())
-        return gain / most
+                gain += 1.0 / math.log2(place + 2)
+        return gain / _most(min(self.k, len(relevant)))
+
+
+@cache
+def _most(relevant: int) -> float:
+    """The gain of so many relevant rows in the first places."""
+    return sum(1.0 / math.log2(place + 2) for place in range(relevant))
 
 
 @dataclass
 class Gains:
-    """What the answers of one client, or of several, were worth: the sum, and how many."""
+    """What the answers of one client, or of several, were worth: the sum, and how many; and the
+    sum of what the exact answers to the same requests are worth."""
 
     total: float = 0.0
+    exact: float = 0.0
     answers: int = 0
 
     def add(self, other: Gains) -> None:
         """Take in those of another."""
         self.total += other.total
+        self.exact += other.exact
         self.answers += other.answers
 
-    def mean(self) -> float | None:
-        """Mean nDCG; None without answers."""
-        return self.total / self.answers if self.answers else None
+    def metrics(self) -> dict[str, float | None]:
+        """Mean nDCG, and that of the exact answers, of the same requests: a request that was not
+        sent for want of time, or failed, is in neither. None without answers."""
+        if not self.answers:
+            return {"ndcg": None, "ndcg_exact": None}
+        return {"ndcg": self.total / self.answers, "ndcg_exact": self.exact / self.answers}
 
 
 @dataclass
@@ -66,6 +83,7 @@ class Grader:
         """Take in an answer of a client's."""
         gains = self.gains[client]
         gains.total += self.judgement.ndcg(query, ids)
+        gains.exact += self.judgement.exact[query]
         gains.answers += 1
 
     def all(self) -> Gains:

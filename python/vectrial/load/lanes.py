@@ -152,7 +152,8 @@ def hybrid(
 
     Args:
         truth: what an exact fusion finds, by which recall is judged.
-        judgement: of which rows are relevant to each query: then the phase has `ndcg`.
+        judgement: of which rows are relevant to each query: then the phase has `ndcg` and
+            `ndcg_exact`.
     """
     params = search_params(context, point)
     asked = context.dataset.queries, truth

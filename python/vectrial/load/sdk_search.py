@@ -161,7 +161,7 @@ def search(
         gains = Gains()
         for process in told:
             gains.add(process.gains or Gains())
-        phase.metrics["ndcg"] = gains.mean()
+        phase.metrics |= gains.metrics()
     return phase
 
 

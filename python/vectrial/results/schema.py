@@ -111,7 +111,10 @@ _ALL = (
     ),
     MetricName("ndcg", "1", "higher", "mean nDCG@k of the timed answers against the judgement"),
     MetricName(
-        "ndcg_exact", "1", "higher", "mean nDCG@k of the exact fusion against the same judgement"
+        "ndcg_exact",
+        "1",
+        "higher",
+        "mean nDCG@k of the exact fusion for the same requests, against the same judgement",
     ),
     MetricName("selectivity", "1", None, "share of the rows that a filter keeps, mean of queries"),
     MetricName("selectivity_min", "1", None, "least share of the rows that a query's filter keeps"),
