@@ -10,7 +10,7 @@ import pytest
 from written import Written
 
 from vectrial.report import audit, provenance
-from vectrial.report.data import load
+from vectrial.report.data import PhaseResult, RunData, Value, load
 from vectrial.results.database import DATABASE
 
 SEARCHES = "select phase_id from metric where name = 'recall_mean' order by phase_id"
@@ -55,6 +55,16 @@ def test_a_changed_figure_is_found(
     statement: str, says: str, written: Written, tmp_path: Path
 ) -> None:
     assert any(says in why for why in changed(written, tmp_path / "run", statement))
+
+
+@pytest.mark.parametrize(("loop", "doubted"), [("open", False), ("closed", True)])
+def test_requests_that_wait_for_a_caller_are_none_too_many(loop: str, doubted: bool) -> None:
+    """One caller of a library under a given load: 50 a second, each 30 ms after it was due."""
+    told = {"qps": (50.0, "1/s"), "latency_mean": (30_000.0, "us"), "concurrency": (1.0, "1")}
+    metrics = {name: Value(value, unit, True, None) for name, (value, unit) in told.items()}
+    phase = PhaseResult(1, "search", {"loop": loop}, True, None, metrics)
+    run = RunData(Path(), {}, (), (), {})
+    assert bool(audit.of_phase(run, phase)) == doubted
 
 
 def test_a_copied_row_is_found(written: Written, tmp_path: Path) -> None:

@@ -54,7 +54,9 @@ def _values(phase: PhaseResult) -> dict[str, float]:
 
 def _contradicted(phase: PhaseResult) -> list[str]:
     values = _values(phase)
-    return contradictions(values, clients=values.get("concurrency"))
+    # In an open loop latency counts from when a request was due, also while it waits for a caller.
+    closed = phase.params.get("loop") != "open"
+    return contradictions(values, clients=values.get("concurrency") if closed else None)
 
 
 def _unlike(phase: PhaseResult, hdr: bytes) -> Iterator[str]:
