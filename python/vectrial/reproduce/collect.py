@@ -128,12 +128,15 @@ def _beside(
 ) -> Cell:
     metric = measure.faithful if faithful and measure.faithful else measure.metric
     point = _point(figure, part, measure, arm, measured)
-    value = None if point is None else point.value(metric)
-    if point is None or value is None:
-        why = _why(point, metric, measure, arm, measured)
-        return Cell(figure, None, None, None, _joined(why, figure.note), why=why)
-    if measure.minus and metric == measure.metric:
-        value -= point.value(measure.minus) or 0.0
+    minus = measure.minus if metric == measure.metric else ()
+    value = 0.0
+    for name, sign in {metric: 1.0, **dict.fromkeys(minus, -1.0)}.items():
+        found = None if point is None else point.value(name)
+        if found is None:
+            why = _why(point, name, measure, arm, measured)
+            return Cell(figure, None, None, None, _joined(why, figure.note), why=why)
+        value += sign * found
+    assert point is not None, "without one there was nothing to take"
     value *= _FACTORS[METRICS[metric].unit, figure.unit]
     published = figure.value
     scanned = measure.scans and arm.index == "flat"

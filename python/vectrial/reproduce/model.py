@@ -52,7 +52,7 @@ class Measure:
 
     covers: parts of the report (`Figure.experiment`) and their metric that this is for.
     given: published parameters that must hold.
-    experiment, phase, metric: ours. minus: a metric of ours to subtract.
+    experiment, phase, metric: ours. minus: metrics of ours to subtract.
     faithful: our metric where the report's method is repeated; nothing is subtracted then.
     where: parameters of ours that must hold; of a tuple the first that was measured.
     per_row: the value grows with the rows, so that the ratio is that of the values per row.
@@ -65,7 +65,7 @@ class Measure:
     phase: str
     metric: str
     given: Mapping[str, Scalar] = field(default_factory=dict)
-    minus: str = ""
+    minus: tuple[str, ...] = ()
     faithful: str = ""
     where: Mapping[str, Any] = field(default_factory=dict)
     per_row: bool = False

@@ -1,0 +1,68 @@
+"""What stands beside a published figure, worked out by hand from figures that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vectrial.published import figures
+from vectrial.report.data import PhaseResult, RunData, Series, Trial, Value
+from vectrial.reproduce import REPRODUCTIONS
+from vectrial.reproduce.collect import Cell, Measured, cells
+from vectrial.results.schema import METRICS
+
+
+def measured(
+    store: str,
+    index: str,
+    experiment: str,
+    phase: str,
+    params: Mapping[str, Any],
+    metrics: Mapping[str, float],
+    rows: int,
+) -> Measured:
+    """A run of one phase."""
+    told = {name: Value(value, METRICS[name].unit, True, None) for name, value in metrics.items()}
+    made = PhaseResult(1, phase, params, True, None, told)
+    series = Series(store, index, "native")
+    trial = Trial(
+        1, "key", series, None, "some", rows, experiment, {}, {}, 1, "ok", None, (), (made,), ()
+    )
+    return Measured(RunData(Path(), {}, (), (trial,), {}), "some", rows)
+
+
+def beside(report: str, part: str, run: Measured, metric: str, **params: Any) -> Cell:
+    """The cell of the one figure that has this metric and these parameters, in such a run."""
+    stores = {trial.series.store for trial in run.run.trials}
+    every = cells(REPRODUCTIONS[report], {part: run}, known=stores)
+    (found,) = [
+        cell
+        for cell, figure in zip(every, figures(report), strict=True)
+        if figure.metric == metric
+        and all(figure.params.get(name) == value for name, value in params.items())
+    ]
+    return found
+
+
+STEPS = {"load_s": 10.0, "flush_s": 4.0, "build_s": 30.0, "wait_s": 6.0, "ready_s": 50.0}
+GLOVE = {"dataset": "glove-100-angular", "rows": 1_183_514}
+
+
+@pytest.mark.parametrize(("metric", "seconds"), [("load_time", 14.0), ("index_time", 36.0)])
+def test_load_is_until_flushed_and_index_what_comes_after(metric: str, seconds: float) -> None:
+    """The report inserts and flushes, which is its load, and then makes the index and loads it."""
+    run = measured("milvus", "hnsw", "ingest", "ingest", {}, STEPS, 1_183_514)
+    cell = beside("milvus-weaviate", "glove", run, metric, **GLOVE)
+    assert cell.measured == pytest.approx(seconds)
+    assert cell.ratio == pytest.approx(seconds / cell.figure.value)
+
+
+def test_what_cannot_be_subtracted_is_no_zero() -> None:
+    lacking = {name: value for name, value in STEPS.items() if name != "flush_s"}
+    run = measured("milvus", "hnsw", "ingest", "ingest", {}, lacking, 1_183_514)
+    cell = beside("milvus-weaviate", "glove", run, "index_time", **GLOVE)
+    assert cell.measured is None
+    assert "flush_s" in cell.note
