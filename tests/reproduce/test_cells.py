@@ -66,3 +66,32 @@ def test_what_cannot_be_subtracted_is_no_zero() -> None:
     cell = beside("milvus-weaviate", "glove", run, "index_time", **GLOVE)
     assert cell.measured is None
     assert "flush_s" in cell.note
+
+
+SEARCH = {"qps": 100.0, "latency_p50": 9_000.0, "latency_p99": 12_000.0}
+UNFILTERED = {"predicate": "none", "selectivity": 1.0, "payload_index": "on", "k": 10}
+
+
+def test_searches_that_compare_with_all_of_fewer_rows_are_compared_by_their_time_per_row() -> None:
+    run = measured("flight", "flat", "filtered", "search", UNFILTERED, SEARCH, 20_000)
+    asked = {"rows": 100_000, "filter": False}
+    median = beside("longbow", "search", run, "latency_p50", **asked)
+    assert median.measured == pytest.approx(9.0)
+    assert median.ratio == pytest.approx(9.0 * 5 / 14)
+    rate = beside("longbow", "search", run, "qps", **asked)
+    assert rate.measured == 100
+    assert rate.ratio == pytest.approx(100 / 5 / 62.1)
+    assert "per row" in rate.note
+
+
+def test_a_figure_of_fewer_rows_than_were_loaded_says_how_many_were() -> None:
+    """Nobody asked for a size of these searches: what stands beside each is that of all rows."""
+    told = {"alpha": 0.5, "k": 10}
+    run = measured("flight", "flat", "hybrid", "search", told, {"latency_p99": 5_000.0}, 50_000)
+    few, all_ = (
+        beside("longbow", "hybrid-128", run, "hybrid_latency_p99", rows=rows, dim=128)
+        for rows in (3_000, 50_000)
+    )
+    assert few.measured == all_.measured == 5
+    assert "50,000 rows were loaded" in few.note
+    assert "rows were loaded" not in all_.note

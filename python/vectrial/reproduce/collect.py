@@ -19,6 +19,8 @@ _FACTORS = {
     ("1", "1"): 1.0, ("1", "%"): 100.0, ("B", "MB"): 1e-6, ("MB/s", "MB/s"): 1.0,
     ("1/s", "rows/s"): 1.0, ("1/s", "queries/s"): 1.0, ("1/s", "ops/s"): 1.0,
 }  # fmt: skip
+#: Published units of what falls as rows grow, where times grow.
+_RATES = frozenset({"queries/s", "ops/s"})
 
 
 @dataclass(frozen=True)
@@ -141,13 +143,15 @@ def _beside(
     published = figure.value
     scanned = measure.scans and arm.index == "flat"
     per_row = measure.per_row or scanned or figure.metric in arm.grows
+    rows = int(figure.params.get("rows", part.rows))
     if per_row:
-        published *= point.rows / int(figure.params.get("rows", part.rows))
+        share = point.rows / rows
+        published *= 1 / share if figure.unit in _RATES else share
     own = [point.reason or point.state] if point.state != "ok" else [point.reason or ""]
     own += [why for phase in point.phases for why in of_phase(measured.run, phase)]
     if per_row and point.rows != figure.params.get("rows"):
-        own.append("the ratio is that per row")
-    if point.rows != measured.rows:
+        own.append(f"the ratio is that {'of the time ' if figure.unit in _RATES else ''}per row")
+    if not point.rows == measured.rows == part.size(rows, measured.rows):
         own.append(f"{point.rows:,} rows were loaded")
     return Cell(
         figure,

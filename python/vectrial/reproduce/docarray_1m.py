@@ -58,7 +58,7 @@ REPORT = Reproduction(
             "samples",
             "only find by vector is an average; read, update, delete and find by condition are one"
             " call. Between its two tables one and the same Qdrant differs 28-fold",
-            "the median of 300 calls, each effect verified",
+            "the median of 300 calls (100 for find by condition), each effect verified",
             "one call",
         ),
         Note(

@@ -168,6 +168,7 @@ REPORT = Reproduction(
                     metric,
                     given={"filter": filtered},
                     where={"predicate": predicate, "selectivity": share},
+                    scans=True,
                     note=note,
                 )
                 for filtered, predicate, share, note in (

@@ -55,7 +55,8 @@ class Measure:
     experiment, phase, metric: ours. minus: metrics of ours to subtract.
     faithful: our metric where the report's method is repeated; nothing is subtracted then.
     where: parameters of ours that must hold; of a tuple the first that was measured.
-    per_row: the value grows with the rows, so that the ratio is that of the values per row.
+    per_row: the value grows with the rows, so that the ratio is that of the values per row; a rate
+        falls so.
     scans: it does so where the index compares with every row.
     note: what to know about the comparison. absent: why a store may have nothing to compare.
     """
