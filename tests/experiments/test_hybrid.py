@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from worlds import dataset
 
 from vectrial.bm25 import Bm25, words
 from vectrial.datasets.model import Dataset
-from vectrial.distance import Metric
+from vectrial.distance import Metric, distances
 from vectrial.errors import StoreError, Unsupported
 from vectrial.experiments import hybrid_truth
 from vectrial.experiments.base import Data
@@ -137,22 +138,46 @@ def test_queries_are_taken_out_and_what_is_relevant_stays() -> None:
     assert hybrid_truth.task(whole, "about", None, 10, 4, seed=1).judgement is None
 
 
-def test_at_the_ends_the_exact_fusion_is_one_side() -> None:
+def ends() -> tuple[hybrid_truth.Task, list[Blend]]:
     task = hybrid_truth.task(told(), "about", "source", 10, 4, seed=1)
-    exact = hybrid_truth.Exact.of(task, 20)
-    blend = Blend("about", 1.0, Fusion.RELATIVE_SCORE, 20)
-    truth, judged = exact.fused(4, blend, whole_text=False)
-    ids = task.dataset.ids
-    for found, dense in zip(truth.ids, exact.dense, strict=True):
-        assert found.tolist() == ids[dense.rows[:4]].tolist()
-    assert judged is not None
-    for at, found in enumerate(truth.ids):
-        assert judged.exact[at] == judged.ndcg(at, found)
-    truth, _ = exact.fused(4, replace(blend, alpha=0.0), whole_text=False)
-    for at, scores in enumerate(exact.text):
+    return task, [Blend("about", alpha, Fusion.RELATIVE_SCORE, 20) for alpha in (1.0, 0.0)]
+
+
+def test_at_the_ends_the_exact_fusion_is_one_side() -> None:
+    task, blends = ends()
+    vector, text = hybrid_truth.exact(task, 4, blends, whole_text=False)
+    ids, dataset = task.dataset.ids, task.dataset
+    assert dataset.metadata is not None
+    assert vector.judgement is not None
+    for at, (found, query) in enumerate(zip(vector.truth.ids, dataset.queries, strict=True)):
+        near = np.argsort(distances(query, dataset.vectors, dataset.metric))[:4]
+        assert found.tolist() == ids[near].tolist()
+        assert vector.judgement.exact[at] == vector.judgement.ndcg(at, found)
+    index = Bm25(dataset.metadata["about"].to_pylist())
+    truth = text.truth
+    for at, asked in enumerate(task.texts):
+        scores = index.scores(asked)
         accepted = truth.accept_ids[truth.accept_offsets[at] : truth.accept_offsets[at + 1]]
         least = np.sort(scores)[-4]
         assert set(accepted.tolist()) >= set(ids[scores > least].tolist())
+
+
+def test_scores_of_all_rows_are_held_for_one_query_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[weakref.ref[NDArray[np.float64]]] = []
+    scores = Bm25.scores
+
+    def watched(self: Bm25, text: str) -> NDArray[np.float64]:
+        assert not any(one() is not None for one in made)
+        found = scores(self, text)
+        made.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(Bm25, "scores", watched)
+    task, blends = ends()
+    hybrid_truth.exact(task, 4, blends, whole_text=True)
+    assert len(made) == len(task.texts), "once for all weights"
 
 
 def test_what_cannot_be_asked_is_refused_with_the_reason() -> None:

@@ -112,22 +112,22 @@ class HybridSearch(Experiment):
         can = context.store.capabilities.hybrid
         assert isinstance(can, base.Hybrid), "the plan refuses it"
         fusion = self.fusion or next(iter(can.fusions))
-        candidates = max(self.candidates, context.k)
+        candidates, k = max(self.candidates, context.k), context.k
         context.progress(0, 1, "hybrid: taking out queries")
         task = hybrid_truth.task(
-            context.dataset, self.text, self.related, self.queries, context.k, context.seed
+            context.dataset, self.text, self.related, self.queries, k, context.seed
         )
         context.progress(0, 1, "hybrid: the exact fusion")
-        exact = hybrid_truth.Exact.of(task, candidates)
+        blends = [Blend(task.field, alpha, fusion, candidates) for alpha in self.alphas]
+        every = hybrid_truth.exact(task, k, blends, whole_text=can.whole_text)
         column = base.Field(task.field, FieldType.STRING, indexed=False, text=True)
         schema = Schema(context.schema.dim, context.schema.metric, (column,))
         with context.beside("hybrid") as store:
             held = replace(context, store=store, dataset=task.dataset, schema=schema)
             generated.fill(held, store, task.dataset, schema)
             _check_text(held, point, Blend(task.field, 0.0, fusion, candidates))
-            for alpha in self.alphas:
-                blend = Blend(task.field, alpha, fusion, candidates)
-                yield self._measured(held, point, task, exact, blend, whole_text=can.whole_text)
+            for blend, exact in zip(blends, every, strict=True):
+                yield self._measured(held, point, task, exact, blend)
 
     def _measured(
         self,
@@ -136,18 +136,15 @@ class HybridSearch(Experiment):
         task: hybrid_truth.Task,
         exact: hybrid_truth.Exact,
         blend: Blend,
-        *,
-        whole_text: bool,
     ) -> Phase:
-        truth, judgement = exact.fused(context.k, blend, whole_text=whole_text)
         phase = lanes.hybrid(
             context,
             point,
             Closed(self.clients, min_s=self.min_s, max_s=self.max_s),
             blend,
             task.texts,
-            truth,
-            judgement,
+            exact.truth,
+            exact.judgement,
             warmup_queries=self.warmup_queries,
         )
         phase.params = {
@@ -166,7 +163,7 @@ class HybridSearch(Experiment):
             phase.metrics.pop(name, None)
             phase.missing.pop(name, None)
         why = "no operation succeeded"
-        if judgement is None:
+        if exact.judgement is None:
             why = "no column was named by `related` that says which rows are relevant"
         for name in ("ndcg", "ndcg_exact"):
             if phase.metrics.setdefault(name, None) is None:

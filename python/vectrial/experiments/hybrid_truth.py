@@ -119,47 +119,50 @@ def _one_of_each(order: Sequence[int], values: Sequence[object]) -> list[int]:
 
 @dataclass(frozen=True)
 class Exact:
-    """Both exact rankings of every query: what `fused` joins. dense: rows and their distances.
-    text: scores of all rows, (q, n)."""
+    """What an exact fusion finds for every query, the k best with ties; and the judgement with what
+    those are worth."""
 
-    task: Task
-    dense: Sequence[Ranking]
-    text: Sequence[NDArray[np.float64]]
+    truth: Truth
+    judgement: Judgement | None
 
-    @staticmethod
-    def of(task: Task, candidates: int) -> Exact:
-        """By true distances, and by BM25 over the words of the column."""
-        dataset = task.dataset
-        assert dataset.metadata is not None
-        near = exact_topk(
-            dataset.vectors,
-            np.arange(dataset.rows, dtype=np.int64),
-            dataset.queries,
-            dataset.metric,
-            min(candidates, dataset.rows),
-        )
-        dense = [
-            Ranking(rows, distances)
-            for rows, distances in zip(near.ids, near.distances, strict=True)
-        ]
-        index = Bm25(dataset.metadata.column(task.field).to_pylist())
-        return Exact(task, dense, [index.scores(text) for text in task.texts])
 
-    def fused(self, k: int, blend: Blend, *, whole_text: bool) -> tuple[Truth, Judgement | None]:
-        """The k best of the exact fusion, with ties, and the judgement with what those are worth
-        for each query. whole_text: as in `stores.base.Hybrid`."""
-        ids, judgement = self.task.dataset.ids, self.task.judgement
-        found, accepted, gains = [], [], []
-        for query, (dense, scores) in enumerate(zip(self.dense, self.text, strict=True)):
-            text = best(scores, len(scores) if whole_text else blend.candidates)
-            near = similarity(dense.scores, self.task.dataset.metric, blend.fusion)
-            ranking = fuse(Ranking(dense.rows, near), text, blend.alpha, blend.fusion)
-            found.append(ids[ranking.rows[:k]])
-            accepted.append(np.sort(ids[ranking.rows[_tied(ranking, k)]]))
-            if judgement is not None:
-                gains.append(judgement.ndcg(query, found[-1]))
-        judged = None if judgement is None else replace(judgement, exact=tuple(gains))
-        return _truth(found, accepted, k), judged
+def exact(task: Task, k: int, blends: Sequence[Blend], *, whole_text: bool) -> list[Exact]:
+    """The exact fusions of blends that differ by α alone: of true distances, and of BM25 over the
+    words of the column. Scores of all rows are held for one query at a time.
+
+    whole_text: as in `stores.base.Hybrid`.
+    """
+    dataset, judgement = task.dataset, task.judgement
+    assert dataset.metadata is not None
+    (fusion,) = {blend.fusion for blend in blends}
+    (candidates,) = {blend.candidates for blend in blends}
+    near = exact_topk(
+        dataset.vectors,
+        np.arange(dataset.rows, dtype=np.int64),
+        dataset.queries,
+        dataset.metric,
+        min(candidates, dataset.rows),
+    )
+    index = Bm25(dataset.metadata.column(task.field).to_pylist())
+    found: list[list[NDArray[np.int64]]] = [[] for _ in blends]
+    accepted: list[list[NDArray[np.int64]]] = [[] for _ in blends]
+    for rows, distances, words_of in zip(near.ids, near.distances, task.texts, strict=True):
+        dense = Ranking(rows, similarity(distances, dataset.metric, fusion))
+        text = best(index.scores(words_of), dataset.rows if whole_text else candidates)
+        for at, blend in enumerate(blends):
+            ranking = fuse(dense, text, blend.alpha, fusion)
+            found[at].append(dataset.ids[ranking.rows[:k]])
+            accepted[at].append(np.sort(dataset.ids[ranking.rows[_tied(ranking, k)]]))
+
+    def judged(ids: Sequence[NDArray[np.int64]]) -> Judgement | None:
+        if judgement is None:
+            return None
+        worth = tuple(judgement.ndcg(query, one) for query, one in enumerate(ids))
+        return replace(judgement, exact=worth)
+
+    return [
+        Exact(_truth(ids, tied, k), judged(ids)) for ids, tied in zip(found, accepted, strict=True)
+    ]
 
 
 def _tied(ranking: Ranking, k: int) -> NDArray[np.bool_]:
