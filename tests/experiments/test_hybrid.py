@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from worlds import dataset
+from worlds import dataset, run
 
 from vectrial.bm25 import Bm25, words
 from vectrial.datasets.model import Dataset
@@ -22,6 +23,7 @@ from vectrial.fusion import Blend, Fusion, Ranking, best, fuse
 from vectrial.load.embedded import closed_loop
 from vectrial.load.gains import Grader, Judgement
 from vectrial.load.lane import Lane
+from vectrial.results.schema import METRICS
 from vectrial.stores.base import Field, FieldType, Hybrid, Index, NoParams, Schema
 from vectrial.stores.memory import MemoryStore
 
@@ -196,3 +198,27 @@ def test_what_cannot_be_asked_is_refused_with_the_reason() -> None:
     (point,) = HybridSearch().points(Told, flat, 100)
     with pytest.raises(Unsupported, match="no column of texts"):
         HybridSearch().refuse_point(Told, flat, data, Lane.EMBEDDED, point)
+
+
+@pytest.mark.slow
+def test_every_weight_is_a_phase_whose_figures_are_of_the_same_requests(tmp_path: Path) -> None:
+    pytest.importorskip("lancedb")
+    from vectrial.stores.lancedb import LanceDB
+
+    asked = HybridSearch(
+        text="about", related="source", alphas=(0.0, 0.5, 1.0), queries=8, min_s=0, warmup_queries=0
+    )
+    phases = run(asked, LanceDB, tmp_path, given=told(600))
+    assert [phase.params["alpha"] for phase in phases] == [0.0, 0.5, 1.0]
+    for phase in phases:
+        assert phase.valid, phase.reason
+        assert phase.metrics["count"] == 8
+        assert {*phase.metrics, *phase.missing} <= METRICS.keys()
+        assert phase.metrics["fusion_agreement"] > 0.8
+        assert phase.metrics["ndcg"] == pytest.approx(phase.metrics["ndcg_exact"], abs=0.2)
+    (bare,) = run(
+        asked.model_copy(update={"related": None, "alphas": (0.5,)}),
+        LanceDB, tmp_path / "bare", given=told(600),
+    )  # fmt: skip
+    assert bare.metrics["ndcg"] is bare.metrics["ndcg_exact"] is None
+    assert "related" in bare.missing["ndcg"]
