@@ -209,6 +209,14 @@ def test_answers_that_do_not_hold_make_a_phase_invalid(own_home: Path) -> None:
     assert "the filter does not keep" in str(under.reason)
 
 
+def test_where_nothing_is_looked_at_nothing_is_said_of_violations(own_home: Path) -> None:
+    asked = Filtered(predicates=("opposed",), selectivities=(0.1,), checks=0, **SHORT)
+    _, under = run(asked, _Careless, own_home)
+    assert under.metrics["checked_answers"] == 0
+    assert under.metrics["violations"] is None
+    assert "no answer was looked at" in under.missing["violations"]
+
+
 class _Fragile(MemoryStore):
     """Breaks at the 100th search under a filter."""
 

@@ -27,7 +27,7 @@ from vectrial.load.offered import Closed
 from vectrial.stores import base
 from vectrial.stores.base import FieldType, Index, Schema, Store
 
-#: Rows whose own texts must be found before anything is timed.
+#: Rows whose texts must find some row before anything is timed.
 _PROBES = 20
 
 Values = list[int | float | str | bool] | int | float | str | bool
@@ -177,10 +177,10 @@ class HybridSearch(Experiment):
 
 
 def _check_text(context: Context, point: Mapping[str, Any], blend: Blend) -> None:
-    """Rows must be found by their own texts.
+    """Texts of rows must find rows.
 
     Raises:
-        StoreError: some are not: the text index is empty, or not up to date.
+        StoreError: some find none: the text index is empty, or not up to date.
     """
     metadata = context.dataset.metadata
     assert metadata is not None

@@ -62,7 +62,7 @@ class Made:
             column = self.table.column(name)
             seen.update(name.encode() + np.ascontiguousarray(column.to_numpy()).tobytes())
             table = pa.table({name: column}) if table is None else table.append_column(name, column)
-        return replace(dataset, metadata=table, fingerprint=seen.hexdigest())
+        return replace(dataset, metadata=table, filters=None, fingerprint=seen.hexdigest())
 
 
 def make(dataset: Dataset, *, orders: int, pivots: int, ranks: bool) -> Made:
