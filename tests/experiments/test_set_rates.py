@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +19,10 @@ from vectrial.errors import StoreError, Unsupported
 from vectrial.experiments.base import Data, Phase
 from vectrial.experiments.live_set import Answer, Span, Version, judge
 from vectrial.experiments.mixed import Mixed
+from vectrial.filters import Filter
 from vectrial.load.lane import Lane
 from vectrial.results.schema import METRICS
-from vectrial.stores.base import Index, NoParams, Params, Schema, Searcher
+from vectrial.stores.base import Index, IndexKind, NoParams, Params, Schema, Searcher
 from vectrial.stores.memory import MemoryStore
 
 FLAT = Index("flat", NoParams())
@@ -160,6 +163,37 @@ def test_rows_that_were_deleted_and_are_found_are_wrong(
     assert (search.metrics["dead_answers"] or 0) > 0
     assert not search.valid
     assert "no longer" in (search.reason or "")
+
+
+class Patience(Params):
+    seen: bool = False
+
+
+class Bounded(MemoryStore):
+    """Its searches see what was acknowledged before them when they are asked to."""
+
+    capabilities = replace(
+        MemoryStore.capabilities,
+        indexes={"flat": IndexKind(exact=True, search=Patience, fresh={"seen": True})},
+    )
+    asked: ClassVar[set[bool]] = set()
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        assert isinstance(params, Patience)
+        self.asked.add(params.seen)
+        return super().searcher(k, NoParams(), where)
+
+
+@pytest.mark.parametrize("how", [{"operations": 30}, {"rates": {"search": 9, "delete": 9}}])
+@pytest.mark.parametrize(("said", "wanted"), [({}, True), ({"seen": False}, False)])
+def test_searches_are_to_see_what_was_acknowledged_unless_the_suite_says(
+    how: dict[str, object], said: dict[str, bool], wanted: bool, tmp_path: Path
+) -> None:
+    Bounded.asked.clear()
+    asked = Mixed.model_validate({"duration_s": 0.5, "search": said, **how})
+    search = run(asked, Bounded, tmp_path)[0]
+    assert Bounded.asked == {wanted}
+    assert search.params["seen"] is wanted
 
 
 class Refusing(MemoryStore):

@@ -261,6 +261,12 @@ def search_params(context: Context, point: Mapping[str, Any]) -> Params:
     return model.model_validate(given)
 
 
+def seeing_writes(context: Context, point: Mapping[str, Any]) -> dict[str, Any]:
+    """A point, with what lets searches see every change that was acknowledged before them, where
+    the store has a setting for it and the point does not say."""
+    return {**context.store.capabilities.indexes[context.index.kind].fresh, **point}
+
+
 def fields_of(dataset: Dataset) -> tuple[Field, ...]:
     """The metadata columns of a dataset as a store's schema fields."""
     from vectrial.stores.base import ARROW_TYPES

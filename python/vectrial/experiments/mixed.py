@@ -22,6 +22,7 @@ from vectrial.experiments.base import (
     Phase,
     search_params,
     search_points,
+    seeing_writes,
 )
 from vectrial.experiments.live_set import Answer, Version, judge
 from vectrial.experiments.set_rates import DELETE, INSERT, KINDS, SEARCH, UPDATE
@@ -54,7 +55,8 @@ class Mixed(Experiment):
     clients: in the sdk lane so many callers, each with a connection of its own; in the native lane
         connections of each kind, where one carries a single request at a time. Unless given 8; a
         library has one caller.
-    search: search parameters (no lists).
+    search: search parameters (no lists); what lets searches see every acknowledged change is among
+        them where the store has a setting for it.
     """
 
     name: ClassVar[str] = "mixed"
@@ -135,6 +137,7 @@ class Mixed(Experiment):
         yield from set_rates.run(context, point, offer)
 
     def _in_order(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        point = seeing_writes(context, point)
         script = _script(self, context)
         outset = Outset.now()
         recorders = {kind: Recorder() for kind in KINDS}

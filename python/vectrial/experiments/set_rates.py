@@ -12,7 +12,7 @@ import numpy as np
 
 from vectrial.datasets.model import Dataset
 from vectrial.errors import StoreError
-from vectrial.experiments.base import Context, Phase, search_params
+from vectrial.experiments.base import Context, Phase, search_params, seeing_writes
 from vectrial.experiments.live_set import NEVER, Answer, Span, Version, judge
 from vectrial.load import lanes
 from vectrial.load.ceiling import Certificate, certify
@@ -42,6 +42,7 @@ class Offer:
 
 def run(context: Context, point: Mapping[str, Any], offer: Offer) -> Iterator[Phase]:
     """A phase for each kind of operation, those of one time."""
+    point = seeing_writes(context, point)
     script = _Script(context.dataset, offer, context.seed)
     load_1m = os.getloadavg()[0]
     streamed = _send(context, point, offer, script)
@@ -83,9 +84,7 @@ def run(context: Context, point: Mapping[str, Any], offer: Offer) -> Iterator[Ph
 
 def _send(context: Context, point: Mapping[str, Any], offer: Offer, script: _Script) -> Streamed:
     store = context.store
-    # Searches see what was acknowledged before them, where the store has a setting for it.
-    fresh = store.capabilities.indexes[context.index.kind].fresh
-    params = search_params(context, {**fresh, **point})
+    params = search_params(context, point)
     warmup = context.dataset.queries[:WARMUP]
     common: dict[str, Any] = {"warmup": warmup, "progress": context.progress}
     if context.lane is Lane.NATIVE:
