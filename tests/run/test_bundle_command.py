@@ -39,6 +39,13 @@ def test_a_bundle_is_repeated_on_the_same_data_only(vectrial: Vectrial, tmp_path
     again = vectrial("run", "--from", "tiny.vectrial.tar.gz", "--no-report", "--out", "again")
     assert again.returncode == 0, again.stderr
     there = Path(again.stdout.splitlines()[-1])
+    assert "not comparable" in again.stderr, "one repeat on each side"
+    compared = vectrial("compare", "tiny.vectrial.tar.gz", str(there), "--format", "jsonl")
+    assert compared.returncode == 0, compared.stderr
+    assert json.loads(compared.stdout.splitlines()[0])["subject"].startswith("memory")
+    written = vectrial("report", "tiny.vectrial.tar.gz", "--format", "md")
+    assert written.returncode == 0, written.stderr
+    assert (tmp_path / "tiny-report" / "report.md").is_file()
     assert (there / "suite.toml").read_text() == (folder / "suite.toml").read_text()
 
     with duckdb.connect(str(folder / "run.duckdb")) as db:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vectrial.compare.build import Comparison
 
 
+THRESHOLD = "5%"
 #: Columns of a table that goes into a file.
 _PIPED = 200
 
@@ -38,7 +39,8 @@ class FailOn(StrEnum):
 
 def compare(
     a: Annotated[
-        str, typer.Argument(metavar="A", help="What B is judged against: RUN or RUN:STORE.")
+        str,
+        typer.Argument(metavar="A", help="What B is judged against: RUN, a bundle, or RUN:STORE."),
     ],
     b: Annotated[
         str | None,
@@ -71,7 +73,7 @@ def compare(
     ] = None,
     threshold: Annotated[
         str, typer.Option(help="Differences below this share of A are ties.")
-    ] = "5%",
+    ] = THRESHOLD,
     fail_on: Annotated[
         list[FailOn] | None,
         typer.Option(

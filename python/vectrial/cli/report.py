@@ -24,7 +24,10 @@ class Format(StrEnum):
 
 def report(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The run's folder, as `vectrial run` printed it.")
+        Path,
+        typer.Argument(
+            metavar="RUN", help="The run's folder, as `vectrial run` printed it, or a bundle."
+        ),
     ] = Path("runs/latest"),
     format_: Annotated[
         Format,
@@ -36,7 +39,8 @@ def report(
         ),
     ] = Format.ALL,
     out: Annotated[
-        Path | None, typer.Option(help="Where files go.", show_default="RUN/report")
+        Path | None,
+        typer.Option(help="Where files go.", show_default="RUN/report, or BUNDLE-report"),
     ] = None,
 ) -> None:
     """Write the report of a run: one HTML file that opens offline, tables, figures, data.
@@ -47,7 +51,19 @@ def report(
         vectrial report                                 the newest run, everything
         vectrial report runs/2026-11-21 --format html   only the page
         vectrial report --format jsonl | jq .value      every measured value
+        vectrial report theirs.vectrial.tar.gz          of a run that somebody sealed
     """
+    from vectrial.results.bundle import SUFFIX, run_folder
+
+    if out is None:
+        beside = run.name.removesuffix(SUFFIX) + "-report"
+        out = run.with_name(beside) if run.is_file() else run.resolve() / "report"
+    with run_folder(run) as folder:
+        _write(folder, format_, out)
+
+
+def _write(run: Path, format_: Format, out: Path) -> None:
+    """What `report` says, of a run's folder."""
     # Imported here: the other commands need not wait for the chart library.
     from vectrial.report import export, terminal, write
     from vectrial.report.build import build
@@ -62,7 +78,7 @@ def report(
         Console().print(terminal.summary(loaded))
         return
     made = build(loaded)
-    folder = write.made(loaded.folder / "report" if out is None else out)
+    folder = write.made(out)
     console = Console(stderr=True)
     with console.status("drawing") as status:
         if format_ in (Format.ALL, Format.MARKDOWN):

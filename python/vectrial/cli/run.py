@@ -92,6 +92,8 @@ def run(
     folder = resume.resolve() if resume is not None else new_folder(out, suite)
     outcome = measure(plan, suite, text, folder, console, sealed)
     _show(folder, report, console)
+    if bundle is not None and outcome.counts.get("ok"):
+        _compare(bundle, folder, console)
     print(folder)
     if outcome.counts and not set(outcome.counts) - {"failed", "skipped"}:
         sys.exit(1)
@@ -267,6 +269,20 @@ def _show(folder: Path, report: bool, console: Console) -> None:
     if report:
         page = write.write_html(build(loaded), write.made(folder / "report"))
         console.print(f"report: {page}", soft_wrap=True, highlight=False)
+
+
+def _compare(bundle: Path, folder: Path, console: Console) -> None:
+    """What the run says of the one that it repeats."""
+    from vectrial.cli.compare import THRESHOLD, share
+    from vectrial.compare import write
+    from vectrial.compare.build import DEFAULT_METRICS, compare, metrics_of
+    from vectrial.compare.cells import Asked
+    from vectrial.compare.sides import sides_of
+
+    asked = Asked(metrics_of(DEFAULT_METRICS), (), ())
+    sides = sides_of(str(bundle), str(folder), None)
+    console.print(write.table(compare(*sides, asked, share(THRESHOLD))))
+    console.print(f"again: vectrial compare {bundle} {folder}", soft_wrap=True, highlight=False)
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:

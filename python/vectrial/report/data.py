@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from vectrial.results.bundle import run_folder
 from vectrial.results.reader import RunReader
 from vectrial.stats.intervals import Spread, spread_of
 
@@ -142,8 +143,8 @@ class Point:
 class RunData:
     """Everything the report needs of a run.
 
-    run: the table `run`, environment as a dict. datasets: the table, `facts` as a dict; a dataset
-        has a row for each number of its rows that was loaded.
+    folder: of the run, or the file of its bundle. run: the table `run`, environment as a dict.
+    datasets: the table, `facts` as a dict; a dataset has a row for each number of its rows that was loaded.
     histograms: latency histograms (HDR V2, ns) by phase id.
     suite: the file as it was run, or empty.
     """
@@ -254,15 +255,16 @@ class RunData:
         ]
 
 
-def load(folder: Path) -> RunData:
-    """Read a run folder whole.
+def load(run: Path) -> RunData:
+    """Read a run whole: its folder, or a bundle of it, which is checked.
 
     Raises:
         UserError: there is no run, it is being written, or it is newer than this Vectrial.
+        DataError: a bundle's seal is broken.
     """
-    with RunReader(folder) as reader:
+    with run_folder(run) as folder, RunReader(folder) as reader:
         return RunData(
-            folder=reader.folder,
+            folder=run.resolve() if run.is_file() else reader.folder,
             run=reader.run(),
             datasets=tuple(_parsed(row, "facts") for row in reader.rows(_DATASETS)),
             trials=tuple(_trials(reader)),
