@@ -144,7 +144,8 @@ class RunData:
     """Everything the report needs of a run.
 
     folder: of the run, or the file of its bundle. run: the table `run`, environment as a dict.
-    datasets: the table, `facts` as a dict; a dataset has a row for each number of its rows that was loaded.
+    datasets: the table, `facts` as a dict; a dataset has a row for each number of its rows that was
+        loaded.
     histograms: latency histograms (HDR V2, ns) by phase id.
     suite: the file as it was run, or empty.
     """
