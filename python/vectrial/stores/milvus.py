@@ -129,8 +129,8 @@ class Milvus(Store):
         indexes={
             # Under a filter a search of the graph may end early, and the same search asked twice
             # has two answers: of 20 under each of 33 filters that keep 10 to 40 % of 2,000 rows,
-            # the mean recall was 0.85 to 1 at any m and ef_search (0.35 at worst under ip). With rows
-            # replaced by far ones under inner product, 0.81 was seen without a filter.
+            # the mean recall was 0.85 to 1 at any m and ef_search (0.35 at worst under ip). Where
+            # far rows replaced others under inner product, 0.81 was seen without a filter.
             "hnsw": IndexKind(
                 HnswBuild,
                 HnswSearch,
