@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Judge, LoadControl, run_load
-from vectrial.errors import UserError
+from vectrial.errors import StoreError, UserError
 from vectrial.load.offered import IN_FLIGHT
 from vectrial.load.pem import der
 from vectrial.load.plain import (
@@ -20,6 +20,7 @@ from vectrial.load.plain import (
     LoadColumn,
     LoadOutcome,
     LoadPlan,
+    LoadRecord,
     LoadSource,
     LoadTarget,
     LoadTls,
@@ -228,3 +229,15 @@ def drive(
             raise UserError(str(failures[0])) from failures[0]
         raise failures[0]
     return outcomes[0]
+
+
+def unfailed(outcome: LoadOutcome, what: str) -> LoadRecord:
+    """The one class of a run none of whose requests failed.
+
+    Raises:
+        StoreError: some did; the message says how many of `what`, and how.
+    """
+    (record,) = outcome["classes"]
+    for kind, count, messages in record["recorder"].errors():
+        raise StoreError(f"{count} {what} failed: {kind}: {'; '.join(messages)}")
+    return record

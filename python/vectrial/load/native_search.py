@@ -15,7 +15,7 @@ from vectrial.errors import StoreError
 from vectrial.experiments.base import Phase
 from vectrial.load.ceiling import Certificate, certify
 from vectrial.load.live import Live, follower
-from vectrial.load.native import Requests, arrivals, closed, drive
+from vectrial.load.native import Requests, arrivals, closed, drive, unfailed
 from vectrial.load.offered import Closed, Load
 from vectrial.load.plain import LoadSource
 from vectrial.load.record import phase_of_outcome
@@ -105,9 +105,8 @@ def answers(
         once=True,
         keep=True,
     )
-    (record,) = drive(wire.target, [requests], [closed(1, count=len(queries))])["classes"]
-    for kind, count, messages in record["recorder"].errors():
-        raise StoreError(f"{count} searches failed: {kind}: {'; '.join(messages)}")
+    outcome = drive(wire.target, [requests], [closed(1, count=len(queries))])
+    record = unfailed(outcome, "searches")
     assert record["answers"] is not None, "they were to be kept"
     which, ids, _ = record["answers"]
     if sorted(which.tolist()) != list(range(len(queries))):

@@ -22,7 +22,7 @@ from vectrial.errors import StoreError
 from vectrial.load.bulk import Progress, make_batch
 from vectrial.load.ceiling import Certificate
 from vectrial.load.embedded import FATAL, describe
-from vectrial.load.native import Requests, arrivals, closed, drive
+from vectrial.load.native import Requests, arrivals, closed, drive, unfailed
 from vectrial.load.native_rows import columns_of
 from vectrial.load.offered import IN_FLIGHT
 from vectrial.load.plain import LoadOutcome, LoadRecord, LoadTarget
@@ -97,6 +97,7 @@ def by_engine(
 
     Raises:
         UserError: the rows are not what the protocol takes.
+        StoreError: a query failed before the clock started.
     """
     to: LoadTarget = {
         **wire.target,
@@ -123,7 +124,8 @@ def by_engine(
     placement = certificate.placement
     if len(warmup):
         asked = Requests("warm-up", vectors=warmup, k=k, filters=filters, options=wire.options)
-        drive(to, [asked], [closed(1, count=len(warmup))], timeout_s=TIMEOUT_S)
+        warm = drive(to, [asked], [closed(1, count=len(warmup))], timeout_s=TIMEOUT_S)
+        unfailed(warm, "searches before the clock")
     outcome = drive(
         to,
         [requests(one) for one in streams],
