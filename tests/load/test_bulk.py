@@ -169,3 +169,14 @@ def test_rows_one_by_one_hold_the_client_to_its_processor_time() -> None:
             told.append(phase.reason or "")
     assert told[0] == ""
     assert told[1].startswith("client-bound: the client used")
+
+
+def test_columns_that_are_not_loaded_are_not_read() -> None:
+    whole, rows = dataset(20), np.array([3, 17])
+    bare = Schema(8, Metric.L2)
+    assert bulk.metadata_of(whole, bare, rows) is None
+    assert bulk.batch(whole, bare, rows).column_names == ["id", "vector"]
+    (_, word) = fields_of(whole)
+    told = bulk.metadata_of(whole, Schema(8, Metric.L2, (word,)), rows)
+    assert told is not None
+    assert told.to_pydict() == {"word": ["w3", "w17"]}

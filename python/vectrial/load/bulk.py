@@ -32,8 +32,16 @@ def batches(
 
 def batch(dataset: Dataset, schema: Schema, rows: NDArray[np.int64]) -> pa.RecordBatch:
     """The given rows (positions) of a dataset in the layout of `Schema.arrow`."""
-    metadata = None if dataset.metadata is None else dataset.metadata.take(rows)
+    metadata = metadata_of(dataset, schema, rows)
     return make_batch(schema, dataset.ids[rows], dataset.vectors[rows], metadata)
+
+
+def metadata_of(dataset: Dataset, schema: Schema, rows: NDArray[np.int64]) -> pa.Table | None:
+    """The columns of the schema, and no others, of the given rows (positions); None where it has
+    none: a dataset may have columns that a suite does not load."""
+    if dataset.metadata is None or not schema.fields:
+        return None
+    return dataset.metadata.select([field.name for field in schema.fields]).take(rows)
 
 
 def make_batch(

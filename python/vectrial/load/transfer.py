@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vectrial._engine import Recorder
 from vectrial.datasets import library
 from vectrial.datasets.model import Dataset
-from vectrial.load.bulk import Progress, make_batch
+from vectrial.load.bulk import Progress, make_batch, metadata_of
 from vectrial.load.embedded import describe
 from vectrial.load.sdk_process import Opening, Ready, common_start_ns, expect, processes
 from vectrial.stores.base import Schema, Store
@@ -143,8 +143,7 @@ def alternate(
         nonlocal upto
         ids = np.arange(upto, upto + size, dtype=np.int64)
         at = ids % work.rows
-        metadata = None if dataset.metadata is None else dataset.metadata.take(at)
-        batch = make_batch(schema, ids, dataset.vectors[at], metadata)
+        batch = make_batch(schema, ids, dataset.vectors[at], metadata_of(dataset, schema, at))
         sent = perf_counter_ns()
         try:
             store.insert(batch)
