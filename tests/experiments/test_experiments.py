@@ -279,6 +279,27 @@ def test_an_exact_store_finds_all_that_is_alive_at_each_search(tmp_path: Path) -
     assert sum(p.metrics["count"] or 0 for p in phases) == 400
 
 
+class Counting(MemoryStore):
+    """Counts its searches."""
+
+    searches = 0
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        whole = super().searcher(k, params, where)
+
+        def search(vector: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            Counting.searches += 1
+            return whole(vector)
+
+        return search
+
+
+def test_searches_come_before_the_clock_of_changing_rows_too(tmp_path: Path) -> None:
+    search = run(Mixed(operations=50), Counting, tmp_path)[0]
+    assert search.metrics["warmup_count"] == len(dataset().queries)
+    assert Counting.searches == search.metrics["count"] + search.metrics["warmup_count"]
+
+
 def test_deleted_rows_that_are_still_returned_are_wrong(tmp_path: Path) -> None:
     search = run(Mixed(operations=400, deletes=1.0), Immortal, tmp_path)[0]
     assert not search.valid

@@ -67,6 +67,12 @@ class Verdict:
             phase.valid, phase.reason = False, "; ".join(filter(None, (phase.reason, said)))
 
 
+def unjudged(phase: Phase, why: str) -> None:
+    """Say of searches that nothing is known of what they should have found."""
+    for name in ("recall_mean", "recall_min", "recall_p05", "dead_answers"):
+        phase.missing[name] = why
+
+
 def judge(
     dataset: Dataset, k: int, versions: Sequence[Version], answers: Sequence[Answer]
 ) -> Verdict:

@@ -24,7 +24,7 @@ from vectrial.experiments.base import (
     search_points,
     seeing_writes,
 )
-from vectrial.experiments.live_set import Answer, Version, judge
+from vectrial.experiments.live_set import Answer, Version, judge, unjudged
 from vectrial.experiments.set_rates import DELETE, INSERT, KINDS, SEARCH, UPDATE
 from vectrial.load.bulk import make_batch
 from vectrial.load.embedded import FATAL, describe
@@ -139,6 +139,10 @@ class Mixed(Experiment):
     def _in_order(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         point = seeing_writes(context, point)
         script = _script(self, context)
+        warmup = context.dataset.queries[: set_rates.WARMUP]
+        search = context.store.searcher(context.k, search_params(context, point))
+        for query in warmup:
+            search(query)
         outset = Outset.now()
         recorders = {kind: Recorder() for kind in KINDS}
         for recorder in recorders.values():
@@ -161,19 +165,12 @@ class Mixed(Experiment):
                 no_recall="an operation has no answer to judge",
             )
             phase.params = {**phase.params, "k": context.k, **point}
-            if kind != SEARCH:
-                phase.missing["dead_answers"] = "an operation has no answer to judge"
-            else:
+            if kind == SEARCH:
+                phase.metrics["warmup_count"] = len(warmup)
                 lost = sum(int(recorders[other].summary()["errors"] or 0) for other in KINDS[1:])
-                if lost:
-                    for name in ("recall_mean", "recall_min", "recall_p05", "dead_answers"):
-                        phase.missing[name] = f"{lost} writes failed: what is there is not known"
-                else:
-                    versions = [one for own in script.versions.values() for one in own]
-                    found = [
-                        Answer(script.subjects[at], (at, at), ids) for at, ids in answers.items()
-                    ]
-                    judge(context.dataset, context.k, versions, found).write(phase)
+                _judge(phase, context, script, answers, lost)
+            else:
+                phase.missing["dead_answers"] = "an operation has no answer to judge"
             yield phase
 
     def _play(
@@ -223,6 +220,22 @@ class Mixed(Experiment):
         if self.rates is not None:
             return self.duration_s + 1.0
         return min(self.max_s, self.operations * 2e-3)
+
+
+def _judge(
+    phase: Phase,
+    context: Context,
+    script: _Script,
+    answers: Mapping[int, NDArray[np.int64]],
+    lost: int,
+) -> None:
+    """Recall and dead answers, unless writes were lost."""
+    if lost:
+        unjudged(phase, f"{lost} writes failed: what is there is not known")
+        return
+    versions = [one for own in script.versions.values() for one in own]
+    found = [Answer(script.subjects[at], (at, at), ids) for at, ids in answers.items()]
+    judge(context.dataset, context.k, versions, found).write(phase)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from vectrial.datasets.model import Dataset
 from vectrial.errors import StoreError
 from vectrial.experiments.base import Context, Phase, search_params, seeing_writes
-from vectrial.experiments.live_set import NEVER, Answer, Span, Version, judge
+from vectrial.experiments.live_set import NEVER, Answer, Span, Version, judge, unjudged
 from vectrial.load import lanes
 from vectrial.load.ceiling import Certificate, certify
 from vectrial.load.lane import Lane
@@ -186,8 +186,7 @@ def _judge(phase: Phase, context: Context, script: _Script, streamed: Streamed, 
             errors = int(record["recorder"].summary()["errors"] or 0)
             lost += errors + record["in_flight"] + len(stream.due) - record["issued"]
     if lost:
-        for name in ("recall_mean", "recall_min", "recall_p05", "dead_answers"):
-            phase.missing[name] = f"{lost} writes failed or were not sent: what is there is unknown"
+        unjudged(phase, f"{lost} writes failed or were not sent: what is there is unknown")
         return
     answers = [
         Answer(int(script.queries[at]), (int(seen.spans[at, 0]), int(seen.spans[at, 1])), found)
