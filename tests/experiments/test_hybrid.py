@@ -21,7 +21,7 @@ from vectrial.experiments.base import Data
 from vectrial.experiments.hybrid import HybridSearch
 from vectrial.fusion import Blend, Fusion, Ranking, best, fuse
 from vectrial.load.embedded import closed_loop
-from vectrial.load.gains import Grader, Judgement
+from vectrial.load.gains import Grader, Judgement, ndcg
 from vectrial.load.lane import Lane
 from vectrial.results.schema import METRICS
 from vectrial.stores.base import Field, FieldType, Hybrid, Index, NoParams, Schema
@@ -79,12 +79,12 @@ def test_the_best_are_above_the_bound_and_ties_go_by_row() -> None:
 
 
 def test_ndcg_is_the_formula_and_a_row_gains_once() -> None:
-    judgement = Judgement(3, (frozenset({5, 6}), frozenset({9})), (1.0, 1.0))
+    two, one = frozenset({5, 6}), frozenset({9})
     most = 1 + 1 / np.log2(3)
-    assert judgement.ndcg(0, np.array([5, 6, 1])) == 1
-    assert judgement.ndcg(0, np.array([1, 5, 5])) == pytest.approx((1 / np.log2(3)) / most)
-    assert judgement.ndcg(1, np.array([1, 2, 3, 9])) == 0
-    grader = Grader.of(judgement, 2)
+    assert ndcg(np.array([5, 6, 1]), two, 3) == 1
+    assert ndcg(np.array([1, 5, 5]), two, 3) == pytest.approx((1 / np.log2(3)) / most)
+    assert ndcg(np.array([1, 2, 3, 9]), one, 3) == 0
+    grader = Grader.of(Judgement(3, (two, one), (1.0, 1.0)), 2)
     grader.grade(0, 1, np.array([9]))
     grader.grade(1, 1, np.array([], np.int64))
     assert grader.all().metrics() == {"ndcg": 0.5, "ndcg_exact": 1.0}
@@ -122,26 +122,26 @@ def told(rows: int = 60) -> Dataset:
 
 def test_queries_are_taken_out_and_what_is_relevant_stays() -> None:
     whole = told()
-    task = hybrid_truth.task(whole, None, "source", 10, 4, seed=1)
+    task = hybrid_truth.task(whole, None, "source", 10, seed=1)
     assert task.field == "about"
     assert len(task.texts) == len(task.dataset.queries) == 10
     assert task.dataset.rows == 50
     taken = set(whole.ids.tolist()) - set(task.dataset.ids.tolist())
-    assert task.judgement is not None
+    assert task.relevant is not None
     assert whole.metadata is not None
     source = dict(zip(whole.ids.tolist(), whole.metadata["source"].to_pylist(), strict=True))
-    for text, relevant in zip(task.texts, task.judgement.relevant, strict=True):
+    for text, relevant in zip(task.texts, task.relevant, strict=True):
         of = source[int(whole.ids[int(text.split()[3])])]
         assert of is not None
         assert relevant == {id_ for id_ in source if source[id_] == of} - taken
         assert relevant
     with pytest.raises(StoreError, match="no two rows"):
-        hybrid_truth.task(whole, "about", "package", 10, 4, seed=1)
-    assert hybrid_truth.task(whole, "about", None, 10, 4, seed=1).judgement is None
+        hybrid_truth.task(whole, "about", "package", 10, seed=1)
+    assert hybrid_truth.task(whole, "about", None, 10, seed=1).relevant is None
 
 
 def ends() -> tuple[hybrid_truth.Task, list[Blend]]:
-    task = hybrid_truth.task(told(), "about", "source", 10, 4, seed=1)
+    task = hybrid_truth.task(told(), "about", "source", 10, seed=1)
     return task, [Blend("about", alpha, Fusion.RELATIVE_SCORE, 20) for alpha in (1.0, 0.0)]
 
 
@@ -154,7 +154,7 @@ def test_at_the_ends_the_exact_fusion_is_one_side() -> None:
     for at, (found, query) in enumerate(zip(vector.truth.ids, dataset.queries, strict=True)):
         near = np.argsort(distances(query, dataset.vectors, dataset.metric))[:4]
         assert found.tolist() == ids[near].tolist()
-        assert vector.judgement.exact[at] == vector.judgement.ndcg(at, found)
+        assert vector.judgement.exact[at] == ndcg(found, vector.judgement.relevant[at], 4)
     index = Bm25(dataset.metadata["about"].to_pylist())
     truth = text.truth
     for at, asked in enumerate(task.texts):

@@ -115,7 +115,7 @@ class HybridSearch(Experiment):
         candidates, k = max(self.candidates, context.k), context.k
         context.progress(0, 1, "hybrid: taking out queries")
         task = hybrid_truth.task(
-            context.dataset, self.text, self.related, self.queries, k, context.seed
+            context.dataset, self.text, self.related, self.queries, context.seed
         )
         context.progress(0, 1, "hybrid: the exact fusion")
         blends = [Blend(task.field, alpha, fusion, candidates) for alpha in self.alphas]

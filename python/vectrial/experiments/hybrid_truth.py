@@ -16,7 +16,7 @@ from vectrial.datasets.truth import exact_topk
 from vectrial.distance import TIE_TOLERANCE
 from vectrial.errors import StoreError
 from vectrial.fusion import Blend, Ranking, best, fuse, similarity
-from vectrial.load.gains import Judgement
+from vectrial.load.gains import Judgement, ndcg
 
 #: Words of a text in the mean, at least, for a column to be one of texts.
 _WORDS = 3.0
@@ -27,18 +27,17 @@ class Task:
     """Rows to search, and queries that were rows of the same dataset and no longer are.
 
     dataset: the rows that are left, with the text column alone; its queries are the vectors of the
-        rows that were taken out. texts: of the queries. judgement: None where none was asked for.
+        rows that were taken out. texts: of the queries. relevant: ids that are to each; None where
+        nobody asked.
     """
 
     dataset: Dataset
     field: str
     texts: tuple[str, ...]
-    judgement: Judgement | None
+    relevant: tuple[frozenset[int], ...] | None
 
 
-def task(
-    dataset: Dataset, field: str | None, related: str | None, queries: int, k: int, seed: int
-) -> Task:
+def task(dataset: Dataset, field: str | None, related: str | None, queries: int, seed: int) -> Task:
     """Take rows out of a dataset as queries.
 
     Args:
@@ -46,7 +45,7 @@ def task(
             most different values.
         related: rows are relevant to a query that have its value in this column. Queries are then
             drawn among the values that several rows have, one of each, so that every relevant row
-            stays; without it among all rows, and there is no judgement.
+            stays; without it among all rows, and nothing is said of what is relevant.
 
     Raises:
         StoreError: there is no such column, or nothing to draw from.
@@ -75,14 +74,14 @@ def task(
         query_metadata=None,
         facts={},
     )
-    judgement = None
+    relevant = None
     if values is not None:
         wanted: dict[object, set[int]] = {values[row]: set() for row in taken}
         for row, id_ in zip(left.tolist(), rest.ids.tolist(), strict=True):
             if values[row] in wanted:
                 wanted[values[row]].add(id_)
-        judgement = Judgement(k, tuple(frozenset(wanted[values[row]]) for row in taken))
-    return Task(rest, field, tuple(texts[row] or "" for row in taken), judgement)
+        relevant = tuple(frozenset(wanted[values[row]]) for row in taken)
+    return Task(rest, field, tuple(texts[row] or "" for row in taken), relevant)
 
 
 def _texts_of(metadata: pa.Table) -> str:
@@ -119,8 +118,8 @@ def _one_of_each(order: Sequence[int], values: Sequence[object]) -> list[int]:
 
 @dataclass(frozen=True)
 class Exact:
-    """What an exact fusion finds for every query, the k best with ties; and the judgement with what
-    those are worth."""
+    """What an exact fusion finds for every query, the k best with ties; and what is relevant, with
+    what those are worth, where that was asked."""
 
     truth: Truth
     judgement: Judgement | None
@@ -132,7 +131,7 @@ def exact(task: Task, k: int, blends: Sequence[Blend], *, whole_text: bool) -> l
 
     whole_text: as in `stores.base.Hybrid`.
     """
-    dataset, judgement = task.dataset, task.judgement
+    dataset = task.dataset
     assert dataset.metadata is not None
     (fusion,) = {blend.fusion for blend in blends}
     (candidates,) = {blend.candidates for blend in blends}
@@ -155,10 +154,10 @@ def exact(task: Task, k: int, blends: Sequence[Blend], *, whole_text: bool) -> l
             accepted[at].append(np.sort(dataset.ids[ranking.rows[_tied(ranking, k)]]))
 
     def judged(ids: Sequence[NDArray[np.int64]]) -> Judgement | None:
-        if judgement is None:
+        if task.relevant is None:
             return None
-        worth = tuple(judgement.ndcg(query, one) for query, one in enumerate(ids))
-        return replace(judgement, exact=worth)
+        worth = [ndcg(one, those, k) for one, those in zip(ids, task.relevant, strict=True)]
+        return Judgement(k, task.relevant, tuple(worth))
 
     return [
         Exact(_truth(ids, tied, k), judged(ids)) for ids, tied in zip(found, accepted, strict=True)

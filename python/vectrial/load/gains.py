@@ -13,29 +13,27 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Judgement:
-    """The ids that are relevant to each query, at least one; equally so.
-
-    exact: nDCG of the exact answer to each query, which stands beside that of the answers given.
-    """
+    """relevant: ids that are to each query, at least one, equally so. exact: nDCG@k of the exact
+    answer to each query, which stands beside that of the answers given."""
 
     k: int
     relevant: Sequence[frozenset[int]]
-    exact: Sequence[float] = ()
+    exact: Sequence[float]
 
-    def ndcg(self, query: int, ids: NDArray[np.int64]) -> float:
-        """Of one answer, best first, with a gain of 1 for each relevant row among its first k:
 
-            Σ 1 / log2(1 + place) over the places of relevant rows, by the most that it could be
+def ndcg(ids: NDArray[np.int64], relevant: frozenset[int], k: int) -> float:
+    """Of one answer, best first, with a gain of 1 for each relevant row among its first k:
 
-        Järvelin and Kekäläinen, TOIS 2002. A row that is named twice gains once."""
-        relevant = self.relevant[query]
-        seen: set[int] = set()
-        gain = 0.0
-        for place, id_ in enumerate(ids[: self.k].tolist()):
-            if id_ in relevant and id_ not in seen:
-                seen.add(id_)
-                gain += 1.0 / math.log2(place + 2)
-        return gain / _most(min(self.k, len(relevant)))
+        Σ 1 / log2(1 + place) over the places of relevant rows, by the most that it could be
+
+    Järvelin and Kekäläinen, TOIS 2002. A row that is named twice gains once."""
+    seen: set[int] = set()
+    gain = 0.0
+    for place, id_ in enumerate(ids[:k].tolist()):
+        if id_ in relevant and id_ not in seen:
+            seen.add(id_)
+            gain += 1.0 / math.log2(place + 2)
+    return gain / _most(min(k, len(relevant)))
 
 
 @cache
@@ -81,9 +79,9 @@ class Grader:
 
     def grade(self, client: int, query: int, ids: NDArray[np.int64]) -> None:
         """Take in an answer of a client's."""
-        gains = self.gains[client]
-        gains.total += self.judgement.ndcg(query, ids)
-        gains.exact += self.judgement.exact[query]
+        gains, by = self.gains[client], self.judgement
+        gains.total += ndcg(ids, by.relevant[query], by.k)
+        gains.exact += by.exact[query]
         gains.answers += 1
 
     def all(self) -> Gains:
