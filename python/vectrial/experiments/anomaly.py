@@ -23,6 +23,7 @@ from vectrial.experiments.base import (
     Numbers,
     Phase,
     Returns,
+    Values,
     search_points,
 )
 from vectrial.filters import Eq, Filters
@@ -33,7 +34,6 @@ from vectrial.stats.detection import auroc, share_below, threshold_for
 from vectrial.stores.arrow import ids_of, vectors_of
 from vectrial.stores.base import Index, Returning, Store
 
-Values = list[int | float | str | bool] | int | float | str | bool
 Score = Literal["nearest", "mean"]
 
 #: Rows read back in one request.

@@ -47,6 +47,8 @@ def _as_list(value: object) -> object:
 Numbers = Annotated[
     tuple[Annotated[int, Bound(ge=1)], ...], BeforeValidator(_as_list), Bound(min_length=1)
 ]
+#: A value of a search parameter, or a list of them: a grid.
+Values = list[int | float | str | bool] | int | float | str | bool
 #: What the searches of an experiment bring back: one, or a list to measure each.
 Returns = Annotated[tuple[Returning, ...], BeforeValidator(_as_list), Bound(min_length=1)]
 
@@ -85,6 +87,10 @@ class Phase:
     errors: list[tuple[str, int, list[str]]] = field(default_factory=list)
     valid: bool = True
     reason: str | None = None
+
+    def invalidate(self, why: str) -> None:
+        """The phase may not be trusted, for this reason beside what there is."""
+        self.valid, self.reason = False, "; ".join(filter(None, (self.reason, why)))
 
 
 @dataclass(frozen=True)

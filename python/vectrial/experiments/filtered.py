@@ -19,6 +19,7 @@ from vectrial.experiments.base import (
     Numbers,
     Phase,
     Returns,
+    Values,
     fields_of,
     returning_of,
     search_params,
@@ -42,7 +43,6 @@ from vectrial.load.offered import Closed
 from vectrial.load.searchers import searchers
 from vectrial.stores.base import FieldType, Index, Returning, Schema, Store
 
-Values = list[int | float | str | bool] | int | float | str | bool
 Predicate = Literal["column", "independent", "aligned", "opposed"]
 Arm = Literal["on", "off"]
 
@@ -287,7 +287,7 @@ class Filtered(Experiment):
         try:
             self._look(context, point, where, answers)
         except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
-            _invalid(phase, f"answers could not be looked at: {type(error).__name__}: {error}")
+            phase.invalidate(f"answers could not be looked at: {type(error).__name__}: {error}")
         _state(phase, stated(context.dataset, where, answers), len(answers))
         return phase
 
@@ -370,8 +370,4 @@ def _state(phase: Phase, told: Stated, looked_at: int) -> None:
             f"{told.violations} of {looked_at} answers looked at have rows that the filter does"
             " not keep"
         )
-        _invalid(phase, wrong)
-
-
-def _invalid(phase: Phase, why: str) -> None:
-    phase.valid, phase.reason = False, "; ".join(filter(None, (phase.reason, why)))
+        phase.invalidate(wrong)

@@ -16,6 +16,7 @@ from vectrial.experiments.base import (
     Data,
     Experiment,
     Phase,
+    Values,
     _as_list,
     search_params,
     search_points,
@@ -29,8 +30,6 @@ from vectrial.stores.base import FieldType, Index, Schema, Store
 
 #: Rows whose texts must find some row before anything is timed.
 _PROBES = 20
-
-Values = list[int | float | str | bool] | int | float | str | bool
 
 
 class HybridSearch(Experiment):

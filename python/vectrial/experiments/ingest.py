@@ -142,8 +142,7 @@ class Ingest(Experiment):
             total.valid, total.reason = False, load.reason
         if fault := _fault(context, total):
             for phase in (*parts, total):  # each is of the rows that were acknowledged
-                phase.valid = False
-                phase.reason = "; ".join(filter(None, (phase.reason, fault)))
+                phase.invalidate(fault)
         yield total
         if self.settle_s is not None and weigh:
             yield settled(context, empty, self.settle_s)

@@ -63,8 +63,7 @@ class Verdict:
                 phase.missing.pop(name, None)
         phase.metrics["dead_answers"] = float(self.dead)
         if self.dead:
-            said = f"{self.dead} answers name rows that were not there, or no longer"
-            phase.valid, phase.reason = False, "; ".join(filter(None, (phase.reason, said)))
+            phase.invalidate(f"{self.dead} answers name rows that were not there, or no longer")
 
 
 def unjudged(phase: Phase, why: str) -> None:

@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from vectrial.experiments.base import Context, Experiment, Phase, Returns, search_points
+from vectrial.experiments.base import Context, Experiment, Phase, Returns, Values, search_points
 from vectrial.load import lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
 from vectrial.stores.base import Index, Returning, Store
-
-Values = list[int | float | str | bool] | int | float | str | bool
 
 
 class RecallSweep(Experiment):

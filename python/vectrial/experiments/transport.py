@@ -136,8 +136,7 @@ class Transport(Experiment):
         if indexed.metrics["count"] != dataset.rows:
             said = f"the store counts {store.count():,} rows, {dataset.rows:,} were acknowledged"
             for phase in (put, indexed):
-                phase.valid = False
-                phase.reason = "; ".join(filter(None, (phase.reason, said)))
+                phase.invalidate(said)
         return put, indexed
 
     def _get(self, context: Context, clients: int) -> Phase:
@@ -270,5 +269,4 @@ def _check(phase: Phase, told: Sequence[Moved]) -> None:
     wrong = sum(one.wrong for one in told)
     phase.metrics |= {"verified": phase.metrics["count"], "ineffective": float(wrong)}
     if wrong:
-        said = f"{wrong} reads did not bring every row exactly once"
-        phase.valid, phase.reason = False, "; ".join(filter(None, (phase.reason, said)))
+        phase.invalidate(f"{wrong} reads did not bring every row exactly once")

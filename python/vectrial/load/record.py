@@ -127,7 +127,7 @@ def phase_of_outcome(
         no_recall=no_recall,
     )
     for fault in _run_faults(outcome, seconds):
-        phase.valid, phase.reason = False, "; ".join(filter(None, (phase.reason, fault)))
+        phase.invalidate(fault)
     if clients is None:
         phase.histograms["lag"] = record["lag"]
         if phase.metrics["count"]:
