@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from synthetic import STORES, write_run
 from written import Written
 
+from synthetic import STORES, write_run
 from vectrial.report import write
 from vectrial.report.build import build
 from vectrial.report.data import load

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Browser, browser
 from written import Written
+
+from browser import CHROMIUM, Browser, browser
 
 pytestmark = [
     pytest.mark.browser,

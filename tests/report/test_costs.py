@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import write_run
 
+from synthetic import write_run
 from vectrial.errors import UserError
 from vectrial.report.build import build
 from vectrial.report.costs import GIB, Use, bill

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic import ENVIRONMENT, ROWS, SECOND, dataset_facts
 
+from synthetic import ENVIRONMENT, ROWS, SECOND, dataset_facts
 from vectrial.experiments.base import Phase
 from vectrial.report import write
 from vectrial.report.build import build

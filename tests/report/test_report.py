@@ -13,10 +13,10 @@ from typing import Any
 import duckdb
 import pytest
 from rich.console import Console
-from synthetic import LONG, SCRIPT, dataset_facts, write_run
 from typer.testing import CliRunner
 from written import Written
 
+from synthetic import LONG, SCRIPT, dataset_facts, write_run
 from vectrial.cli.main import app
 from vectrial.report import export, html, markdown, styles, terminal, text
 from vectrial.report.analysis import sweeps

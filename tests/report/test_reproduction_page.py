@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from browser import CHROMIUM, Browser, browser
 
+from browser import CHROMIUM, Browser, browser
 from vectrial.published import figures
 from vectrial.report import write
 from vectrial.report.document import Report

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic import ENVIRONMENT, ROWS, SECOND, dataset_facts
 
+from synthetic import ENVIRONMENT, ROWS, SECOND, dataset_facts
 from vectrial.experiments.base import Phase
 from vectrial.report.build import build
 from vectrial.report.data import load

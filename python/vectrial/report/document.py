@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from vectrial.report import text
@@ -15,11 +15,21 @@ Tone = Literal["ok", "wrong", "invalid", "absent"]
 
 
 @dataclass(frozen=True)
+class Source:
+    """What a value was made of: a metric of some phases (by id), or a trial."""
+
+    phases: tuple[int, ...] = ()
+    metric: str = ""
+    trial: int | None = None
+
+
+@dataclass(frozen=True)
 class Cell:
     """One value of a table.
 
     text: as shown. detail: smaller, beneath (the spread). value, low, high: for CSV.
     note: why there is no value, or what to know about it; shown as a footnote.
+    source: what the value was made of; a page that is served leads there.
     """
 
     text: str
@@ -29,6 +39,7 @@ class Cell:
     low: float | None = None
     high: float | None = None
     tone: Tone = "ok"
+    source: Source | None = None
 
 
 @dataclass(frozen=True)
@@ -172,7 +183,12 @@ def spread_cell(
     spread = point.spread(metric)
     if spread is None:
         return Cell(text.NOTHING, note=point.why_missing(metric), tone="absent")
-    return value_cell(spread, unit, show=show)
+    return replace(value_cell(spread, unit, show=show), source=source_of(point, metric))
+
+
+def source_of(point: Point, metric: str) -> Source:
+    """The repeats that a point's figure is made of."""
+    return Source(tuple(phase.phase_id for phase in point.phases), metric)
 
 
 def value_cell(spread: Spread, unit: str, *, show: Callable[[float], str] | None = None) -> Cell:
@@ -194,7 +210,8 @@ def count_cell(point: Point, metric: str, note: str = "") -> Cell:
         return Cell(text.NOTHING, note=point.why_missing(metric), tone="absent")
     total = int(sum(known))
     bad = metric in ("errors", "ineffective", "violations") and total > 0
-    return Cell(f"{total:,}", total, note=note, tone="wrong" if bad else "ok")
+    tone: Tone = "wrong" if bad else "ok"
+    return Cell(f"{total:,}", total, note=note, tone=tone, source=source_of(point, metric))
 
 
 def plain(value: Any, shown: str | None = None, note: str = "") -> Cell:

@@ -23,14 +23,24 @@ def svg(figure: Figure, width: int, legend: bool) -> str:
 
 def export(figure: Figure, folder: Path) -> None:
     """Write `<name>.svg` and `<name>.png` with a legend, on white."""
+    drawn = alone(figure)
+    (folder / f"{figure.name}.svg").write_text(drawn, encoding="utf-8")
+    (folder / f"{figure.name}.png").write_bytes(png(drawn))
+
+
+def alone(figure: Figure) -> str:
+    """The figure as an SVG text that stands alone: with title and legend, on white."""
     specification = {
         **figure.spec(EXPORT, True),
         "background": ink("paper"),
         "title": {"text": figure.title, "anchor": "start", "color": ink("ink"), "offset": 12},
     }
-    drawn = str(vl_convert.vegalite_to_svg(specification))
-    (folder / f"{figure.name}.svg").write_text(drawn, encoding="utf-8")
-    (folder / f"{figure.name}.png").write_bytes(vl_convert.svg_to_png(drawn, scale=2))
+    return str(vl_convert.vegalite_to_svg(specification))
+
+
+def png(drawing: str) -> bytes:
+    """An SVG text as PNG, at twice its size."""
+    return bytes(vl_convert.svg_to_png(drawing, scale=2))
 
 
 _COLOUR = re.compile(r'(fill|stroke)="(#[0-9a-fA-F]{6})"')

@@ -98,9 +98,19 @@ def write_measurements(rows: Iterable[dict[str, Any]], path: Path) -> None:
 
 
 def write_table(table: Table, path: Path) -> None:
-    """A report's table as tidy CSV: plain values, units in the header, notes in a last column.
+    """A report's table as CSV: see `tidy`."""
+    header, rows = tidy(table)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
 
-    A column with a spread has `<key>_low` and `<key>_high` after it. `state` is the row's tone.
+
+def tidy(table: Table) -> tuple[list[str], list[list[Any]]]:
+    """A report's table as its header and rows.
+
+    Values are plain, units stand in the header, and the notes in a last column. A column with a
+    spread has `<key>_low` and `<key>_high` after it. `state` is the row's tone.
     """
     header: list[str] = []
     for column in table.columns:
@@ -108,17 +118,16 @@ def write_table(table: Table, path: Path) -> None:
         header.append(column.key + unit)
         if column.spread:
             header += [f"{column.key}_low{unit}", f"{column.key}_high{unit}"]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*header, "state", "notes"])
-        for row in table.rows:
-            values: list[Any] = []
-            for column, cell in zip(table.columns, row.cells, strict=True):
-                values.append(cell.value)
-                if column.spread:
-                    values += [cell.low, cell.high]
-            notes = dict.fromkeys(cell.note for cell in row.cells if cell.note)
-            writer.writerow([*values, row.tone, "; ".join(notes)])
+    rows = []
+    for row in table.rows:
+        values: list[Any] = []
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            values.append(cell.value)
+            if column.spread:
+                values += [cell.low, cell.high]
+        notes = dict.fromkeys(cell.note for cell in row.cells if cell.note)
+        rows.append([*values, row.tone, "; ".join(notes)])
+    return [*header, "state", "notes"], rows
 
 
 def write_raw(folder: Path, out: Path) -> None:

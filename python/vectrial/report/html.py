@@ -1,45 +1,99 @@
-"""The report as one HTML file that opens offline.
+"""The report as one HTML file that opens offline, and the same pages where they are served.
 
-Nothing is requested from anywhere: the policy in the file's head forbids it, and allows no style
-or script but the two that are part of it, by their hashes. All text is escaped by the template;
-drawings come from the chart library, which escapes what it draws.
+Nothing is requested from anywhere: the page's policy forbids it, and allows no style or script but
+the two that are part of it, by their hashes. In a file the policy stands in its head; a page that
+is served has it in the answer's header. All text is escaped by the template; drawings come from the
+chart library, which escapes what it draws.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from vectrial.report import draw
-from vectrial.report.document import Block, Figure, Report, Table, footnoted, groups_of
+from vectrial.report.document import Block, Figure, Report, Source, Table, footnoted, groups_of
 from vectrial.report.styles import shape, variables
 
 _TEMPLATES = Path(__file__).parent / "templates"
+#: What a served page may ask its own server for: the icon, and news of a run under way.
+_SERVED = "img-src 'self'; connect-src 'self'"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page and the content security policy that it needs."""
+
+    text: str
+    policy: str
+
+
+class Place(Protocol):
+    """Where a page is served: what it leads to. crumbs, links: (name, address)."""
+
+    @property
+    def crumbs(self) -> Sequence[tuple[str, str]]:
+        """The pages above this one."""
+
+    @property
+    def links(self) -> Sequence[tuple[str, str]]:
+        """What there is besides."""
+
+    def figure(self, figure: Figure, kind: str) -> str:
+        """A figure as 'svg' or 'png'."""
+
+    def table(self, table: Table, kind: str) -> str:
+        """A table as 'csv' or 'parquet'."""
+
+    def source(self, source: Source) -> str:
+        """What a value was made of."""
 
 
 def render(report: Report) -> str:
     """The whole file."""
-    style = _variables(report) + (_TEMPLATES / "style.css").read_text(encoding="utf-8")
-    script = (_TEMPLATES / "script.js").read_text(encoding="utf-8")
+    return page(report).text
+
+
+def page(
+    report: Report,
+    at: Place | None = None,
+    *,
+    template: str = "report.html.j2",
+    more: Path | None = None,
+    **context: Any,
+) -> Page:
+    """A report as a page.
+
+    Args:
+        at: where it is served; None for a file.
+        template: what lays it out, called with `context` too.
+        more: a folder with further templates, and with `style.css` and `script.js` to add.
+    """
+    folders = [_TEMPLATES] if more is None else [_TEMPLATES, more]
+    style = _variables(report) + _gathered(folders, "style.css")
+    script = _gathered(folders, "script.js")
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(list(reversed(folders))),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return environment.get_template("report.html.j2").render(
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+    if at is None:
+        policy += "base-uri 'none'; form-action 'none'"
+    else:
+        policy += f"{_SERVED}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    text = environment.get_template(template).render(
         report=report,
+        at=at,
         policy=policy,
         style=Markup(style),
         script=Markup(script),
@@ -48,7 +102,13 @@ def render(report: Report) -> str:
         colour=lambda series: f"var(--s{report.stores.index(series.store)})",
         shape=lambda series: shape(report.like.get(series, series), report.labels),
         table_parts=_table_parts,
+        **context,
     )
+    return Page(text, policy)
+
+
+def _gathered(folders: Sequence[Path], name: str) -> str:
+    return "".join((folder / name).read_text(encoding="utf-8") for folder in folders)
 
 
 def _hash(text: str) -> str:
