@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from vectrial import __version__
+from vectrial.cli.run_status import KeptView
 from vectrial.cli.run_view import dry_run_table, make_view
 from vectrial.datasets import catalog, library
 from vectrial.datasets.entry import Entry
@@ -208,7 +209,8 @@ def measure(
     On Ctrl-C says how to go on, and ends the program.
     """
     signal.signal(signal.SIGTERM, _terminated)
-    with RunWriter(folder) as writer, make_view(plan, console) as view:
+    shown = make_view(plan, console)
+    with RunWriter(folder) as writer, KeptView(plan, shown, folder) as view:
         _begin(writer, suite, text)
         try:
             for ref in plan.datasets:

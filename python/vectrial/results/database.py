@@ -12,11 +12,16 @@ from vectrial.results.schema import SCHEMA_VERSION
 DATABASE = "run.duckdb"
 
 
+class BeingWritten(UserError):
+    """A run that another process is writing: nobody else may read it."""
+
+
 def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     """The database of the run in `folder`; one that is to be written is made if it is not there.
 
     Raises:
-        UserError: another process writes it, it is damaged, or it has another layout: to be read
+        BeingWritten: another process writes it.
+        UserError: it is damaged, or it has another layout: to be read
             a newer one, to be written any other.
     """
     path = folder / DATABASE
@@ -24,7 +29,7 @@ def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection
         db = duckdb.connect(str(path), read_only=read_only)
     except duckdb.Error as error:
         if "lock" in str(error):
-            raise UserError(
+            raise BeingWritten(
                 "another vectrial is writing to it",
                 where=str(folder),
                 remedy="wait until the run under way has ended",

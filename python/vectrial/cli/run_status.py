@@ -1,0 +1,92 @@
+"""What one sees while a suite runs, kept in the run's folder for whoever looks from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from vectrial.cli.run_view import View, at_work, describe
+from vectrial.load import messages
+from vectrial.load.live import Live
+from vectrial.results.progress import Status, write_status
+from vectrial.results.writer import TrialRecord
+from vectrial.suite.plan import Job, Plan, PlannedTrial
+
+#: Seconds between two writings: a measurement is under way.
+EVERY_S = 1.0
+#: Lines about trials that are kept.
+_RECENT = 30
+
+
+class KeptView:
+    """A view that tells another one everything, and keeps it."""
+
+    def __init__(self, plan: Plan, view: View, folder: Path) -> None:
+        self._view, self._folder = view, folder
+        now = time.time()
+        self._status = Status(pid=os.getpid(), began=now, updated=now, trials=len(plan.trials))
+        self._written = 0.0
+
+    def __enter__(self) -> Self:
+        self._view.__enter__()
+        self._tell(at_once=True, what="preparing")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._tell(at_once=True, ended=True, live="", what="")
+        self._view.__exit__(kind, error, trace)
+
+    def fetching(self, done: float, of: float, what: str) -> None:
+        """A dataset or an environment is being prepared."""
+        self._view.fetching(done, of, what)
+        self._tell(what=what, part_done=done, part_of=of)
+
+    def job(self, job: Job, number: int, of: int) -> None:
+        """A job begins."""
+        self._view.job(job, number, of)
+        self._tell(job=job.label, number=number, jobs=of, what="", part_done=0, part_of=0)
+
+    def started(self, trial: PlannedTrial) -> None:
+        """A trial begins."""
+        self._view.started(trial)
+        self._tell(what=trial.row.experiment, live="", part_done=0, part_of=0)
+
+    def progress(self, progress: messages.Progress) -> None:
+        """The trial under way has got so far."""
+        self._view.progress(progress)
+        self._tell(what=progress.what, part_done=progress.done, part_of=progress.of)
+
+    def live(self, live: Live) -> None:
+        """What a long phase is doing right now."""
+        self._view.live(live)
+        self._tell(live=at_work(live))
+
+    def finished(self, record: TrialRecord) -> None:
+        """A trial has ended, and is written."""
+        self._view.finished(record)
+        status = self._status
+        self._tell(
+            done=status.done + 1,
+            counts={**status.counts, record.status: status.counts.get(record.status, 0) + 1},
+            live="",
+            recent=(*status.recent, describe(record))[-_RECENT:],
+        )
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        self._view.note(text)
+        self._tell(recent=(*self._status.recent, text)[-_RECENT:])
+
+    def _tell(self, *, at_once: bool = False, **changed: object) -> None:
+        self._status = self._status.model_copy(update={**changed, "updated": time.time()})
+        if at_once or time.monotonic() - self._written >= EVERY_S:
+            self._written = time.monotonic()
+            write_status(self._folder, self._status)

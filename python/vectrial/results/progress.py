@@ -1,0 +1,60 @@
+"""How far a run under way is, in a small file of its folder: its database is its writer's alone.
+
+The file is replaced in one step, at most once a second, so that whoever reads it sees a whole one
+and measuring is not disturbed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+STATUS = "progress.json"
+
+
+class Status(BaseModel):
+    """A run under way.
+
+    pid: of the process that writes the run. began, updated: seconds since 1970.
+    trials: of the whole plan; done: of them, by this process; counts: those by status.
+    job: what is loaded now, the number-th of `jobs`. what: the work under way; part_done of
+        part_of of it are done (0 of 0: not known).
+    live: the last second of a long phase. recent: the last lines about trials, the newest last.
+    ended: the process has left the run, finished or not.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    pid: int
+    began: float
+    updated: float
+    trials: int
+    done: int = 0
+    counts: Mapping[str, int] = Field(default_factory=dict)
+    job: str = ""
+    number: int = 0
+    jobs: int = 0
+    what: str = ""
+    part_done: float = 0.0
+    part_of: float = 0.0
+    live: str = ""
+    recent: tuple[str, ...] = ()
+    ended: bool = False
+
+
+def write_status(folder: Path, status: Status) -> None:
+    """Replace the status of the run in `folder`."""
+    fresh = folder / f".{STATUS}.{os.getpid()}"
+    fresh.write_text(status.model_dump_json(), encoding="utf-8")
+    fresh.replace(folder / STATUS)
+
+
+def read_status(folder: Path) -> Status | None:
+    """The status that a run's folder holds; None where there is none that can be read."""
+    try:
+        return Status.model_validate_json((folder / STATUS).read_bytes())
+    except (OSError, ValidationError):
+        return None
