@@ -21,6 +21,7 @@ from vectrial.cli import (
     tune,
 )
 from vectrial.cli import compare as compare_command
+from vectrial.cli import serve as serve_command
 from vectrial.cli import stores as stores_command
 from vectrial.cli import up as up_command
 from vectrial.errors import VectrialError
@@ -42,6 +43,7 @@ app.command()(capacity.capacity)
 app.command()(tune.tune)
 app.command()(report.report)
 app.command()(compare_command.compare)
+app.command()(serve_command.serve)
 app.command()(reproduce.reproduce)
 app.command()(bundle.bundle)
 app.command()(experiments.experiments)

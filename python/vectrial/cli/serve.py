@@ -1,0 +1,169 @@
+"""`vectrial serve`: a folder of runs as web pages."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+import threading
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from vectrial.errors import NotInstalled, UserError
+
+#: The variable that holds the token.
+TOKEN = "VECTRIAL_SERVE_TOKEN"
+#: Characters of a token that cannot be guessed.
+_LEAST = 16
+
+
+def serve(
+    folder: Annotated[
+        Path, typer.Argument(metavar="RUNS", help="The folder that runs are in, or one run.")
+    ] = Path("runs"),
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes a free one.")
+    ] = 8877,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on. Any but loopback needs a token.")
+    ] = "127.0.0.1",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="A file with the token.", show_default=f"the variable {TOKEN}"),
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A host name the pages are asked for by, besides localhost and addresses"
+            " (may be repeated)."
+        ),
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Show a folder of RUNS as web pages: list, reports, trials, comparisons, a run under way.
+
+    \b
+    vectrial serve                       ./runs at http://127.0.0.1:8877
+    vectrial serve results -p 0 --open   another folder, a free port, in the browser
+    VECTRIAL_SERVE_TOKEN=… vectrial serve --host 0.0.0.0
+                                         for others too, who are asked for the token
+
+    Nothing is written but a cache of what the list says, and nothing is asked of any other
+    server. What is listened to is this machine alone unless --host says otherwise. Without
+    encryption: between machines, rather leave it at that and forward the port,
+    ssh -L 8877:localhost:8877 MACHINE. Ctrl-C ends it.
+    """  # fmt: skip
+    try:
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise NotInstalled(
+            "vectrial serve needs starlette and uvicorn: pip install 'vectrial[serve]'"
+        ) from error
+    # Imported here: the other commands need not wait for what draws pages.
+    from vectrial.serve.guard import Access, loopback
+    from vectrial.serve.runs import Runs
+
+    token = token_of(token_file)
+    local = loopback(host)
+    if not local and token is None:
+        raise UserError(
+            "other machines could see every run, and no token is set",
+            where=f"--host {host}",
+            remedy=f"set {TOKEN} or --token-file, or leave --host out and forward the port by ssh",
+        )
+    runs = Runs(folder)
+    listening = listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}/"
+    runs.listing()  # begins to read what is not known yet
+    console = Console(stderr=True)
+    console.print(f"{runs.root}: Ctrl-C ends", soft_wrap=True, highlight=False)
+    print(address, flush=True)
+    if open_:
+        webbrowser.open(address)
+    _serve(runs, Access(local, tuple(name or ()), token), listening)
+
+
+def _serve(runs: Any, access: Any, listening: socket.socket) -> None:
+    import uvicorn
+
+    from vectrial.serve.app import make_app
+
+    ending = threading.Event()
+
+    class Server(uvicorn.Server):
+        """Tells the streams of events that they are to end."""
+
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            ending.set()
+            super().handle_exit(sig, frame)
+
+    settings = uvicorn.Config(
+        make_app(runs, access, ending),
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=3,
+        ws="none",
+    )
+    try:
+        Server(settings).run(sockets=[listening])
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def token_of(file: Path | None) -> str | None:
+    """The token, from the file or the environment; None where neither is given.
+
+    Raises:
+        UserError: it cannot be read, or it is too short not to be guessed.
+    """
+    if file is not None:
+        where = str(file)
+        try:
+            token = file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(
+                "the token cannot be read", where=where, remedy="give a readable text file"
+            ) from error
+    elif TOKEN in os.environ:
+        where, token = TOKEN, os.environ[TOKEN].strip()
+    else:
+        return None
+    if len(token) < _LEAST:
+        raise UserError(
+            f"the token has {len(token)} characters, fewer than {_LEAST} could be guessed",
+            where=where,
+            remedy='python -c "import secrets; print(secrets.token_urlsafe())" makes one',
+        )
+    return token
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        UserError: the port is taken, or the address is none of this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        taken = error.errno == errno.EADDRINUSE
+        raise UserError(
+            f"port {port} is taken" if taken else f"{host} cannot be listened on: {error.strerror}",
+            where=f"--port {port}" if taken else f"--host {host}",
+            remedy="give another one, or --port 0 for a free one" if taken
+            else "give an address of this machine, such as 127.0.0.1",
+        ) from error  # fmt: skip
+    return listening

@@ -1,0 +1,273 @@
+"""The pages: which addresses there are, and what each shows."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from vectrial.errors import UserError
+from vectrial.report import html, text
+from vectrial.report.build import build
+from vectrial.report.data import load
+from vectrial.report.document import Report
+from vectrial.serve import session
+from vectrial.serve.files import DATA, MEDIA, figure_file, logs_of, table_file
+from vectrial.serve.guard import Access, Guard
+from vectrial.serve.live import Streams
+from vectrial.serve.place import At, Document, data_address, run_address
+from vectrial.serve.runs import Run, Runs
+from vectrial.serve.trial import trial_report, trials_report, values_report
+
+_TEMPLATES = Path(__file__).parent / "templates"
+#: Reports that are kept drawn: a page of charts takes seconds to make.
+_KEPT = 8
+#: Runs that one page of the list shows.
+_PAGE = 250
+_ICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#0b5c94"'
+    ' stroke-width="2"><path d="M3 20V4M3 20h18M5 8c6 0 11 2 14 9"/></svg>'
+)
+
+
+def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) -> ASGIApp:
+    """The application. ending: set when it is to be left, so that no page is waited for."""
+    pages = _Pages(runs, access)
+    streams = Streams(runs, threading.Event() if ending is None else ending)
+    routes = [
+        Route("/", pages.index),
+        Route("/icon.svg", lambda request: Response(_ICON, media_type="image/svg+xml")),
+        *session.routes(access, lambda **context: _rendered(Document(
+            Report("Token", "", (), (), (), ()), At("/login"), "login.html.j2", context))),
+        Route("/events", streams.of_all),
+        Route("/runs/{run}/events", streams.of_run),
+        *_document("/runs/{run}", pages.run),
+        *_document("/runs/{run}/trials", pages.trials),
+        *_document("/runs/{run}/trials/{trial:int}", pages.trial),
+        *_document("/runs/{run}/values", pages.values),
+        Route("/runs/{run}/data/{name}", pages.data),
+        Route("/runs/{run}/logs/{name}", pages.log),
+    ]  # fmt: skip
+    handlers: dict[Any, Any] = {HTTPException: _refused, UserError: _refused}
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), access)
+
+
+def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
+    """The routes of a document: itself, its figures, its tables."""
+
+    def page(request: Request) -> Response:
+        return _rendered(make(request))
+
+    def figure(request: Request) -> Response:
+        name, kind = request.path_params["name"], request.path_params["kind"]
+        for one in make(request).report.figures():
+            if one.name == name and kind in ("svg", "png"):
+                return _file(figure_file(one, kind), f"{name}.{kind}")
+        raise HTTPException(404, "there is no such figure")
+
+    def table(request: Request) -> Response:
+        name, kind = request.path_params["name"], request.path_params["kind"]
+        for one in make(request).report.tables():
+            if one.name == name and kind in ("csv", "parquet"):
+                return _file(table_file(one, kind), f"{name}.{kind}")
+        raise HTTPException(404, "there is no such table")
+
+    return [
+        Route(f"{path}/figure/{{name}}.{{kind}}", figure),
+        Route(f"{path}/table/{{name}}.{{kind}}", table),
+        Route(path, page),
+    ]
+
+
+def _rendered(document: Document, status: int = 200) -> Response:
+    made = html.page(
+        document.report, document.at, template=document.template, more=_TEMPLATES,
+        **document.context,
+    )  # fmt: skip
+    return _answer(made, status)
+
+
+def _answer(page: html.Page, status: int = 200) -> Response:
+    headers = {"content-security-policy": page.policy}
+    return Response(page.text, status, headers, media_type="text/html; charset=utf-8")
+
+
+def _file(content: bytes, name: str) -> Response:
+    """A file to be kept. No name of ours has a character that a header cannot hold."""
+    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)
+    headers = {"content-disposition": f'attachment; filename="{safe}"'}
+    return Response(content, headers=headers, media_type=MEDIA[name.rpartition(".")[2]])
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    """What cannot be shown, and why."""
+    if isinstance(error, HTTPException):
+        status, said = error.status_code, str(error.detail)
+    else:
+        status, said = 400, str(error)
+    title = "Not found" if status == 404 else "This cannot be shown"
+    report = Report(title, said, (), (), (), ())
+    return _rendered(Document(report, At(request.url.path, crumbs=_HOME)), status)
+
+
+_HOME = (("Runs", "/"),)
+
+
+class _Pages:
+    """What every address shows."""
+
+    def __init__(self, runs: Runs, access: Access) -> None:
+        self._runs, self._access = runs, access
+        self._kept: OrderedDict[tuple[str, float], Report] = OrderedDict()
+        self._drawing = threading.Lock()
+
+    def index(self, request: Request) -> Response:
+        """The list."""
+        every = self._runs.listing()
+        asked = {key: request.query_params.get(key, "") for key in ("q", *_FILTERS)}
+        choices = {key: sorted({one for run in every for one in of(run)}, key=str.lower)
+                   for key, of in _FILTERS.items()}  # fmt: skip
+        found = [run for run in every if _wanted(run, asked)]
+        at = max(0, _number(request.query_params.get("from", "0")))
+        report = Report("Runs", "", (), (), (), ())
+        context = {
+            "root": str(self._runs.root), "runs": found[at : at + _PAGE], "found": len(found),
+            "every": len(every), "asked": asked, "choices": choices, "words": _WORDS,
+            "unread": sum(run.state == "unread" for run in every), "first": at, "size": _PAGE,
+            "address": run_address, "began": _began, "plural": text.plural,
+            "asks": self._access.token is not None,
+        }  # fmt: skip
+        return _rendered(Document(report, At("/"), "index.html.j2", context))
+
+    def run(self, request: Request) -> Document:
+        """A run's report, or how far it is."""
+        run = self._found(request)
+        address = run_address(run.id)
+        if run.state == "running":
+            meta = (("Run", run.name),)
+            about = "" if run.status else run.why
+            report = Report(run.title, about, meta, (), (), ())
+            context = {"status": run.status, "events": f"{address}/events"}
+            return Document(report, At(address, address, _HOME), "live.html.j2", context)
+        links = (
+            ("All trials", f"{address}/trials"),
+            *((name, data_address(run.id, name)) for name in _OFFERED),
+        )
+        return Document(self._report(run), At(address, address, _HOME, links))
+
+    def trials(self, request: Request) -> Document:
+        """Every trial of a run."""
+        run = self._found(request)
+        asked = {key: request.query_params.get(key, "") for key in _TRIAL_FILTERS}
+        report, choices = trials_report(run.folder, asked)
+        at = At(
+            f"{run_address(run.id)}/trials", run_address(run.id), (*_HOME, _crumb(run)),
+            query=request.url.query,
+        )  # fmt: skip
+        context = {"asked": asked, "choices": choices}
+        return Document(report, at, "trials.html.j2", context)
+
+    def trial(self, request: Request) -> Document:
+        """One trial."""
+        run, number = self._found(request), request.path_params["trial"]
+        found = trial_report(run.folder, number)
+        if found is None:
+            raise HTTPException(404, "the run has no such trial")
+        report, logs = found
+        address = run_address(run.id)
+        crumbs = (*_HOME, _crumb(run), ("Trials", f"{address}/trials"))
+        links = tuple((name, data_address(run.id, name)) for name in logs)
+        return Document(report, At(f"{address}/trials/{number}", address, crumbs, links))
+
+    def values(self, request: Request) -> Document:
+        """What a figure was made of."""
+        run = self._found(request)
+        phases = [_number(one) for one in request.query_params.get("phases", "").split(",")]
+        metric = request.query_params.get("metric", "")
+        report = values_report(run.folder, metric, phases)
+        if report is None:
+            raise HTTPException(404, "nothing was measured under these names")
+        address = run_address(run.id)
+        at = At(f"{address}/values", address, (*_HOME, _crumb(run)), query=request.url.query)
+        return Document(report, at)
+
+    def data(self, request: Request) -> Response:
+        """A file of what was measured."""
+        run, name = self._found(request), request.path_params["name"]
+        if name not in DATA:
+            raise HTTPException(404, f"there is no such file; there are {', '.join(DATA)}")
+        try:
+            return _file(DATA[name](run.folder), name)
+        except FileNotFoundError:
+            raise HTTPException(404, f"the run holds no {name}") from None
+
+    def log(self, request: Request) -> Response:
+        """A log."""
+        run, name = self._found(request), request.path_params["name"]
+        log = logs_of(run.folder).get(name)
+        if log is None:
+            raise HTTPException(404, "the run has no such log")
+        return _file(log.read_bytes(), name)
+
+    def _found(self, request: Request) -> Run:
+        run = self._runs.get(request.path_params["run"])
+        if run is None:
+            raise HTTPException(404, "there is no such run")
+        return run
+
+    def _report(self, run: Run) -> Report:
+        with self._drawing:
+            key = (run.id, run.changed)
+            if key not in self._kept:
+                report = build(load(run.folder))
+                self._kept[key] = report
+                while len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+
+def _crumb(run: Run) -> tuple[str, str]:
+    return run.title, run_address(run.id)
+
+
+#: What is offered beside a run's title.
+_OFFERED = ("measurements.csv", "measurements.parquet", "measurements.jsonl", "suite.toml")
+_TRIAL_FILTERS = ("store", "experiment", "dataset", "status")
+_FILTERS: dict[str, Callable[[Run], tuple[str, ...]]] = {
+    "store": lambda run: run.summary.stores if run.summary else (),
+    "dataset": lambda run: run.summary.datasets if run.summary else (),
+    "experiment": lambda run: run.summary.experiments if run.summary else (),
+    "state": lambda run: (run.state,),
+}
+_WORDS = {
+    "finished": "finished", "interrupted": "interrupted", "running": "under way",
+    "unread": "being read", "unreadable": "cannot be read",
+}  # fmt: skip
+
+
+def _wanted(run: Run, asked: dict[str, str]) -> bool:
+    words = asked["q"].lower().split()
+    said = f"{run.title} {run.name}".lower()
+    return all(word in said for word in words) and all(
+        not asked[key] or asked[key] in of(run) for key, of in _FILTERS.items()
+    )
+
+
+def _number(given: str) -> int:
+    """A number of an address; 0 for anything else."""
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 0
+
+
+def _began(run: Run) -> str:
+    return f"{datetime.fromtimestamp(run.at, UTC):%Y-%m-%d %H:%M}"

@@ -1,0 +1,128 @@
+"""What can be taken away from a page: tables, figures, everything measured, logs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vectrial.report import draw, export
+from vectrial.report.document import Figure, Table
+from vectrial.results.reader import RunReader
+from vectrial.results.schema import EXPORT_KEYS
+
+#: Kind of file → what it is called on the way.
+MEDIA = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson; charset=utf-8",
+    "json": "application/json",
+    "toml": "text/plain; charset=utf-8",
+    "log": "text/plain; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+}
+
+
+def figure_file(figure: Figure, kind: str) -> bytes:
+    """A figure as 'svg' or 'png', with title and legend."""
+    drawn = draw.alone(figure)
+    return draw.png(drawn) if kind == "png" else drawn.encode("utf-8")
+
+
+def table_file(table: Table, kind: str) -> bytes:
+    """A table as 'csv' or 'parquet'."""
+    header, rows = export.tidy(table)
+    if kind == "csv":
+        return _csv(header, rows)
+    names = [name if header.count(name) == 1 else f"{name} {i}" for i, name in enumerate(header)]
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return _parquet(pa.table({n: _column(c) for n, c in zip(names, columns, strict=True)}))
+
+
+def _column(values: Sequence[Any]) -> pa.Array[Any]:
+    """Numbers where all are numbers, else text."""
+    known = [value for value in values if value is not None]
+    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in known):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def _csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> bytes:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerow(header)
+    writer.writerows(rows)
+    return out.getvalue().encode("utf-8")
+
+
+def _parquet(table: pa.Table) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(table, out, compression="zstd")
+    return out.getvalue()
+
+
+def _measurements(folder: Path) -> list[dict[str, Any]]:
+    return [
+        {
+            key: json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+            for key, value in row.items()
+        }
+        for row in export.measurements(folder)
+    ]
+
+
+def _measurements_csv(folder: Path) -> bytes:
+    keys = (*EXPORT_KEYS, *export.MORE_KEYS)
+    return _csv(keys, ([row[key] for key in keys] for row in _measurements(folder)))
+
+
+def _measurements_jsonl(folder: Path) -> bytes:
+    out = io.StringIO()
+    export.write_jsonl(export.measurements(folder), out)
+    return out.getvalue().encode("utf-8")
+
+
+def _measurements_parquet(folder: Path) -> bytes:
+    keys = (*EXPORT_KEYS, *export.MORE_KEYS)
+    rows = _measurements(folder)
+    columns = {key: [row[key] for row in rows] for key in keys}
+    return _parquet(pa.table(columns))
+
+
+def _table(name: str) -> Callable[[Path], bytes]:
+    def read(folder: Path) -> bytes:
+        with RunReader(folder) as reader:
+            return _parquet(reader.table(name))
+
+    return read
+
+
+#: What a run has to be taken away: name of the file → how it is made of the run's folder.
+DATA: Mapping[str, Callable[[Path], bytes]] = {
+    "measurements.csv": _measurements_csv,
+    "measurements.jsonl": _measurements_jsonl,
+    "measurements.parquet": _measurements_parquet,
+    **{
+        f"{name}.parquet": _table(name)
+        for name in ("trial", "phase", "metric", "window", "telemetry", "gate", "error")
+    },
+    "suite.toml": lambda folder: (folder / "suite.toml").read_bytes(),
+    "environment.json": lambda folder: (folder / "environment.json").read_bytes(),
+}
+
+
+def logs_of(folder: Path) -> dict[str, Path]:
+    """The run's logs by name. A link that leads out of the run is none of them."""
+    inside = folder / "logs"
+    return {
+        path.name: path
+        for path in sorted(inside.glob("*.log"))
+        if path.is_file() and path.resolve().is_relative_to(inside.resolve())
+    }

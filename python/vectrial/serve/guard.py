@@ -1,0 +1,176 @@
+"""What stands before every page: host names, the token, and the headers of every answer.
+
+A page on this machine can be asked for by any page that a browser has open. A foreign name that
+leads here (DNS rebinding) is refused by the Host header; a foreign page cannot read or frame
+an answer because of its headers; and where a token is set, nothing is shown without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import time
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE = "vectrial-session"
+#: Seconds that a session lasts.
+SESSION_S = 12 * 3600
+#: Wrong tokens a minute before nobody is heard.
+_TRIES = 10
+#: What is shown to whoever has not said the token.
+_OPEN = ("/login", "/icon.svg")
+
+#: On every answer; a page brings a policy of its own, which names its style and its script.
+HEADERS = {
+    "content-security-policy": "default-src 'none'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def loopback(host: str) -> bool:
+    """Whether an address that is bound to is seen by this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass
+class Access:
+    """Who may see the pages.
+
+    local: loopback alone is listened to. names: host names besides. token: None where none is
+        asked for.
+    """
+
+    local: bool = True
+    names: Collection[str] = ()
+    token: str | None = None
+    _sessions: dict[bytes, float] = field(default_factory=dict, repr=False)
+    _wrong: deque[float] = field(default_factory=lambda: deque(maxlen=_TRIES), repr=False)
+
+    def host_is_ours(self, host: str) -> bool:
+        """Whether a request for this host (and port) was meant for us. A foreign name that leads
+        here is a name, so that any literal address is right where others than this machine may
+        ask."""
+        name = _without_port(host).lower()
+        if name == "localhost" or name in {one.lower() for one in self.names}:
+            return True
+        try:
+            address = ipaddress.ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        return address.is_loopback or not self.local
+
+    def token_is_right(self, given: str) -> bool:
+        """In a time that does not tell how much of it was right."""
+        return self.token is not None and hmac.compare_digest(_hash(given), _hash(self.token))
+
+    def enough_wrong(self) -> bool:
+        """Whether too many wrong tokens were tried in the last minute."""
+        return len(self._wrong) == _TRIES and time.monotonic() - self._wrong[0] < 60
+
+    def was_wrong(self) -> None:
+        """A wrong token was tried."""
+        self._wrong.append(time.monotonic())
+
+    def begin(self) -> str:
+        """A new session."""
+        now = time.monotonic()
+        for old in [key for key, ends in self._sessions.items() if ends < now]:
+            del self._sessions[old]
+        session = secrets.token_urlsafe(32)
+        self._sessions[_hash(session)] = now + SESSION_S
+        return session
+
+    def end(self, session: str) -> None:
+        """A session is over."""
+        self._sessions.pop(_hash(session), None)
+
+    def admits(self, headers: Headers) -> bool:
+        """Whether a request has what it takes: a session, or the token itself."""
+        if self.token is None:
+            return True
+        session = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        if self._sessions.get(_hash(session), 0.0) > time.monotonic():
+            return True
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or self.enough_wrong():
+            return False
+        if self.token_is_right(given.strip()):
+            return True
+        self.was_wrong()
+        return False
+
+
+class Guard:
+    """The application, with every answer guarded."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, refuse, or send to the page that asks for the token."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        refused = self._refusal(scope)
+        await (self._app if refused is None else refused)(scope, receive, guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if not self._access.host_is_ours(headers.get("host", "")):
+            said = "This host name is not served here. vectrial serve --name NAME adds one.\n"
+            return PlainTextResponse(said, status_code=421)
+        if scope["path"] in _OPEN or self._access.admits(headers):
+            return None
+        if "text/html" in headers.get("accept", "") and scope["method"] == "GET":
+            asked = scope["path"] + (
+                f"?{scope['query_string'].decode()}" * bool(scope["query_string"])
+            )
+            return RedirectResponse(f"/login?next={quote(asked, safe='')}", status_code=303)
+        said = "The token is asked for: Authorization: Bearer TOKEN\n"
+        return PlainTextResponse(said, status_code=401, headers={"www-authenticate": "Bearer"})
+
+
+def place_within(asked: str) -> str:
+    """A path of ours to go on to, whatever was asked: never another host."""
+    plain = asked.isascii() and asked.isprintable() and "\\" not in asked
+    return asked if plain and asked.startswith("/") and not asked.startswith("//") else "/"
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,103 @@
+"""News of runs under way, as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from vectrial.serve.runs import Run, Runs
+
+#: Pages that are told at once; each looks at a few files every so often.
+_MOST = 32
+#: Seconds between two looks: at one run, and at the whole folder. A measurement is under way.
+_RUN_S, _ALL_S = 1.0, 3.0
+#: Seconds without news after which a sign of life is sent.
+_BEAT_S = 15.0
+
+
+class Streams:
+    """The streams of events."""
+
+    def __init__(self, runs: Runs, ending: threading.Event) -> None:
+        self._runs, self._ending, self._open = runs, ending, 0
+
+    async def of_all(self, request: Request) -> Response:
+        """`changed` whenever the list is another than it was."""
+
+        def look() -> tuple[str, str]:
+            told = [
+                (run.id, run.state, run.changed if run.summary else 0)
+                for run in self._runs.listing()
+            ]
+            return "changed", hashlib.sha256(repr(told).encode()).hexdigest()
+
+        return self._stream(request, look, _ALL_S, first=False)
+
+    async def of_run(self, request: Request) -> Response:
+        """`status`, the run's status as JSON, whenever it changes; `ended` when it is no longer
+        under way."""
+        name = request.path_params["run"]
+        if await run_in_threadpool(self._runs.get, name) is None:
+            raise HTTPException(404, "there is no such run")
+
+        def look() -> tuple[str, str]:
+            run = self._runs.get(name)
+            if run is None or run.state != "running":
+                return "ended", "{}"
+            return "status", json.dumps(told(run))
+
+        return self._stream(request, look, _RUN_S, first=True)
+
+    def _stream(
+        self, request: Request, look: Callable[[], tuple[str, str]], every_s: float, *, first: bool
+    ) -> Response:
+        if self._open >= _MOST:
+            raise HTTPException(503, "too many pages are told of news already")
+
+        async def events() -> AsyncIterator[str]:
+            self._open += 1
+            try:
+                known = None if first else await run_in_threadpool(look)
+                said = time.monotonic()
+                yield "retry: 3000\n\n"
+                while not self._ending.is_set() and not await request.is_disconnected():
+                    found = await run_in_threadpool(look)
+                    now = time.monotonic()
+                    if found != known:
+                        known, said = found, now
+                        yield f"event: {found[0]}\ndata: {found[1]}\n\n"
+                        if found[0] == "ended":
+                            return
+                    elif now - said > _BEAT_S:
+                        said = now
+                        yield ": still here\n\n"
+                    for _ in range(round(every_s / 0.25)):
+                        if not self._ending.is_set():
+                            await asyncio.sleep(0.25)
+            finally:
+                self._open -= 1
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+
+def told(run: Run) -> dict[str, object]:
+    """What a page shows of a run under way; times are seconds since 1970."""
+    status = run.status
+    if status is None:
+        return {}
+    share = status.part_done / status.part_of if status.part_of else None
+    return {
+        "done": status.done, "trials": status.trials, "counts": dict(status.counts),
+        "job": status.job, "number": status.number, "jobs": status.jobs, "what": status.what,
+        "share": share, "live": status.live, "recent": list(status.recent),
+        "began": status.began, "updated": status.updated,
+    }  # fmt: skip

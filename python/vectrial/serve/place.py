@@ -1,0 +1,65 @@
+"""Where pages lie: every address of the application is made here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from vectrial.report.document import Figure, Report, Source, Table
+from vectrial.serve.files import DATA
+
+
+def run_address(run_id: str) -> str:
+    """The page of a run."""
+    return f"/runs/{quote(run_id, safe='')}"
+
+
+def data_address(run_id: str, name: str) -> str:
+    """A file of a run's data, or one of its logs."""
+    return f"{run_address(run_id)}/{'data' if name in DATA else 'logs'}/{quote(name, safe='')}"
+
+
+@dataclass(frozen=True)
+class At:
+    """Where a document is served: what `vectrial.report.html.Place` asks for.
+
+    base: its address. run: that of the run whose trials its values come from. query: of `base`.
+    """
+
+    base: str
+    run: str = ""
+    crumbs: tuple[tuple[str, str], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    query: str = ""
+
+    def figure(self, figure: Figure, kind: str) -> str:
+        """A figure as 'svg' or 'png'."""
+        return f"{self.base}/figure/{quote(figure.name, safe='')}.{kind}{self._tail}"
+
+    def table(self, table: Table, kind: str) -> str:
+        """A table as 'csv' or 'parquet'."""
+        return f"{self.base}/table/{quote(table.name, safe='')}.{kind}{self._tail}"
+
+    def source(self, source: Source) -> str:
+        """The trial, or the values of the phases, that a value was made of."""
+        if source.trial is not None:
+            return f"{self.run}/trials/{source.trial}"
+        phases = ",".join(map(str, source.phases))
+        return (
+            f"{self.run}/values?{urlencode({'metric': source.metric, 'phases': phases}, safe=',')}"
+        )
+
+    @property
+    def _tail(self) -> str:
+        return f"?{self.query}" if self.query else ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report, where it is served, and what lays it out."""
+
+    report: Report
+    at: At
+    template: str = "report.html.j2"
+    context: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,275 @@
+"""What runs a folder holds, and what the list says of each, kept so that it need not be read again.
+
+A run is spoken of by its id, which is looked up in the listing: no path is ever made of what a
+request says. A link is followed where it leads to another place in the same folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from vectrial.errors import UserError
+from vectrial.home import home
+from vectrial.results.database import DATABASE, BeingWritten
+from vectrial.results.progress import Status, read_status
+from vectrial.results.reader import RunReader
+
+#: Folders between the root and a run.
+_DEPTH = 3
+#: What a run's folder holds that is no run.
+_NOT_RUNS = ("work", "logs", "report")
+#: Changed whenever a summary says something else.
+_LAYOUT = 1
+
+State = Literal["finished", "interrupted", "running", "unread", "unreadable"]
+
+
+class Summary(BaseModel):
+    """What the list says of a run. counts: trials by status; wrong: stores that failed the gate."""
+
+    model_config = ConfigDict(frozen=True)
+
+    suite: str
+    started: float
+    finished: float | None
+    version: str
+    stores: tuple[str, ...]
+    datasets: tuple[str, ...]
+    experiments: tuple[str, ...]
+    counts: Mapping[str, int]
+    wrong: tuple[str, ...]
+
+
+class _Known(BaseModel):
+    """A summary, or why there is none, and the files it was read from: (mtime in ns, bytes).
+    written: it could not be read because it was being written."""
+
+    files: tuple[tuple[int, int], ...]
+    summary: Summary | None
+    why: str = ""
+    written: bool = False
+
+
+_KEPT = TypeAdapter(tuple[int, dict[str, _Known]])
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the listing. id: for addresses. name: its place below the root. why: of a state
+    that is no good one. status: of a run that is under way, where it tells."""
+
+    id: str
+    folder: Path
+    name: str
+    state: State
+    summary: Summary | None = None
+    why: str = ""
+    status: Status | None = None
+    changed: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """The suite's name, or the folder's while that is not known."""
+        return self.summary.suite if self.summary else self.folder.name
+
+    @property
+    def at(self) -> float:
+        """Seconds since 1970: when it began, as far as is known."""
+        return self.summary.started if self.summary else self.changed
+
+
+class Runs:
+    """The runs below a folder."""
+
+    def __init__(self, root: Path) -> None:
+        """Nothing is read yet.
+
+        Raises:
+            UserError: there is no such folder.
+        """
+        if not root.is_dir():
+            raise UserError(
+                "there is no such folder",
+                where=str(root),
+                remedy="give the folder that runs are made in; vectrial run makes ./runs",
+            )
+        self.root = root.resolve()
+        name = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:16]
+        self._file = home() / "serve" / f"summaries-{name}.json"
+        self._known = _kept(self._file)
+        self._lock = threading.Lock()
+        self._reader: threading.Thread | None = None
+
+    def listing(self) -> list[Run]:
+        """Every run, the newest first; those that are not read yet are read meanwhile."""
+        found = [self._run(folder) for folder in _folders(self.root)]
+        unread = [run for run in found if run.state == "unread"]
+        if unread:
+            self._begin_reading(unread)
+        return sorted(found, key=lambda run: (run.at, run.name), reverse=True)
+
+    def get(self, run_id: str) -> Run | None:
+        """The run of this id."""
+        for folder in _folders(self.root):
+            if _id(self.root, folder) == run_id:
+                return self._run(folder)
+        return None
+
+    def read_all(self) -> None:
+        """Read whatever is unread, and return when that is done."""
+        self.listing()
+        reader = self._reader
+        if reader is not None:
+            reader.join()
+
+    def _run(self, folder: Path) -> Run:
+        files = _files(folder)
+        name = folder.relative_to(self.root).as_posix()
+        run_id, changed = _id(self.root, folder), max((f[0] for f in files), default=0) / 1e9
+        status = read_status(folder)
+        if status is not None and under_way(status):
+            return Run(run_id, folder, name, "running", status=status, changed=status.began)
+        known = self._known.get(name)
+        if known is None or known.files != files:
+            return Run(run_id, folder, name, "unread", status=status, changed=changed)
+        if known.written:
+            return Run(run_id, folder, name, "running", why=known.why, changed=changed)
+        if known.summary is None:
+            return Run(run_id, folder, name, "unreadable", why=known.why, changed=changed)
+        state: State = "interrupted" if known.summary.finished is None else "finished"
+        return Run(run_id, folder, name, state, known.summary, changed=changed)
+
+    def _begin_reading(self, unread: list[Run]) -> None:
+        with self._lock:
+            if self._reader is None or not self._reader.is_alive():
+                self._reader = threading.Thread(target=self._read, args=(unread,), daemon=True)
+                self._reader.start()
+
+    def _read(self, unread: Iterable[Run]) -> None:
+        for run in unread:
+            files = _files(run.folder)
+            try:
+                known = _Known(files=files, summary=summary_of(run.folder))
+            except UserError as error:
+                written = isinstance(error, BeingWritten)
+                known = _Known(files=files, summary=None, why=str(error), written=written)
+            self._known = {**self._known, run.name: known}
+        self._keep()
+
+    def _keep(self) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        kept = {name: known for name, known in self._known.items() if not known.written}
+        fresh = self._file.with_suffix(f".{os.getpid()}")
+        fresh.write_bytes(_KEPT.dump_json((_LAYOUT, kept)))
+        fresh.replace(self._file)
+
+
+def summary_of(folder: Path) -> Summary:
+    """Read the summary of a run.
+
+    Raises:
+        UserError: it is being written, damaged, or nothing was measured.
+    """
+    with RunReader(folder) as reader:
+        (run,) = reader.rows(
+            "select suite_name, vectrial_version, epoch(started_at) as started,"
+            " epoch(finished_at) as finished from run"
+        ) or ({},)
+        if not run:
+            reader.run()  # says what is amiss
+
+        def distinct(column: str) -> tuple[str, ...]:
+            found = reader.rows(
+                f"select {column} as it from trial group by 1 order by min(trial_id)"
+            )
+            return tuple(row["it"] for row in found)
+
+        counts = reader.rows("select status, count(*) as n from trial group by 1 order by 1")
+        # In layout 1 every check was relevant to everything.
+        failed = reader.rows(
+            "select store, g.* from gate g join trial using (trial_id) where not passed order by 1"
+        )
+        return Summary(
+            suite=run["suite_name"],
+            started=run["started"],
+            finished=run["finished"],
+            version=run["vectrial_version"],
+            stores=distinct("store"),
+            datasets=distinct("dataset"),
+            experiments=distinct("experiment"),
+            counts={row["status"]: row["n"] for row in counts},
+            wrong=tuple(dict.fromkeys(r["store"] for r in failed if r.get("relevant", True))),
+        )
+
+
+def under_way(status: Status) -> bool:
+    """Whether the process that wrote this still is at it."""
+    if status.ended:
+        return False
+    try:
+        # A process that began later has merely got the same number.
+        return psutil.Process(status.pid).create_time() <= status.began + 1
+    except psutil.Error:
+        return False
+
+
+def _kept(file: Path) -> dict[str, _Known]:
+    try:
+        layout, known = _KEPT.validate_json(file.read_bytes())
+    except (OSError, ValidationError):
+        return {}  # nothing is lost: it is read again
+    return known if layout == _LAYOUT else {}
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """Every folder with a run, each once; the root itself may be one."""
+    seen = set()
+    for folder in _walk(root, root, _DEPTH):
+        real = folder.resolve()
+        if real not in seen and real.is_relative_to(root):
+            seen.add(real)
+            yield real
+
+
+def _walk(root: Path, folder: Path, depth: int) -> Iterator[Path]:
+    if (folder / DATABASE).is_file():
+        yield folder
+        return
+    if depth == 0:
+        return
+    try:
+        inside = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return  # not ours to read
+    for entry in inside:
+        if entry.is_dir() and not entry.name.startswith(".") and entry.name not in _NOT_RUNS:
+            # A link may lead in a circle: it is looked at, and not searched.
+            yield from _walk(root, Path(entry.path), 0 if entry.is_symlink() else depth - 1)
+
+
+def _files(folder: Path) -> tuple[tuple[int, int], ...]:
+    found = []
+    for name in (DATABASE, f"{DATABASE}.wal"):
+        try:
+            stat = (folder / name).stat()
+        except OSError:
+            continue
+        found.append((stat.st_mtime_ns, stat.st_size))
+    return tuple(found)
+
+
+def _id(root: Path, folder: Path) -> str:
+    """Readable, and one of its own for every place below the root."""
+    name = folder.relative_to(root).as_posix()
+    plain = re.sub(r"[^A-Za-z0-9-]+", "-", folder.name).strip("-")[:60]
+    return f"{plain}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:8]}"

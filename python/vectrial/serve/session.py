@@ -1,0 +1,78 @@
+"""Saying the token once: the page that asks for it, and the session that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from vectrial.serve.guard import COOKIE, SESSION_S, Access, place_within
+
+#: Bytes of what is sent.
+_MOST = 4096
+
+
+def routes(access: Access, page: Callable[..., Response]) -> list[Route]:
+    """`/login` and `/logout`. page: draws the form from `wrong` and `after`."""
+
+    def form(request: Request) -> Response:
+        after = place_within(request.query_params.get("next", "/"))
+        if access.token is None:
+            return RedirectResponse(after, status_code=303)
+        return page(wrong="", after=after)
+
+    async def login(request: Request) -> Response:
+        if not _is_own(request):
+            return PlainTextResponse("Another site sent this.\n", status_code=403)
+        sent = await _fields(request)
+        after = place_within(sent.get("next", "/"))
+        if access.enough_wrong():
+            return _with_status(
+                page(wrong="Too many wrong tokens: wait a minute.", after=after), 429
+            )
+        if not access.token_is_right(sent.get("token", "")):
+            access.was_wrong()
+            return _with_status(page(wrong="That is not the token.", after=after), 403)
+        answer = RedirectResponse(after, status_code=303)
+        answer.set_cookie(
+            COOKIE, access.begin(), max_age=SESSION_S, httponly=True, samesite="strict"
+        )
+        return answer
+
+    def logout(request: Request) -> Response:
+        if not _is_own(request):
+            return PlainTextResponse("Another site sent this.\n", status_code=403)
+        access.end(request.cookies.get(COOKIE, ""))
+        answer = RedirectResponse("/login", status_code=303)
+        answer.delete_cookie(COOKIE)
+        return answer
+
+    return [
+        Route("/login", form, methods=["GET"]),
+        Route("/login", login, methods=["POST"]),
+        Route("/logout", logout, methods=["POST"]),
+    ]
+
+
+def _with_status(answer: Response, status: int) -> Response:
+    answer.status_code = status
+    return answer
+
+
+def _is_own(request: Request) -> bool:
+    """Whether one of our own pages, or no page at all, sent a form."""
+    origin = request.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+async def _fields(request: Request) -> dict[str, str]:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST:
+            return {}
+    found = parse_qs(body.decode("utf-8", "replace"))
+    return {key: values[0] for key, values in found.items()}

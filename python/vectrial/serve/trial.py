@@ -1,0 +1,519 @@
+"""One trial as a document: what was asked, what came of it, and what the machine did meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from vectrial.report import text
+from vectrial.report.document import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Report,
+    Row,
+    Section,
+    Source,
+    Table,
+    Text,
+    Tone,
+    plain,
+)
+from vectrial.report.theme import chart_of, described, finished, ink, legend
+from vectrial.results.reader import RunReader
+from vectrial.results.schema import METRICS
+from vectrial.serve.files import logs_of
+
+#: Bytes of a log's end that are shown; the whole is there to be taken.
+_TAIL = 20_000
+#: Colours of what is drawn, by place.
+_COLOURS = ("step1", "step3", "step4", "step2")
+
+
+def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] | None:
+    """The document of a trial, and the names of its logs; None where there is no such trial.
+
+    Raises:
+        UserError: the run cannot be read.
+    """
+    with RunReader(folder) as reader:
+        found = reader.rows(
+            "select * exclude (started_at) from trial where trial_id = ?", [trial_id]
+        )
+        if not found:
+            return None
+        (trial,) = found
+        logs = _logs(reader, folder, trial)
+        sections = (
+            Section("asked", "What was asked", "", (_asked(trial), *_told(trial))),
+            _phases(reader, trial_id),
+            _gate(reader, trial_id),
+            _over_time(reader, trial_id),
+            _telemetry(reader, trial_id),
+            _errors(reader, trial_id),
+            _log(logs),
+        )
+    report = Report(
+        title=f"{trial['store']} · {trial['experiment']}",
+        about="" if trial["reason"] is None else str(trial["reason"]),
+        meta=(
+            ("Trial", str(trial_id)),
+            ("State", trial["status"]),
+            ("Repeat", str(trial["repeat"])),
+            (
+                "Took",
+                text.NOTHING if trial["duration_s"] is None else text.seconds(trial["duration_s"]),
+            ),
+            ("Key", trial["key"][:12]),
+        ),
+        warnings=(),
+        answers=(),
+        sections=tuple(section for section in sections if section is not None),
+    )
+    return report, tuple(path.name for path in logs)
+
+
+def tone_of(status: str) -> Tone:
+    """How a trial's state is shown."""
+    tones: Mapping[str, Tone] = {"ok": "ok", "invalid": "invalid", "failed": "wrong"}
+    return tones.get(status, "absent")
+
+
+def _asked(trial: Mapping[str, Any]) -> Table:
+    server = json.loads(trial.get("server") or "null") or {}
+    facts = [
+        ("store", " ".join(filter(None, (trial["store"], trial["store_version"])))),
+        ("lane", trial["lane"]),
+        ("dataset", f"{trial['dataset']}, {text.rows(trial['rows'])}, {trial['dim']} dimensions"),
+        ("metric", trial["metric_space"]),
+        ("experiment", trial["experiment"]),
+        ("index", f"{trial['index_kind']}: {text.params(json.loads(trial['index_params']))}"),
+        ("point", text.params(json.loads(trial["params"]))),
+        ("seed", trial["seed"]),
+        ("environment", trial["environment_name"] or "Vectrial's own"),
+        *((f"server {name}", _said(value)) for name, value in server.items()),
+        ("key", trial["key"]),
+    ]
+    return _pairs("trial-asked", "Parameters", facts)
+
+
+def _said(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _pairs(name: str, title: str, facts: Sequence[tuple[str, Any]]) -> Table:
+    columns = (Column("name", "Name", numeric=False), Column("value", "Value", numeric=False))
+    rows = tuple(Row((plain(name), plain(value))) for name, value in facts)
+    return Table(name, title, columns, rows)
+
+
+def _told(trial: Mapping[str, Any]) -> tuple[Block, ...]:
+    said = [
+        *json.loads(trial["differences"]),
+        *json.loads(trial.get("notes") or "[]"),
+    ]
+    return (Text(tuple(said), title="To be known of it", bullets=True),) if said else ()
+
+
+def _phases(reader: RunReader, trial_id: int) -> Section | None:
+    rows = reader.rows(
+        """select p.phase_id, p.ordinal, p.name as phase, p.params, p.started_s, p.duration_s,
+                  p.valid as phase_valid, p.reason as phase_reason,
+                  m.name, m.value, m.unit, m.valid, m.reason
+           from phase p left join metric m using (phase_id)
+           where trial_id = ? order by p.ordinal, m.rowid""",
+        [trial_id],
+    )
+    if not rows:
+        return None
+    phases = {row["phase_id"]: row for row in rows}
+    overview = Table(
+        "trial-phases",
+        "Phases",
+        (
+            Column("phase", "Phase", numeric=False),
+            Column("params", "Parameters", numeric=False),
+            Column("started", "Began after", "s"),
+            Column("duration", "Took", "s"),
+            Column("valid", "Valid", numeric=False),
+        ),
+        tuple(
+            Row(
+                (
+                    plain(row["phase"]),
+                    plain(text.params(json.loads(row["params"]))),
+                    plain(row["started_s"], text.seconds(row["started_s"])),
+                    plain(row["duration_s"], text.seconds(row["duration_s"])),
+                    plain(row["phase_valid"], "yes" if row["phase_valid"] else "no",
+                          note=row["phase_reason"] or ""),
+                ),
+                tone="ok" if row["phase_valid"] else "invalid",
+            )
+            for row in phases.values()
+        ),
+    )  # fmt: skip
+    return Section(
+        "measured", "What was measured", "Every value of this trial, as it is kept.",
+        (overview, _metrics(rows)),
+    )  # fmt: skip
+
+
+def _metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
+    columns = (
+        Column("phase", "Phase", numeric=False),
+        Column("metric", "Metric", numeric=False),
+        Column("value", "Value"),
+        Column("unit", "Unit", numeric=False),
+        Column("meaning", "Meaning", numeric=False),
+    )
+    made = []
+    for row in rows:
+        if row["name"] is None:
+            continue
+        value, reason = row["value"], row["reason"] or ""
+        cell = (
+            Cell(text.NOTHING, note=reason or "nothing was recorded", tone="absent")
+            if value is None
+            else Cell(text.measure(value, row["unit"]), value, note=reason,
+                      tone="ok" if row["valid"] else "invalid")
+        )  # fmt: skip
+        known = METRICS.get(row["name"])
+        cells = (
+            Cell(row["phase"], (row["ordinal"], row["phase"])), plain(row["name"]), cell,
+            plain(row["unit"]), plain(known.meaning if known else ""),
+        )  # fmt: skip
+        made.append(Row(cells))
+    return Table("trial-metrics", "Metrics", columns, tuple(made), grouped_by=0)
+
+
+def _gate(reader: RunReader, trial_id: int) -> Section | None:
+    rows = reader.rows("select * from gate where trial_id = ? order by rowid", [trial_id])
+    if not rows:
+        return None
+    columns = tuple(
+        Column(key, title, numeric=False)
+        for key, title in (
+            ("check", "Check"), ("passed", "Passed"), ("found", "Found"),
+            ("demands", "It demands"), ("invalidates", "If not, it invalidates"),
+        )
+    )  # fmt: skip
+    words = {True: "yes", False: "no", None: "does not apply"}
+    made = tuple(
+        Row(
+            (
+                plain(row["check_name"]),
+                Cell(words[row["passed"]], row["passed"],
+                     tone="wrong" if row["passed"] is False else "ok"),
+                plain(row["detail"]),
+                plain(row.get("demands", "")),
+                plain(row.get("invalidates", "")),
+            )
+        )
+        for row in rows
+    )  # fmt: skip
+    lead = "The checks that the store passed, or not, before anything was timed."
+    return Section("gate", "Gate", lead, (Table("trial-gate", "Checks", columns, made),))
+
+
+def _over_time(reader: RunReader, trial_id: int) -> Section | None:
+    rows = reader.rows(
+        """select p.name as phase, p.ordinal, w.* exclude (phase_id)
+           from "window" w join phase p using (phase_id)
+           where trial_id = ? order by p.ordinal, operation, second""",
+        [trial_id],
+    )
+    if not rows:
+        return None
+    first = (rows[0]["ordinal"], rows[0]["operation"])
+    drawn = [row for row in rows if (row["ordinal"], row["operation"]) == first]
+    points = [
+        {"x": row["second"], "y": row[key] / 1000, "what": name,
+         "description": described((name, ""), ("second", str(row["second"])),
+                                  ("latency", text.duration(row[key])))}
+        for row in drawn
+        for key, name in (("p50_us", "p50"), ("p99_us", "p99"), ("max_us", "greatest"))
+        if row[key] is not None and row[key] > 0
+    ]  # fmt: skip
+    blocks: list[Block] = []
+    if points:
+        blocks.append(
+            _lines(
+                "trial-latency", f"Latency, second by second: {drawn[0]['operation']}",
+                "Of each second's answers: median, 99th percentile and the slowest.",
+                points, "second of the phase", "latency, ms", log=True,
+            )
+        )  # fmt: skip
+    columns = (
+        Column("phase", "Phase", numeric=False),
+        Column("operation", "Operation", numeric=False),
+        Column("second", "Second", "s"),
+        Column("count", "Answers"),
+        Column("errors", "Errors"),
+        Column("p50", "p50", "us"),
+        Column("p99", "p99", "us"),
+        Column("max", "Greatest", "us"),
+        Column("recall", "Recall"),
+    )
+    made = tuple(
+        Row(
+            (
+                plain(row["phase"]), plain(row["operation"]), plain(row["second"]),
+                plain(row["count"], f"{row['count']:,}"), plain(row["errors"]),
+                *(_optional(row[key], text.duration) for key in ("p50_us", "p99_us", "max_us")),
+                _optional(row["recall"], text.recall),
+            )
+        )
+        for row in rows
+    )  # fmt: skip
+    blocks.append(Table("trial-windows", "Second by second", columns, made, folded=True))
+    return Section("time", "Second by second", "", tuple(blocks))
+
+
+def _optional(value: float | None, show: Any) -> Cell:
+    return Cell(text.NOTHING, tone="absent") if value is None else plain(value, show(value))
+
+
+def _telemetry(reader: RunReader, trial_id: int) -> Section | None:
+    rows = reader.rows(
+        "select * exclude (trial_id) from telemetry where trial_id = ? order by process, at_s",
+        [trial_id],
+    )
+    if not rows:
+        return None
+    cores, memory = [], []
+    by_process: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_process[row["process"]].append(row)
+    for process, samples in by_process.items():
+        for sample in samples:
+            used = sample["rss_bytes"]
+            memory.append(_sample(process, sample, used / 1e6, "memory", text.size(used)))
+        for before, sample in pairwise(samples):
+            span = sample["at_s"] - before["at_s"]
+            if span > 0:
+                busy = max(0.0, (sample["cpu_s"] - before["cpu_s"]) / span)
+                cores.append(_sample(process, sample, busy, "cores", f"{busy:.2f}"))
+    figures = [
+        _lines(name, title, caption, points, "seconds since the trial began", axis)
+        for name, title, caption, points, axis in (
+            ("trial-cores", "Processors kept busy", "Processor time between two samples, over the"
+             " time between them.", cores, "cores"),
+            ("trial-memory", "Resident memory", "At each sample.", memory, "MB"),
+        )
+        if points
+    ]  # fmt: skip
+    keys = [key for key in rows[0] if key not in ("process", "phase_id")]
+    columns = (Column("process", "Process", numeric=False), *(Column(key, key) for key in keys))
+    made = tuple(
+        Row((plain(row["process"]), *(_optional(row[key], text.number) for key in keys)))
+        for row in rows
+    )
+    table = Table("trial-telemetry", "Every sample", columns, made, folded=True)
+    lead = "What the measured processes used while the trial ran."
+    return Section("telemetry", "Telemetry", lead, (*figures, table))
+
+
+def _sample(
+    process: str, sample: Mapping[str, Any], value: float, what: str, shown: str
+) -> dict[str, Any]:
+    at = sample["at_s"]
+    told = described((process, ""), ("after", text.seconds(at)), (what, shown))
+    return {"x": at, "y": value, "what": process, "description": told}
+
+
+def _lines(
+    name: str,
+    title: str,
+    caption: str,
+    points: Sequence[Mapping[str, Any]],
+    x: str,
+    y: str,
+    log: bool = False,
+) -> Figure:
+    names = list(dict.fromkeys(point["what"] for point in points))
+    colours = [ink(_COLOURS[i % len(_COLOURS)]) for i in range(len(names))]
+
+    def spec(width: int, wanted: bool) -> Mapping[str, Any]:
+        scale = alt.Scale(type="log") if log else alt.Scale(zero=True)
+        chart = (
+            chart_of(points)
+            .mark_line(strokeWidth=1.6, point=alt.OverlayMarkDef(size=22, filled=True, opacity=1))
+            .encode(
+                x=alt.X("x:Q", title=x, axis=alt.Axis(grid=False)),
+                y=alt.Y("y:Q", title=y, scale=scale),
+                color=alt.Color(
+                    "what:N", scale=alt.Scale(domain=names, range=colours),
+                    legend=legend(True, width, len(names)),
+                ),
+                description="description:N",
+            )
+        )  # fmt: skip
+        return finished(chart, width, 240 if width >= 480 else 200)
+
+    return Figure(name, title, caption, f"{title}: {', '.join(names)}", spec)
+
+
+def _errors(reader: RunReader, trial_id: int) -> Section | None:
+    rows = reader.rows(
+        """select p.name as phase, e.* exclude (phase_id) from error e join phase p using (phase_id)
+           where trial_id = ? order by p.ordinal, count desc, kind""",
+        [trial_id],
+    )
+    if not rows:
+        return None
+    columns = (
+        Column("phase", "Phase", numeric=False),
+        Column("kind", "Class", numeric=False),
+        Column("count", "Requests"),
+        Column("messages", "What was said", numeric=False),
+    )
+    made = tuple(
+        Row(
+            (
+                plain(row["phase"]), plain(row["kind"]), plain(row["count"], f"{row['count']:,}"),
+                plain("; ".join(json.loads(row["messages"]))),
+            )
+        )
+        for row in rows
+    )  # fmt: skip
+    return Section("errors", "Errors", "", (Table("trial-errors", "By class", columns, made),))
+
+
+def _logs(reader: RunReader, folder: Path, trial: Mapping[str, Any]) -> list[Path]:
+    """The logs of the process that measured the trial, and of its server. A log is named after the
+    first trial that its process was given, which had the same index as all its trials."""
+    same = reader.rows(
+        """select key from trial where store = ? and index_kind = ? and rows = ? and repeat = ?
+           and index_params::varchar = ?::varchar and dataset = ?""",
+        [
+            trial[name]
+            for name in ("store", "index_kind", "rows", "repeat", "index_params", "dataset")
+        ],
+    )
+    stem = "{store}-{index_kind}-{rows}-r{repeat}".format(**trial)
+    names = {f"{stem}-{row['key'][:8]}{of}.log" for row in same for of in ("", "-server")}
+    return [path for name, path in logs_of(folder).items() if name in names]
+
+
+def _log(logs: Sequence[Path]) -> Section | None:
+    blocks = []
+    for path in logs:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _TAIL))
+            end = file.read().decode(errors="replace")
+        shown = end if size <= _TAIL else f"…\n{end.partition(chr(10))[2]}"
+        blocks.append(Text((shown or "(empty)",), title=path.name, code=True))
+    lead = "Of the measuring process, and of the server where there is one; the ends of long ones."
+    return Section("logs", "Log", lead, tuple(blocks)) if blocks else None
+
+
+def values_report(folder: Path, metric: str, phases: Sequence[int]) -> Report | None:
+    """Where a figure is from: a metric in the phases that it was made of; None where there is none.
+
+    Raises:
+        UserError: the run cannot be read.
+    """
+    with RunReader(folder) as reader:
+        rows = reader.rows(
+            """select t.trial_id, t.store, t.experiment, t.dataset, t.rows, t.repeat, t.status,
+                      t.index_params, t.params as trial_params, p.params, p.name as phase,
+                      m.value, m.unit, m.valid, m.reason
+               from metric m join phase p using (phase_id) join trial t using (trial_id)
+               where m.name = ? and list_contains(?::integer[], p.phase_id)
+               order by t.trial_id, p.ordinal""",
+            [metric, list(phases)],
+        )
+    if not rows:
+        return None
+    columns = (
+        Column("trial", "Trial", numeric=False),
+        Column("repeat", "Repeat"),
+        Column("value", METRICS[metric].meaning if metric in METRICS else metric, rows[0]["unit"]),
+        Column("state", "State", numeric=False),
+        Column("store", "Store", numeric=False),
+        Column("experiment", "Experiment", numeric=False),
+        Column("params", "Parameters", numeric=False),
+    )
+    made = []
+    for row in rows:
+        parts = [json.loads(row[key]) for key in ("index_params", "trial_params", "params")]
+        value = row["value"]
+        shown = text.NOTHING if value is None else text.measure(value, row["unit"])
+        made.append(
+            Row(
+                (
+                    Cell(
+                        str(row["trial_id"]), row["trial_id"], source=Source(trial=row["trial_id"])
+                    ),
+                    plain(row["repeat"]),
+                    Cell(shown, value, note=row["reason"] or ""),
+                    Cell(row["status"], row["status"], tone=tone_of(row["status"])),
+                    plain(row["store"]),
+                    plain(f"{row['experiment']}, {row['phase']}"),
+                    plain(text.params({k: v for part in parts for k, v in part.items()})),
+                )
+            )
+        )
+    table = Table("values", f"{metric}, as measured", tuple(columns), tuple(made))
+    lead = "The figure is the median of the valid ones. Each leads to the trial that measured it."
+    section = Section("values", "Where this is from", lead, (table,))
+    return Report(f"{metric} of {rows[0]['store']}", "", (), (), (), (section,))
+
+
+def trials_report(
+    folder: Path, wanted: Mapping[str, str]
+) -> tuple[Report, Mapping[str, list[str]]]:
+    """All trials as a table, of those with the column values `wanted`; and what each may be.
+
+    Raises:
+        UserError: the run cannot be read.
+    """
+    with RunReader(folder) as reader:
+        rows = reader.rows(
+            "select trial_id, store, lane, dataset, rows, experiment, index_kind, index_params,"
+            " params, repeat, status, reason, duration_s from trial order by trial_id"
+        )
+    choices = {
+        key: list(dict.fromkeys(row[key] for row in rows))
+        for key in ("store", "experiment", "dataset", "status")
+    }
+    left = [row for row in rows if all(row[key] == value for key, value in wanted.items() if value)]
+    columns = (
+        Column("trial", "Trial", numeric=False),
+        Column("store", "Store", numeric=False),
+        Column("experiment", "Experiment", numeric=False),
+        Column("dataset", "Dataset", numeric=False),
+        Column("rows", "Rows"),
+        Column("params", "Parameters", numeric=False),
+        Column("repeat", "Repeat"),
+        Column("state", "State", numeric=False),
+        Column("duration", "Took", "s"),
+    )
+    made = tuple(
+        Row(
+            (
+                Cell(str(row["trial_id"]), row["trial_id"], source=Source(trial=row["trial_id"])),
+                plain(row["store"], f"{row['store']} {row['lane']}"),
+                plain(row["experiment"]),
+                plain(row["dataset"]),
+                plain(row["rows"], f"{row['rows']:,}"),
+                plain(text.params({"index": row["index_kind"], **json.loads(row["index_params"]),
+                                   **json.loads(row["params"])})),
+                plain(row["repeat"]),
+                Cell(row["status"], row["status"], note=row["reason"] or "",
+                     tone=tone_of(row["status"])),
+                _optional(row["duration_s"], text.seconds),
+            )
+        )
+        for row in left
+    )  # fmt: skip
+    table = Table("trials", f"{len(left):,} of {len(rows):,} trials", columns, made)
+    return Report("Trials", "", (), (), (), (Section("trials", "Trials", "", (table,)),)), choices

@@ -1,0 +1,52 @@
+"""A folder of runs, and the application over it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from served import Client
+from starlette.testclient import TestClient
+
+from synthetic import SCRIPT, write_run
+from vectrial.serve.app import make_app
+from vectrial.serve.guard import Access
+from vectrial.serve.runs import Runs
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs, one of them further down, and a link to one."""
+    root = tmp_path_factory.mktemp("runs")
+    stores = {name: (1.0, "hnsw", name != "broken") for name in ("faiss", "broken", SCRIPT)}
+    first = write_run(root / "first", stores=stores, efs=(16, 64), builds=((16, 128),))
+    (first / "suite.toml").write_text(f'name = "demo"\ndescription = "{SCRIPT}"\n')
+    (first / "environment.json").write_text("{}\n")
+    few = {"faiss": (0.8, "hnsw", True), "hnswlib": (1.0, "hnsw", True)}
+    write_run(root / "deep" / "second", stores=few, efs=(16, 64), builds=((16, 128),), repeats=2)
+    (root / "latest").symlink_to("first", target_is_directory=True)
+    return root
+
+
+@pytest.fixture(scope="session")
+def runs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """Read, with a cache of its own."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("VECTRIAL_HOME", str(tmp_path_factory.mktemp("home")))
+    found = Runs(folder)
+    found.read_all()
+    yield found
+    patch.undo()
+
+
+@pytest.fixture
+def client(runs: Runs) -> Client:
+    """Makes a client of the application, by default as a browser on this machine asks."""
+
+    def make(host: str = "localhost:8877", **access: object) -> TestClient:
+        app = make_app(runs, Access(**access), threading.Event())  # type: ignore[arg-type]
+        return TestClient(app, base_url=f"http://{host}", follow_redirects=False)
+
+    return make

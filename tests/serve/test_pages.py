@@ -1,0 +1,219 @@
+"""The list, a run's pages, and what can be taken away from them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import time
+from html import unescape
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pyarrow.parquet as pq
+import pytest
+from served import Client
+
+from vectrial.errors import UserError
+from vectrial.results.progress import Status, read_status, write_status
+from vectrial.results.reader import RunReader
+from vectrial.results.writer import RunWriter
+from vectrial.serve.runs import Run, Runs, summary_of
+
+
+def named(runs: Runs, name: str) -> Run:
+    (run,) = (run for run in runs.listing() if run.name == name)
+    return run
+
+
+def test_list(client: Client, runs: Runs) -> None:
+    page = client().get("/").text
+    assert "2 runs" in page
+    for run in runs.listing():
+        assert f'href="/runs/{run.id}"' in page
+    assert "gate failed: broken" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("store=hnswlib", {"deep/second"}), ("store=broken", {"first"}),
+        ("q=deep", {"deep/second"}),
+        ("q=DEMO", {"first", "deep/second"}), ("state=running", set()), ("q=deep+first", set()),
+        ("store=nothing", set()),
+    ],
+)  # fmt: skip
+def test_filters(client: Client, runs: Runs, query: str, found: set[str]) -> None:
+    page = client().get(f"/?{query}").text
+    assert {run.name for run in runs.listing() if f'href="/runs/{run.id}"' in page} == found
+
+
+def test_every_figure_leads_to_its_trials(client: Client, runs: Runs) -> None:
+    asked, run = client(), named(runs, "first")
+    page = asked.get(f"/runs/{run.id}").text
+    sources = [unescape(one) for one in re.findall(r'href="([^"]*/values\?[^"]*)"', page)]
+    assert len(sources) > 20
+    values = asked.get(next(one for one in sources if "metric=qps" in one)).text
+    trials = re.findall(rf'href="(/runs/{run.id}/trials/\d+)"', values)
+    assert len(trials) == 3, "one for each repeat"
+    trial = asked.get(trials[0]).text
+    for said in ("Parameters", "recall_sweep", "latency_p99", "Checks"):
+        assert said in trial
+
+
+def test_values_are_those_measured(client: Client, runs: Runs) -> None:
+    asked, run = client(), named(runs, "first")
+    with RunReader(run.folder) as reader:
+        (row,) = reader.rows("select * from metric where name = 'qps' order by phase_id limit 1")
+    address = f"/runs/{run.id}/values/table/values.csv?metric=qps&phases={row['phase_id']}"
+    (line,) = csv.DictReader(io.StringIO(asked.get(address).text))
+    assert float(line["value [1/s]"]) == row["value"]
+    for wrong in (
+        "metric=qps&phases=",
+        "metric=none&phases=1",
+        "phases=1",
+        "metric=qps&phases=x,-1",
+    ):
+        assert asked.get(f"/runs/{run.id}/values?{wrong}").status_code == 404
+
+
+def test_trials_are_filtered(client: Client, runs: Runs) -> None:
+    run = named(runs, "first")
+    assert run.summary is not None
+    asked = client()
+    every = asked.get(f"/runs/{run.id}/trials").text
+    assert f"{sum(run.summary.counts.values())} of" in every
+    some = asked.get(f"/runs/{run.id}/trials?store=broken&experiment=crud").text
+    assert "3 of" in some
+
+
+def test_downloads(client: Client, runs: Runs) -> None:
+    asked, run = client(), named(runs, "first")
+    page = asked.get(f"/runs/{run.id}").text
+    files = {kind: re.search(rf'href="([^"]+\.{kind})" download', page)
+             for kind in ("csv", "parquet", "svg", "png")}  # fmt: skip
+    got = {}
+    for kind, found in files.items():
+        assert found is not None, kind
+        answer = asked.get(found[1])
+        assert answer.status_code == 200
+        assert answer.headers["content-disposition"].startswith("attachment")
+        got[kind] = answer.content
+    rows = list(csv.reader(io.StringIO(got["csv"].decode())))
+    table = pq.read_table(io.BytesIO(got["parquet"]))
+    assert table.column_names == rows[0]
+    assert table.num_rows == len(rows) - 1 > 0
+    assert ElementTree.fromstring(got["svg"]).tag.endswith("svg")
+    assert got["png"].startswith(b"\x89PNG")
+
+
+def test_everything_measured_can_be_taken(client: Client, runs: Runs) -> None:
+    asked, run = client(), named(runs, "first")
+    data = f"/runs/{run.id}/data"
+    lines = list(csv.reader(io.StringIO(asked.get(f"{data}/measurements.csv").text)))
+    table = pq.read_table(io.BytesIO(asked.get(f"{data}/measurements.parquet").content))
+    jsonl = asked.get(f"{data}/measurements.jsonl").text.splitlines()
+    assert table.num_rows == len(lines) - 1 == len(jsonl) > 100
+    with RunReader(run.folder) as reader:
+        count = reader.table("metric").num_rows
+    assert pq.read_table(io.BytesIO(asked.get(f"{data}/metric.parquet").content)).num_rows == count
+    assert "description" in asked.get(f"{data}/suite.toml").text
+
+
+def test_logs(client: Client, runs: Runs) -> None:
+    run = named(runs, "first")
+    with RunReader(run.folder) as reader:
+        (trial,) = reader.rows("select * from trial where store = 'faiss' order by 1 limit 1")
+    logs = run.folder / "logs"
+    logs.mkdir(exist_ok=True)
+    name = f"faiss-hnsw-{trial['rows']}-r{trial['repeat']}-{trial['key'][:8]}"
+    (logs / f"{name}.log").write_text("the <b>process</b> said\n")
+    (logs / f"{name}-server.log").write_text("x" * 50_000 + "\nthe server's last line\n")
+    page = client().get(f"/runs/{run.id}/trials/{trial['trial_id']}").text
+    assert "the &lt;b&gt;process&lt;/b&gt; said" in page
+    assert "the server&#39;s last line" in page
+    assert len(client().get(f"/runs/{run.id}/logs/{name}-server.log").content) > 50_000
+
+
+def test_summaries_are_kept_and_made_anew(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
+    fresh = Runs(folder)
+    assert {run.state for run in fresh.listing()} == {"unread"}
+    fresh.read_all()
+    read = fresh.listing()
+    assert {run.state for run in read} == {"finished"}
+    again = Runs(folder)
+    assert again.listing() == read, "nothing is read again"
+    database = folder / "first" / "run.duckdb"
+    stat = database.stat()
+    try:
+        os.utime(database, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1_000_000))
+        assert named(Runs(folder), "first").state == "unread", "it was changed"
+    finally:
+        os.utime(database, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    (kept,) = (tmp_path / "serve").iterdir()
+    kept.write_text("[1, {broken")
+    assert {run.state for run in Runs(folder).listing()} == {"unread"}
+
+
+def test_a_run_that_cannot_be_read_is_listed_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    bad = tmp_path / "runs" / "bad"
+    bad.mkdir(parents=True)
+    (bad / "run.duckdb").write_bytes(b"this is no database")
+    runs = Runs(tmp_path / "runs")
+    runs.read_all()
+    (run,) = runs.listing()
+    assert run.state == "unreadable"
+    assert "damaged" in run.why
+    with pytest.raises(UserError, match="damaged"):
+        summary_of(bad)
+
+
+def test_a_run_that_never_began_to_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    with RunWriter(tmp_path / "runs" / "empty"):
+        pass
+    runs = Runs(tmp_path / "runs")
+    runs.read_all()
+    assert runs.listing()[0].state == "unreadable"
+
+
+def status(**changed: object) -> Status:
+    now = time.time()
+    told = {"pid": os.getpid(), "began": now, "updated": now, "trials": 8, "done": 3}
+    return Status.model_validate({**told, **changed})
+
+
+def test_a_run_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Client, runs: Runs
+) -> None:
+    run = named(runs, "deep/second")
+    write_status(run.folder, status(job="<b>weaviate</b>", recent=("one ended",)))
+    try:
+        assert named(runs, "deep/second").state == "running"
+        page = client().get(f"/runs/{run.id}").text
+        assert "3 of 8" in page
+        assert "&lt;b&gt;weaviate" in page
+        assert "one ended" in page
+        assert "3 of 8" in client().get("/").text
+        write_status(run.folder, status(ended=True))
+        assert named(runs, "deep/second").state == "finished"
+        write_status(run.folder, status(began=1.0))
+        assert named(runs, "deep/second").state == "finished", "its number is another process' now"
+        with client().stream("GET", f"/runs/{run.id}/events") as stream:
+            assert "event: ended" in "".join(stream.iter_text())
+    finally:
+        (run.folder / "progress.json").unlink()
+    assert read_status(run.folder) is None
+    assert client().get("/runs/none/events").status_code == 404
+
+
+def test_no_such_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such folder"):
+        Runs(tmp_path / "none")
