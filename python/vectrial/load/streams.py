@@ -199,17 +199,18 @@ def by_callers(
         warmup: queries (q, d), asked once by each caller before the clock starts.
     """
     # Taking from an iterator over a list is one step, whoever else takes.
-    crew = _Callers(iter(_requests(streams, schema)), streams, int(duration_s * 1e9))
-    for store in stores:
-        search = store.searcher(k, params)
+    crew = _Callers(iter(_requests(streams, schema)), streams, (k, params), int(duration_s * 1e9))
+    searches = [store.searcher(k, params) for store in stores]
+    for search in searches:
         for query in warmup:
             search(query)
     load_ns = time.process_time_ns()
     if len(stores) == 1:
         crew.begin()
-        crew.work(0, stores[0], k, params, lambda done: progress(done, _total(streams), "mixed"))
+        one, of = searches[0], _total(streams)
+        crew.work(0, stores[0], one, lambda done: progress(done, of, "mixed"))
     else:
-        crew.in_threads(stores, k, params, progress)
+        crew.in_threads(stores, searches, progress)
     return crew.streamed(time.process_time_ns() - load_ns, len(stores), duration_s)
 
 
@@ -238,8 +239,11 @@ def _requests(streams: Sequence[Stream], schema: Schema) -> list[_Request]:
 class _Callers:
     """Callers at their work, and what they write down; each writes into recorders of its own."""
 
-    def __init__(self, requests: Any, streams: Sequence[Stream], length_ns: int) -> None:
+    def __init__(
+        self, requests: Any, streams: Sequence[Stream], asked: tuple[int, Params], length_ns: int
+    ) -> None:
         self._next, self._streams, self._length_ns = requests, streams, length_ns
+        self._asked = asked  # k and the search parameters
         self.seen = [Seen(np.zeros((len(one.due), 2), np.int64)) for one in streams]
         self.records: list[list[tuple[Recorder, Recorder]]] = []
         self.done: list[tuple[int, int]] = []  # (sent, done), ns from the start
@@ -253,9 +257,9 @@ class _Callers:
         self.started_ns = self.ended_ns = perf_counter_ns()
 
     def work(
-        self, caller: int, store: Store, k: int, params: Params, tell: Callable[[int], None]
+        self, caller: int, store: Store, search: Searcher | None, tell: Callable[[int], None]
     ) -> None:
-        """What one caller does until nothing is left."""
+        """What one caller does until nothing is left. search: made before the clock started."""
         clock, start = perf_counter_ns, self.started_ns
         alone = caller == 0 and store.kind == "embedded"
         records = [(Recorder(), Recorder()) for _ in self._streams]
@@ -264,7 +268,6 @@ class _Callers:
                 recorder.start(start)
         done_here: list[tuple[int, int]] = []
         late = unsent = 0
-        search: Searcher | None = store.searcher(k, params)
         insert, upsert, delete = store.insert, store.upsert, store.delete
         for request in self._next:
             due = start + request.due
@@ -272,7 +275,7 @@ class _Callers:
                 unsent += 1
                 continue
             if request.operation == "search" and search is None:
-                search = store.searcher(k, params)  # a searcher is good until the next write
+                search = store.searcher(*self._asked)  # a searcher is good until the next write
             late += clock() > due
             while (left_ns := due - clock()) > 0:
                 time.sleep(left_ns / 1e9)
@@ -313,16 +316,16 @@ class _Callers:
             self.ended_ns = max([self.ended_ns, *(start + done for _, done in done_here[-1:])])
 
     def in_threads(
-        self, stores: Sequence[Store], k: int, params: Params, progress: Progress
+        self, stores: Sequence[Store], searches: Sequence[Searcher], progress: Progress
     ) -> None:
         """Every caller in a thread; progress is told from the calling one."""
         failures: list[BaseException] = []
         barrier = threading.Barrier(len(stores), action=self.begin)
 
-        def guarded(caller: int, store: Store) -> None:
+        def guarded(caller: int, store: Store, search: Searcher) -> None:
             try:
                 barrier.wait()
-                self.work(caller, store, k, params, lambda _: None)
+                self.work(caller, store, search, lambda _: None)
             except threading.BrokenBarrierError:
                 pass  # another caller failed, and its failure is kept
             except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
@@ -331,8 +334,8 @@ class _Callers:
                 barrier.abort()
 
         threads = [
-            threading.Thread(target=guarded, args=(at, store), name=f"caller-{at}", daemon=True)
-            for at, store in enumerate(stores)
+            threading.Thread(target=guarded, args=(at, *own), name=f"caller-{at}", daemon=True)
+            for at, own in enumerate(zip(stores, searches, strict=True))
         ]
         try:
             for thread in threads:
