@@ -16,6 +16,9 @@ from vectrial.results.bundle import run_folder
 from vectrial.results.reader import RunReader
 from vectrial.stats.intervals import Spread, spread_of
 
+#: Of a phase's parameters those that a store tells, which need not be the same in every repeat.
+_TOLD = frozenset({"known_by"})
+
 
 @dataclass(frozen=True)
 class Value:
@@ -224,7 +227,8 @@ class RunData:
             for phase in trial.phases:
                 key = (
                     trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
-                    _stable(trial.index_params), _stable(trial.params), _stable(phase.params),
+                    _stable(trial.index_params), _stable(trial.params),
+                    _stable({n: v for n, v in phase.params.items() if n not in _TOLD}),
                 )  # fmt: skip
                 groups[key].append((trial, phase))
         return tuple(self._point(members) for members in groups.values())
