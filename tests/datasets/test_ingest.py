@@ -44,7 +44,9 @@ def test_rows_and_queries_together_are_the_file(
     if found.metadata is not None:
         np.testing.assert_array_equal(found.metadata.column("number").to_numpy(), found.ids * 2)
     assert "20 of 200 rows held out as queries, seed 4" in found.provenance.notes
-    assert found.facts["duplicates"] == {"rows": 0, "groups": 0, "queries": 0}
+    assert found.facts["duplicates"] == {
+        "rows": 0, "groups": 0, "queries": 0, "repeated_queries": 0,
+    }  # fmt: skip
     library.verify("a")
 
 
