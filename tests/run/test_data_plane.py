@@ -96,7 +96,7 @@ def test_the_data_plane_on_both_lanes(
         assert told[store, lane, "column", "selectivity"] == pytest.approx(0.05, rel=0.1)
         for predicate in ("none", "column", "own", "aligned"):
             assert told[store, lane, predicate, "recall_mean"] > 0.9, predicate
-        assert told[store, lane, "aligned", "selectivity"] == pytest.approx(75 / 1497)
+        assert told[store, lane, "aligned", "selectivity"] == pytest.approx(75 / 1500)
         assert told[store, lane, "aligned", "filter_correlation"] > 0.3
         for predicate in ("column", "own", "aligned"):
             assert told[store, lane, predicate, "violations"] == 0
