@@ -68,13 +68,7 @@ def sides_of(first: str, second: str | None, stores: str | None) -> tuple[Side, 
     if second is not None:
         other_path, other_store = _split(second)
         same = other_path.resolve() == path.resolve()
-        other = run if same else load(other_path)
-        sides = _side(run, store), _side(other, other_store)
-        if same and sides[0].store is None and sides[1].store is None:
-            raise UserError(
-                "both are the same run", where=first, remedy=f"name two of its stores: {_told(run)}"
-            )
-        return sides
+        return pair(run, store, run if same else load(other_path), other_store)
     if store is None and len(run.stores) == 2:
         return _side(run, run.stores[0]), _side(run, run.stores[1])
     raise UserError(
@@ -82,6 +76,24 @@ def sides_of(first: str, second: str | None, stores: str | None) -> tuple[Side, 
         where=first,
         remedy=f"give another run, or two of its stores: {_told(run)}",
     )
+
+
+def pair(
+    run: RunData, store: str | None, other: RunData, other_store: str | None
+) -> tuple[Side, Side]:
+    """The two sides: a run, or of it the store (and index) that STORE or STORE:INDEX names.
+
+    Raises:
+        UserError: no such store or index, or both are the same run.
+    """
+    sides = _side(run, store), _side(other, other_store)
+    if run.folder == other.folder and sides[0].store is None and sides[1].store is None:
+        raise UserError(
+            "both are the same run",
+            where=run.folder.name,
+            remedy=f"name two of its stores: {_told(run)}",
+        )
+    return sides
 
 
 def _told(run: RunData) -> str:

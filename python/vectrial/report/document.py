@@ -16,11 +16,14 @@ Tone = Literal["ok", "wrong", "invalid", "absent"]
 
 @dataclass(frozen=True)
 class Source:
-    """What a value was made of: a metric of some phases (by id), or a trial."""
+    """What a value was made of: a metric of some phases (by id), a trial, or the trials with some
+    values of their columns. side: of two runs, the first (0) or the second."""
 
     phases: tuple[int, ...] = ()
     metric: str = ""
     trial: int | None = None
+    trials: tuple[tuple[str, str], ...] = ()
+    side: int = 0
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,12 +17,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from vectrial.compare.build import DEFAULT_METRICS, metrics_of
+from vectrial.compare.build import compare as compared
+from vectrial.compare.cells import Asked
+from vectrial.compare.sides import pair
 from vectrial.errors import UserError
 from vectrial.report import html, text
 from vectrial.report.build import build
-from vectrial.report.data import load
+from vectrial.report.data import RunData, load
 from vectrial.report.document import Report
 from vectrial.serve import session
+from vectrial.serve.comparison import comparison_report
 from vectrial.serve.files import DATA, MEDIA, figure_file, logs_of, table_file
 from vectrial.serve.guard import Access, Guard
 from vectrial.serve.live import Streams
@@ -30,7 +36,8 @@ from vectrial.serve.runs import Run, Runs
 from vectrial.serve.trial import trial_report, trials_report, values_report
 
 _TEMPLATES = Path(__file__).parent / "templates"
-#: Reports that are kept drawn: a page of charts takes seconds to make.
+T = TypeVar("T")
+#: Runs and reports that are kept in memory: reading and building one takes a second.
 _KEPT = 8
 #: Runs that one page of the list shows.
 _PAGE = 250
@@ -51,6 +58,7 @@ def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) 
             Report("Token", "", (), (), (), ()), At("/login"), "login.html.j2", context))),
         Route("/events", streams.of_all),
         Route("/runs/{run}/events", streams.of_run),
+        *_document("/compare", pages.compare),
         *_document("/runs/{run}", pages.run),
         *_document("/runs/{run}/trials", pages.trials),
         *_document("/runs/{run}/trials/{trial:int}", pages.trial),
@@ -128,8 +136,8 @@ class _Pages:
 
     def __init__(self, runs: Runs, access: Access) -> None:
         self._runs, self._access = runs, access
-        self._kept: OrderedDict[tuple[str, float], Report] = OrderedDict()
-        self._drawing = threading.Lock()
+        self._loaded: _Kept[RunData] = _Kept(_KEPT)
+        self._reports: _Kept[Report] = _Kept(_KEPT)
 
     def index(self, request: Request) -> Response:
         """The list."""
@@ -158,12 +166,13 @@ class _Pages:
             about = "" if run.status else run.why
             report = Report(run.title, about, meta, (), (), ())
             context = {"status": run.status, "events": f"{address}/events"}
-            return Document(report, At(address, address, _HOME), "live.html.j2", context)
+            return Document(report, At(address, (address,), _HOME), "live.html.j2", context)
         links = (
             ("All trials", f"{address}/trials"),
+            ("Compare", f"/compare?a={run.id}"),
             *((name, data_address(run.id, name)) for name in _OFFERED),
         )
-        return Document(self._report(run), At(address, address, _HOME, links))
+        return Document(self._report(run), At(address, (address,), _HOME, links))
 
     def trials(self, request: Request) -> Document:
         """Every trial of a run."""
@@ -171,7 +180,7 @@ class _Pages:
         asked = {key: request.query_params.get(key, "") for key in _TRIAL_FILTERS}
         report, choices = trials_report(run.folder, asked)
         at = At(
-            f"{run_address(run.id)}/trials", run_address(run.id), (*_HOME, _crumb(run)),
+            f"{run_address(run.id)}/trials", (run_address(run.id),), (*_HOME, _crumb(run)),
             query=request.url.query,
         )  # fmt: skip
         context = {"asked": asked, "choices": choices}
@@ -187,7 +196,7 @@ class _Pages:
         address = run_address(run.id)
         crumbs = (*_HOME, _crumb(run), ("Trials", f"{address}/trials"))
         links = tuple((name, data_address(run.id, name)) for name in logs)
-        return Document(report, At(f"{address}/trials/{number}", address, crumbs, links))
+        return Document(report, At(f"{address}/trials/{number}", (address,), crumbs, links))
 
     def values(self, request: Request) -> Document:
         """What a figure was made of."""
@@ -198,7 +207,7 @@ class _Pages:
         if report is None:
             raise HTTPException(404, "nothing was measured under these names")
         address = run_address(run.id)
-        at = At(f"{address}/values", address, (*_HOME, _crumb(run)), query=request.url.query)
+        at = At(f"{address}/values", (address,), (*_HOME, _crumb(run)), query=request.url.query)
         return Document(report, at)
 
     def data(self, request: Request) -> Response:
@@ -225,16 +234,78 @@ class _Pages:
             raise HTTPException(404, "there is no such run")
         return run
 
+    def compare(self, request: Request) -> Document:
+        """Two sides, once they are chosen; the form that chooses them always."""
+        asked = request.query_params
+        chosen = [*asked.getlist("run"), "", ""]
+        a, b = (asked.get(name) or chosen[i] for i, name in enumerate("ab"))
+        context = {
+            "a": a, "b": b, "runs": [run for run in self._runs.listing() if run.summary],
+            "metrics": asked.get("metric") or " ".join(DEFAULT_METRICS), "began": _began,
+            "threshold": asked.get("threshold") or "5", "recall": asked.get("recall", ""),
+        }  # fmt: skip
+        at = At("/compare", crumbs=_HOME, query=request.url.query)
+        if not (a and b):
+            about = "Two runs, store by store; or two stores, of one run or of two."
+            report = Report("Compare", about, (), (), (), ())
+        else:
+            try:
+                report, runs = self._compared(a, b, context)
+                at = replace(at, runs=runs)
+            except UserError as error:
+                report = Report("Compare", str(error), (), (), (), ())
+        return Document(report, at, "compare.html.j2", context)
+
+    def _compared(self, a: str, b: str, asked: dict[str, Any]) -> tuple[Report, tuple[str, str]]:
+        sides = []
+        for side in (a, b):
+            name, _, named = side.partition(":")
+            run = self._runs.get(name)
+            if run is None:
+                raise UserError("there is no such run", where=name)
+            sides.append((run, named or None))
+        (run, store), (other, other_store) = sides
+        wanted = Asked(metrics_of(asked["metrics"].split()), _shares(asked["recall"], "recall"))
+        threshold, *_ = _shares(asked["threshold"], "threshold in percent", 0.01)
+        found = compared(
+            *pair(self._data(run), store, self._data(other), other_store), wanted, threshold
+        )
+        return comparison_report(found), (run_address(run.id), run_address(other.id))
+
     def _report(self, run: Run) -> Report:
-        with self._drawing:
-            key = (run.id, run.changed)
+        return self._reports.get((run.id, run.changed), lambda: build(self._data(run)))
+
+    def _data(self, run: Run) -> RunData:
+        return self._loaded.get((run.id, run.changed), lambda: load(run.folder))
+
+
+class _Kept(Generic[T]):
+    """The last few of what takes long to make; one is made at a time."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, threading.RLock()
+        self._kept: OrderedDict[Hashable, T] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is kept under the key; made where nothing is."""
+        with self._lock:
             if key not in self._kept:
-                report = build(load(run.folder))
-                self._kept[key] = report
-                while len(self._kept) > _KEPT:
+                self._kept[key] = make()
+                while len(self._kept) > self._most:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(key)
             return self._kept[key]
+
+
+def _shares(given: str, name: str, unit: float = 1.0) -> tuple[float, ...]:
+    """Numbers of a form, which are from 0 to 1 when multiplied by `unit`."""
+    try:
+        found = tuple(float(one) * unit for one in given.replace(",", " ").split())
+    except ValueError:
+        found = (-1.0,)
+    if not all(0 <= one <= 1 for one in found):
+        raise UserError(f"'{given}' is not a {name}", remedy="write 5" if unit < 1 else "write 0.9")
+    return found
 
 
 def _crumb(run: Run) -> tuple[str, str]:

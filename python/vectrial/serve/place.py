@@ -24,11 +24,11 @@ def data_address(run_id: str, name: str) -> str:
 class At:
     """Where a document is served: what `vectrial.report.html.Place` asks for.
 
-    base: its address. run: that of the run whose trials its values come from. query: of `base`.
+    base: its address. runs: those of the runs whose trials its values come from. query: of `base`.
     """
 
     base: str
-    run: str = ""
+    runs: tuple[str, ...] = ()
     crumbs: tuple[tuple[str, str], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     query: str = ""
@@ -42,13 +42,14 @@ class At:
         return f"{self.base}/table/{quote(table.name, safe='')}.{kind}{self._tail}"
 
     def source(self, source: Source) -> str:
-        """The trial, or the values of the phases, that a value was made of."""
+        """The trial, the trials, or the values of the phases, that a value was made of."""
+        run = self.runs[source.side]
         if source.trial is not None:
-            return f"{self.run}/trials/{source.trial}"
-        phases = ",".join(map(str, source.phases))
-        return (
-            f"{self.run}/values?{urlencode({'metric': source.metric, 'phases': phases}, safe=',')}"
-        )
+            return f"{run}/trials/{source.trial}"
+        if source.trials:
+            return f"{run}/trials?{urlencode(source.trials)}"
+        asked = {"metric": source.metric, "phases": ",".join(map(str, source.phases))}
+        return f"{run}/values?{urlencode(asked, safe=',')}"
 
     @property
     def _tail(self) -> str:
