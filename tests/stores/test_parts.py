@@ -72,6 +72,10 @@ def test_rows_do_what_a_dictionary_does(operations: list[tuple[str, list[int]]])
         if model
         else got
     )
+    mixed = np.append(slots[::-1], slots)
+    assert rows.batch(mixed, rows.vectors[mixed]).column("n").to_pylist() == [
+        model[i] for i in [*sorted(model, reverse=True), *sorted(model)]
+    ]
     for stamp in range(len(operations)):
         expected = sorted(i for i, v in model.items() if v == stamp)
         assert sorted(rows.find(Eq("n", stamp), 1_000).tolist()) == expected

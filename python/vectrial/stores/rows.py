@@ -241,8 +241,20 @@ class Rows:
         return [field.name for field in self.schema.fields]
 
     def _metadata_at(self, slots: NDArray[np.int64]) -> pa.Table:
+        """The metadata of these slots, in their order. Taken chunk by chunk: taking from a table of
+        several chunks copies all of it first, however few rows are asked for."""
         table = self.metadata()
-        return table.take(slots) if table.num_columns else table
+        if not table.num_columns or not len(slots):
+            return table.slice(0, 0) if table.num_columns else table
+        starts = np.cumsum([0, *(chunk.num_rows for chunk in self._chunks)])
+        held_by = np.searchsorted(starts, slots, side="right") - 1
+        order = np.argsort(held_by, kind="stable")
+        slots, parts = slots[order], []
+        for at in np.unique(held_by):
+            own = slots[held_by[order] == at] - starts[at]
+            parts.append(self._chunks[at].take(pa.array(own)))
+        found = pa.Table.from_batches(parts, schema=table.schema)
+        return found.take(pa.array(np.argsort(order, kind="stable")))
 
     # -- files -----------------------------------------------------------------------------
 
