@@ -252,9 +252,9 @@ class Rows:
         slots, parts = slots[order], []
         for at in np.unique(held_by):
             own = slots[held_by[order] == at] - starts[at]
-            parts.append(self._chunks[at].take(pa.array(own)))
+            parts.append(self._chunks[at].take(own))
         found = pa.Table.from_batches(parts, schema=table.schema)
-        return found.take(pa.array(np.argsort(order, kind="stable")))
+        return found.take(np.argsort(order, kind="stable"))
 
     # -- files -----------------------------------------------------------------------------
 
