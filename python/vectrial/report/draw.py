@@ -45,6 +45,10 @@ def png(drawing: str) -> bytes:
 
 _COLOUR = re.compile(r'(fill|stroke)="(#[0-9a-fA-F]{6})"')
 _SIZE = re.compile(r'(<svg[^>]*?) width="[\d.]+" height="[\d.]+"')
+#: A layer without marks: a picture of nothing, for which there are no words.
+_NOTHING = re.compile(
+    r'<g class="[^"]*" role="graphics-symbol" aria-roledescription="[^"]*"(?:/>|></g>)'
+)
 _XLINK = ' xmlns:xlink="http://www.w3.org/1999/xlink"'
 _SVG = ' xmlns="http://www.w3.org/2000/svg"'
 
@@ -61,6 +65,7 @@ def inline(drawing: str, stores: Sequence[str], label: str) -> str:
         return match[0] if name is None else f'{match[1]}="var({name})"'
 
     out = _COLOUR.sub(replaced, drawing)
+    out = _NOTHING.sub("", out)
     out = out.replace(_XLINK, "").replace(_SVG, "")
     out = _SIZE.sub(r"\1", out, count=1)
     return out.replace("<svg", f'<svg role="group" aria-label="{label}"', 1)

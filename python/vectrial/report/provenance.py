@@ -10,7 +10,17 @@ from vectrial.report import sections_anomaly, sections_experiments, text
 from vectrial.report.analysis import operating_point
 from vectrial.report.audit import doubts
 from vectrial.report.data import PhaseResult, Point, RunData, Series, Trial
-from vectrial.report.document import Block, Cell, Column, Row, Section, Table, Text, plain
+from vectrial.report.document import (
+    Block,
+    Cell,
+    Column,
+    Row,
+    Section,
+    Table,
+    Text,
+    plain,
+    source_of,
+)
 from vectrial.report.sections_gate import wrong_stores
 from vectrial.stats.intervals import LEAST_REPEATS
 
@@ -247,6 +257,7 @@ def _every_metric(run: RunData, point: Point) -> Iterator[Row]:
                 note=point.reason or "",
                 low=spread.low,
                 high=spread.high,
+                source=source_of(point, name),
             )
         head = (run.labels[point.series], point.dataset, point.experiment, point.phase)
         cells = (*map(plain, head), plain(operating_point(point)), plain(name), shown, plain(unit))

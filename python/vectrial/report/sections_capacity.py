@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vectrial.report import capacities, charts_search, text
 from vectrial.report.analysis import by_facet
 from vectrial.report.capacities import Tried
@@ -13,6 +15,7 @@ from vectrial.report.document import (
     Figure,
     Row,
     Section,
+    Source,
     Table,
     plain,
     spread_cell,
@@ -108,7 +111,7 @@ def _effort(point: Point, phase: PhaseResult) -> Cell:
     if dial is None:
         return Cell(text.NOTHING, note="nothing was turned: it was given, or there is none")
     cell = spread_cell(point, "search_effort", "1")
-    return Cell(f"{dial} {cell.text}", cell.value, cell.detail, cell.note, cell.low, cell.high)
+    return replace(cell, text=f"{dial} {cell.text}")
 
 
 def _look(run: RunData, trial: Trial, tried: Tried) -> Row:
@@ -130,4 +133,7 @@ def _look(run: RunData, trial: Trial, tried: Tried) -> Row:
 
 def _figure(tried: Tried, metric: str, unit: str) -> Cell:
     value = tried.figure(metric)
-    return Cell(text.NOTHING) if value is None else plain(value, text.measure(value, unit))
+    if value is None:
+        return Cell(text.NOTHING)
+    source = Source((tried.phase.phase_id,), metric)
+    return replace(plain(value, text.measure(value, unit)), source=source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from vectrial.report import charts_search, text
 from vectrial.report.analysis import TARGETS, Sweep, by_facet, operating_point
@@ -239,7 +240,8 @@ def _concurrency_table(run: RunData, slug: str, title: str, points: list[Point])
         base, value = alone.get((point.series, operating_point(point))), point.value("qps")
         ratio = Cell(text.NOTHING, tone="absent")
         if base and value is not None and point.state == "ok":
-            ratio = plain(value / base, f"× {text.number(value / base)}")
+            shown = plain(value / base, f"× {text.number(value / base)}")
+            ratio = replace(shown, source=qps.source)
         cells = (
             plain(run.labels[point.series]),
             clients,
