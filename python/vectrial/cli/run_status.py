@@ -27,7 +27,9 @@ class KeptView:
     def __init__(self, plan: Plan, view: View, folder: Path) -> None:
         self._view, self._folder = view, folder
         now = time.time()
-        self._status = Status(pid=os.getpid(), began=now, updated=now, trials=len(plan.trials))
+        # Those that were refused end too: at once, as skipped.
+        trials = len(plan.trials) + len(plan.refusals)
+        self._status = Status(pid=os.getpid(), began=now, updated=now, trials=trials)
         self._written = 0.0
 
     def __enter__(self) -> Self:

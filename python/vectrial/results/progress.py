@@ -19,7 +19,8 @@ class Status(BaseModel):
     """A run under way.
 
     pid: of the process that writes the run. began, updated: seconds since 1970.
-    trials: of the whole plan; done: of them, by this process; counts: those by status.
+    trials: of the whole plan, those that are skipped too; done: of them, by this process;
+        counts: those by status.
     job: what is loaded now, the number-th of `jobs`. what: the work under way; part_done of
         part_of of it are done (0 of 0: not known).
     live: the last second of a long phase. recent: the last lines about trials, the newest last.
