@@ -21,6 +21,9 @@ FLAGS = (
     "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
 
+#: Keys that do something of themselves: what the browser knows them by, and what they type.
+_KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), "Space": (32, " ")}
+
 
 class Browser:
     """One page; every event that it sent is kept in `events`."""
@@ -97,16 +100,25 @@ class Browser:
         return got["result"].get("value")
 
     def wait_for(self, script: str, timeout_s: float = 10) -> None:
-        """Until a JavaScript expression is true."""
+        """Until a JavaScript expression is true, on this page or on one that takes its place."""
         deadline = time.monotonic() + timeout_s
-        while not self.value(script):
+        while not self._holds(script):
             assert time.monotonic() < deadline, f"not so in {timeout_s} s: {script}"
             time.sleep(0.02)
 
+    def _holds(self, script: str) -> bool:
+        try:
+            return bool(self.value(script))
+        except AssertionError:
+            return False  # the page is being left, or is not there yet
+
     def key(self, name: str) -> None:
         """Press a key."""
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name)
+        code, typed = _KEYS.get(name, (0, ""))
+        held: dict[str, Any] = {"key": typed if typed == " " else name, "code": name}
+        held |= {"windowsVirtualKeyCode": code} if code else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", text=typed, **held)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **held)
 
     def screenshot(self, path: Path, whole: bool = False) -> None:
         """What is seen, or the whole page, as PNG."""

@@ -45,7 +45,7 @@ def test_two_stores_of_a_run(client: Client, runs: Runs) -> None:
     assert table is not None
     rows = list(csv.DictReader(io.StringIO(asked.get(unescape(table[1])).text)))
     assert {row["verdict"] for row in rows} >= {"worse"}
-    drawn = asked.get(f"/compare/figure/changes.png?{address.partition('?')[2]}")
+    drawn = asked.get(f"/compare/figure/changes-1.png?{address.partition('?')[2]}")
     assert drawn.content.startswith(b"\x89PNG")
 
 

@@ -1,5 +1,5 @@
 """A folder of runs as web pages: see docs/serve.md.
 
 `app` names the pages, `guard` decides who sees them, `runs` finds and summarises what there is,
-`trial`, `values` and `comparison` make documents of it, which `vectrial.report.html` lays out.
+`trial`, `trials` and `comparison` make documents of it, which `vectrial.report.html` lays out.
 """

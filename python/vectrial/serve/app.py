@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -26,18 +25,20 @@ from vectrial.report import html, text
 from vectrial.report.build import build
 from vectrial.report.data import RunData, load
 from vectrial.report.document import Report
+from vectrial.results.database import BeingWritten
 from vectrial.serve import session
 from vectrial.serve.comparison import comparison_report
 from vectrial.serve.files import DATA, MEDIA, figure_file, logs_of, table_file
 from vectrial.serve.guard import Access, Guard
+from vectrial.serve.kept import Kept
 from vectrial.serve.live import Streams
 from vectrial.serve.place import At, Document, data_address, run_address
 from vectrial.serve.runs import Run, Runs
-from vectrial.serve.trial import trial_report, trials_report, values_report
+from vectrial.serve.trial import trial_report
+from vectrial.serve.trials import trials_report, values_report
 
 _TEMPLATES = Path(__file__).parent / "templates"
-T = TypeVar("T")
-#: Runs and reports that are kept in memory: reading and building one takes a second.
+#: Runs, reports and drawn pages that are kept in memory: making one takes seconds.
 _KEPT = 8
 #: Runs that one page of the list shows.
 _PAGE = 250
@@ -72,9 +73,13 @@ def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) 
 
 def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
     """The routes of a document: itself, its figures, its tables."""
+    drawn: Kept[html.Page] = Kept(_KEPT)
 
     def page(request: Request) -> Response:
-        return _rendered(make(request))
+        document = make(request)
+        if document.key is None:
+            return _rendered(document)
+        return _answer(drawn.get(document.key, lambda: _page(document)))
 
     def figure(request: Request) -> Response:
         name, kind = request.path_params["name"], request.path_params["kind"]
@@ -97,12 +102,18 @@ def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
     ]
 
 
-def _rendered(document: Document, status: int = 200) -> Response:
-    made = html.page(
-        document.report, document.at, template=document.template, more=_TEMPLATES,
+def _page(document: Document) -> html.Page:
+    return html.page(
+        document.report,
+        document.at,
+        template=document.template,
+        more=_TEMPLATES,
         **document.context,
-    )  # fmt: skip
-    return _answer(made, status)
+    )
+
+
+def _rendered(document: Document, status: int = 200) -> Response:
+    return _answer(_page(document), status)
 
 
 def _answer(page: html.Page, status: int = 200) -> Response:
@@ -136,8 +147,8 @@ class _Pages:
 
     def __init__(self, runs: Runs, access: Access) -> None:
         self._runs, self._access = runs, access
-        self._loaded: _Kept[RunData] = _Kept(_KEPT)
-        self._reports: _Kept[Report] = _Kept(_KEPT)
+        self._loaded: Kept[RunData] = Kept(_KEPT)
+        self._reports: Kept[Report] = Kept(_KEPT)
 
     def index(self, request: Request) -> Response:
         """The list."""
@@ -162,17 +173,18 @@ class _Pages:
         run = self._found(request)
         address = run_address(run.id)
         if run.state == "running":
-            meta = (("Run", run.name),)
-            about = "" if run.status else run.why
-            report = Report(run.title, about, meta, (), (), ())
-            context = {"status": run.status, "events": f"{address}/events"}
-            return Document(report, At(address, (address,), _HOME), "live.html.j2", context)
+            return _under_way(run)
         links = (
             ("All trials", f"{address}/trials"),
             ("Compare", f"/compare?a={run.id}"),
             *((name, data_address(run.id, name)) for name in _OFFERED),
         )
-        return Document(self._report(run), At(address, (address,), _HOME, links))
+        at = At(address, (address,), _HOME, links)
+        try:
+            report = self._report(run)
+        except BeingWritten:
+            return _under_way(run)  # its last words are said before its database is closed
+        return Document(report, at, key=(run.id, run.changed))
 
     def trials(self, request: Request) -> Document:
         """Every trial of a run."""
@@ -279,24 +291,6 @@ class _Pages:
         return self._loaded.get((run.id, run.changed), lambda: load(run.folder))
 
 
-class _Kept(Generic[T]):
-    """The last few of what takes long to make; one is made at a time."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, threading.RLock()
-        self._kept: OrderedDict[Hashable, T] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is kept under the key; made where nothing is."""
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = make()
-                while len(self._kept) > self._most:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(key)
-            return self._kept[key]
-
-
 def _shares(given: str, name: str, unit: float = 1.0) -> tuple[float, ...]:
     """Numbers of a form, which are from 0 to 1 when multiplied by `unit`."""
     try:
@@ -306,6 +300,14 @@ def _shares(given: str, name: str, unit: float = 1.0) -> tuple[float, ...]:
     if not all(0 <= one <= 1 for one in found):
         raise UserError(f"'{given}' is not a {name}", remedy="write 5" if unit < 1 else "write 0.9")
     return found
+
+
+def _under_way(run: Run) -> Document:
+    address = run_address(run.id)
+    about = "" if run.status else run.why
+    report = Report(run.title, about, (("Run", run.name),), (), (), ())
+    context = {"status": run.status, "events": f"{address}/events"}
+    return Document(report, At(address, (address,), _HOME), "live.html.j2", context)
 
 
 def _crumb(run: Run) -> tuple[str, str]:

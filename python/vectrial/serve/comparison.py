@@ -51,12 +51,10 @@ def comparison_report(comparison: Comparison) -> Report:
     for verdict in comparison.verdicts:
         if verdict.kind is not Kind.NOT_COMPARABLE:
             sheets.setdefault(write.sheet(verdict), []).append(verdict)
-    compared = [v for v in comparison.verdicts if v.effect is not None]
-    blocks: list[Block] = [_changes(compared)] if compared else []
-    blocks += [
-        _table(f"verdicts-{number}", title, verdicts, comparison)
-        for number, (title, verdicts) in enumerate(sheets.items(), 1)
-    ]
+    blocks: list[Block] = []
+    for number, (title, verdicts) in enumerate(sheets.items(), 1):
+        blocks.append(_changes(f"changes-{number}", title, verdicts))
+        blocks.append(_table(f"verdicts-{number}", f"{title}: the figures", verdicts, comparison))
     apart = comparison.of(Kind.NOT_COMPARABLE)
     said = (*comparison.alone, *comparison.caveats)
     sections = [
@@ -75,7 +73,9 @@ def comparison_report(comparison: Comparison) -> Report:
             ("Threshold", f"{comparison.threshold * 100:.3g} %"),
         ),
         warnings=(),
-        answers=(("", tuple(_card(comparison, kind) for kind in Kind if comparison.of(kind))),),
+        answers=(
+            ("In short", tuple(_card(comparison, kind) for kind in Kind if comparison.of(kind))),
+        ),
         sections=tuple(s for s in sections if s is not None and s.blocks),
     )
 
@@ -172,7 +172,7 @@ def _reasons(verdicts: Sequence[Verdict]) -> Table:
     return Table("not-compared", text.plural(len(rows), "cell"), columns, rows)
 
 
-def _changes(verdicts: Sequence[Verdict]) -> Figure:
+def _changes(name: str, title: str, verdicts: Sequence[Verdict]) -> Figure:
     """Every change with its interval, about no change."""
     rows = [_drawn(verdict) for verdict in verdicts]
     kinds = [kind for kind in _INKS if any(row["kind"] == str(kind) for row in rows)]
@@ -203,11 +203,11 @@ def _changes(verdicts: Sequence[Verdict]) -> Figure:
 
     clipped = any(row["clipped"] for row in rows)
     return Figure(
-        name="changes",
-        title="What changed from A to B",
+        name=name,
+        title=title,
         caption="Ratio of B to A at each cell, with its 95 % interval. What is better depends on"
         " the metric: the colour says it.",
-        alt=f"Changes of {text.plural(len(rows), 'cell')} from A to B with intervals",
+        alt=f"Changes of {text.plural(len(rows), 'cell')} from A to B with intervals: {title}",
         spec=spec,
         notes=("Drawn between a tenth and ten times; the table has all.",) if clipped else (),
     )
@@ -221,9 +221,8 @@ def _drawn(verdict: Verdict) -> dict[str, Any]:
         return min(max(ratio, _DRAWN[0]), _DRAWN[1])
 
     a, b, change = write.figures(verdict)
-    what = " · ".join(
-        filter(None, (verdict.cell.subject, write.place(verdict), write.short(verdict)))
-    )
+    # What tells one from the next comes first: long names are cut at their end.
+    what = " · ".join([write.short(verdict), *reversed(write.place(verdict).split(" · "))])
     ends = (effect.low, effect.high)
     return {
         "what": what, "kind": str(verdict.kind), "ratio": within(effect.ratio),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -58,9 +59,11 @@ class At:
 
 @dataclass(frozen=True)
 class Document:
-    """A report, where it is served, and what lays it out."""
+    """A report, where it is served, and what lays it out. key: the same for the same page, which
+    may then be kept; None for one that is made anew."""
 
     report: Report
     at: At
     template: str = "report.html.j2"
     context: dict[str, Any] = field(default_factory=dict)
+    key: Hashable | None = None

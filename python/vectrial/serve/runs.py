@@ -107,12 +107,14 @@ class Runs:
         name = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:16]
         self._file = home() / "serve" / f"summaries-{name}.json"
         self._known = _kept(self._file)
+        self._places: Mapping[str, Path] = {}
         self._lock = threading.Lock()
         self._reader: threading.Thread | None = None
 
     def listing(self) -> list[Run]:
         """Every run, the newest first; those that are not read yet are read meanwhile."""
         found = [self._run(folder) for folder in _folders(self.root)]
+        self._places = {run.id: run.folder for run in found}
         unread = [run for run in found if run.state == "unread"]
         if unread:
             self._begin_reading(unread)
@@ -120,10 +122,11 @@ class Runs:
 
     def get(self, run_id: str) -> Run | None:
         """The run of this id."""
-        for folder in _folders(self.root):
-            if _id(self.root, folder) == run_id:
-                return self._run(folder)
-        return None
+        folder = self._places.get(run_id)
+        if folder is None:
+            self.listing()  # it may be a new one
+            folder = self._places.get(run_id)
+        return self._run(folder) if folder is not None and (folder / DATABASE).is_file() else None
 
     def read_all(self) -> None:
         """Read whatever is unread, and return when that is done."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from vectrial.report.document import (
     Report,
     Row,
     Section,
-    Source,
     Table,
     Text,
     Tone,
@@ -266,8 +265,8 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
             (
                 plain(row["phase"]), plain(row["operation"]), plain(row["second"]),
                 plain(row["count"], f"{row['count']:,}"), plain(row["errors"]),
-                *(_optional(row[key], text.duration) for key in ("p50_us", "p99_us", "max_us")),
-                _optional(row["recall"], text.recall),
+                *(optional(row[key], text.duration) for key in ("p50_us", "p99_us", "max_us")),
+                optional(row["recall"], text.recall),
             )
         )
         for row in rows
@@ -276,7 +275,8 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
     return Section("time", "Second by second", "", tuple(blocks))
 
 
-def _optional(value: float | None, show: Any) -> Cell:
+def optional(value: float | None, show: Callable[[float], str]) -> Cell:
+    """A value that may not be known."""
     return Cell(text.NOTHING, tone="absent") if value is None else plain(value, show(value))
 
 
@@ -312,7 +312,7 @@ def _telemetry(reader: RunReader, trial_id: int) -> Section | None:
     keys = [key for key in rows[0] if key not in ("process", "phase_id")]
     columns = (Column("process", "Process", numeric=False), *(Column(key, key) for key in keys))
     made = tuple(
-        Row((plain(row["process"]), *(_optional(row[key], text.number) for key in keys)))
+        Row((plain(row["process"]), *(optional(row[key], text.number) for key in keys)))
         for row in rows
     )
     table = Table("trial-telemetry", "Every sample", columns, made, folded=True)
@@ -413,107 +413,3 @@ def _log(logs: Sequence[Path]) -> Section | None:
         blocks.append(Text((shown or "(empty)",), title=path.name, code=True))
     lead = "Of the measuring process, and of the server where there is one; the ends of long ones."
     return Section("logs", "Log", lead, tuple(blocks)) if blocks else None
-
-
-def values_report(folder: Path, metric: str, phases: Sequence[int]) -> Report | None:
-    """Where a figure is from: a metric in the phases that it was made of; None where there is none.
-
-    Raises:
-        UserError: the run cannot be read.
-    """
-    with RunReader(folder) as reader:
-        rows = reader.rows(
-            """select t.trial_id, t.store, t.experiment, t.dataset, t.rows, t.repeat, t.status,
-                      t.index_params, t.params as trial_params, p.params, p.name as phase,
-                      m.value, m.unit, m.valid, m.reason
-               from metric m join phase p using (phase_id) join trial t using (trial_id)
-               where m.name = ? and list_contains(?::integer[], p.phase_id)
-               order by t.trial_id, p.ordinal""",
-            [metric, list(phases)],
-        )
-    if not rows:
-        return None
-    columns = (
-        Column("trial", "Trial", numeric=False),
-        Column("repeat", "Repeat"),
-        Column("value", METRICS[metric].meaning if metric in METRICS else metric, rows[0]["unit"]),
-        Column("state", "State", numeric=False),
-        Column("store", "Store", numeric=False),
-        Column("experiment", "Experiment", numeric=False),
-        Column("params", "Parameters", numeric=False),
-    )
-    made = []
-    for row in rows:
-        parts = [json.loads(row[key]) for key in ("index_params", "trial_params", "params")]
-        value = row["value"]
-        shown = text.NOTHING if value is None else text.measure(value, row["unit"])
-        made.append(
-            Row(
-                (
-                    Cell(
-                        str(row["trial_id"]), row["trial_id"], source=Source(trial=row["trial_id"])
-                    ),
-                    plain(row["repeat"]),
-                    Cell(shown, value, note=row["reason"] or ""),
-                    Cell(row["status"], row["status"], tone=tone_of(row["status"])),
-                    plain(row["store"]),
-                    plain(f"{row['experiment']}, {row['phase']}"),
-                    plain(text.params({k: v for part in parts for k, v in part.items()})),
-                )
-            )
-        )
-    table = Table("values", f"{metric}, as measured", tuple(columns), tuple(made))
-    lead = "The figure is the median of the valid ones. Each leads to the trial that measured it."
-    section = Section("values", "Where this is from", lead, (table,))
-    return Report(f"{metric} of {rows[0]['store']}", "", (), (), (), (section,))
-
-
-def trials_report(
-    folder: Path, wanted: Mapping[str, str]
-) -> tuple[Report, Mapping[str, list[str]]]:
-    """All trials as a table, of those with the column values `wanted`; and what each may be.
-
-    Raises:
-        UserError: the run cannot be read.
-    """
-    with RunReader(folder) as reader:
-        rows = reader.rows(
-            "select trial_id, store, lane, dataset, rows, experiment, index_kind, index_params,"
-            " params, repeat, status, reason, duration_s from trial order by trial_id"
-        )
-    choices = {
-        key: list(dict.fromkeys(row[key] for row in rows))
-        for key in ("store", "experiment", "dataset", "status")
-    }
-    left = [row for row in rows if all(row[key] == value for key, value in wanted.items() if value)]
-    columns = (
-        Column("trial", "Trial", numeric=False),
-        Column("store", "Store", numeric=False),
-        Column("experiment", "Experiment", numeric=False),
-        Column("dataset", "Dataset", numeric=False),
-        Column("rows", "Rows"),
-        Column("params", "Parameters", numeric=False),
-        Column("repeat", "Repeat"),
-        Column("state", "State", numeric=False),
-        Column("duration", "Took", "s"),
-    )
-    made = tuple(
-        Row(
-            (
-                Cell(str(row["trial_id"]), row["trial_id"], source=Source(trial=row["trial_id"])),
-                plain(row["store"], f"{row['store']} {row['lane']}"),
-                plain(row["experiment"]),
-                plain(row["dataset"]),
-                plain(row["rows"], f"{row['rows']:,}"),
-                plain(text.params({"index": row["index_kind"], **json.loads(row["index_params"]),
-                                   **json.loads(row["params"])})),
-                plain(row["repeat"]),
-                Cell(row["status"], row["status"], note=row["reason"] or "",
-                     tone=tone_of(row["status"])),
-                _optional(row["duration_s"], text.seconds),
-            )
-        )
-        for row in left
-    )  # fmt: skip
-    table = Table("trials", f"{len(left):,} of {len(rows):,} trials", columns, made)
-    return Report("Trials", "", (), (), (), (Section("trials", "Trials", "", (table,)),)), choices

@@ -44,6 +44,6 @@
         return item;
       }));
     });
-    source.addEventListener("ended", () => { source.close(); location.reload(); });
+    source.addEventListener("ended", () => { source.close(); setTimeout(() => location.reload(), 1000); });
   }
 })();

@@ -1,0 +1,213 @@
+"""The pages in a real browser: accessible, by keyboard, on a phone, while a run is under way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from browser import CHROMIUM, Browser, browser
+from synthetic import write_run
+from vectrial.home import downloads_dir
+from vectrial.results.progress import Status, write_status
+from vectrial.results.writer import RunWriter
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="Chromium is not installed: apt-get install -y chromium"
+    ),
+]
+
+AXE = "axe-core@4.14.1"
+PHONE, DESKTOP = (390, 844), (1440, 900)
+SIZES = [pytest.param(PHONE, id="phone"), pytest.param(DESKTOP, id="desktop")]
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs to look at, and one for the test of a run under way."""
+    root = tmp_path_factory.mktemp("runs")
+    stores = {"faiss": (1.0, "hnsw", True), "hnswlib": (0.7, "hnsw", False)}
+    for name in ("first", "second", "third"):
+        write_run(root / name, stores=stores, efs=(16, 64), builds=((16, 128),))
+    return root
+
+
+@pytest.fixture(scope="module")
+def address(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The command itself, as a person starts it."""
+    environment = {**os.environ, "VECTRIAL_HOME": str(tmp_path_factory.mktemp("home"))}
+    environment.pop("VECTRIAL_SERVE_TOKEN", None)
+    command = [sys.executable, "-m", "vectrial.cli.main", "serve", str(root), "--port", "0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip().rstrip("/")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+        assert "Traceback" not in said
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The accessibility checker, which the repository does not hold."""
+    kept = downloads_dir() / f"{AXE.replace('@', '-')}.js"
+    if kept.is_file():
+        return kept.read_text(encoding="utf-8")
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip(f"{AXE} is fetched by npm, which is not installed")
+    folder = tmp_path_factory.mktemp("axe")
+    got = subprocess.run(
+        [npm, "pack", AXE], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    if got.returncode:
+        pytest.skip(f"npm cannot fetch {AXE}: {got.stderr.strip()[-300:]}")
+    with tarfile.open(next(folder.glob("*.tgz"))) as archive:
+        member = archive.extractfile("package/axe.min.js")
+        assert member is not None
+        script = member.read().decode("utf-8")
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(script, encoding="utf-8")
+    return script
+
+
+def run_address(chromium: Browser, address: str, name: str) -> str:
+    """The page of a run, as the list links it."""
+    chromium.open(f"{address}/", *DESKTOP, dark=False)
+    chromium.wait_for("!document.querySelector('.state.unread')")
+    found = chromium.value(
+        "[...document.querySelectorAll('.runs tbody tr')].find((row) =>"
+        f" row.querySelector('small').textContent === {name!r}).querySelector('a').href"
+    )
+    return str(found)
+
+
+def violations(chromium: Browser, axe: str) -> list[str]:
+    """What the checker finds on the page that is open, serious and critical."""
+    chromium.value(f"{axe};0")
+    found = chromium.value("axe.run().then((r) => JSON.stringify([r.passes.length, r.violations]))")
+    passes, bad = json.loads(found)
+    assert passes > 15, "the checker looked at the page"
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:200]}: {one['nodes'][0]['failureSummary'][:300]}"
+        for one in bad
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+PAGES = ["/", "/?store=faiss", "/compare", "compare", "run", "trials", "trial", "values", "missing"]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    "size", [pytest.param(PHONE, id="phone"), pytest.param(DESKTOP, id="desk")]
+)
+@pytest.mark.parametrize("page", PAGES)
+def test_page(
+    chromium: Browser, address: str, axe: str, page: str, size: tuple[int, int], dark: bool
+) -> None:
+    run = run_address(chromium, address, "first")
+    name = run.rpartition("/")[2]
+    url = {
+        "compare": f"{address}/compare?a={name}:faiss&b={name}:memory",
+        "run": run,
+        "trials": f"{run}/trials",
+        "trial": f"{run}/trials/1",
+        "values": f"{run}/values?metric=qps&phases=1,2,3",
+        "missing": f"{address}/runs/none",
+    }.get(page, f"{address}{page}")
+    chromium.open(url, *size, dark=dark)
+    chromium.wait_for("document.title !== ''")
+    # What the browser says of a page that is not there is no complaint.
+    assert chromium.complaints() == [] or page == "missing"
+    assert all(one.startswith(f"{address}/") for one in chromium.requests())
+    assert chromium.value("document.documentElement.scrollWidth") <= size[0]
+    assert violations(chromium, axe) == []
+
+
+def focused(chromium: Browser, wanted: str, most: int = 60) -> None:
+    """Press Tab until what matches a selector has the focus."""
+    for _ in range(most):
+        chromium.key("Tab")
+        if chromium.value(f"document.activeElement.matches({wanted!r})"):
+            assert chromium.value("document.activeElement.matches(':focus-visible')")
+            return
+    raise AssertionError(f"Tab does not lead to {wanted}")
+
+
+def test_by_keyboard(chromium: Browser, address: str) -> None:
+    run_address(chromium, address, "first")
+    chromium.key("Tab")
+    assert chromium.value("document.activeElement.className") == "skip"
+    for row in (1, 2):
+        focused(chromium, f".runs tbody tr:nth-child({row}) input")
+        chromium.key("Space")
+    assert chromium.value("document.querySelectorAll('.runs input:checked').length") == 2
+    chromium.open(f"{address}/", *DESKTOP, dark=False)
+    focused(chromium, ".runs tbody tr:first-child a")
+    chromium.key("Enter")
+    chromium.wait_for("location.pathname.startsWith('/runs/') && !!document.querySelector('.part')")
+    focused(chromium, "td a.v", 400)
+    chromium.key("Enter")
+    chromium.wait_for("location.pathname.endsWith('/values')")
+    focused(chromium, "td a.v")
+    chromium.key("Enter")
+    chromium.wait_for("/trials.[0-9]+$/.test(location.pathname)")
+    assert chromium.complaints() == []
+
+
+def test_two_runs_are_chosen_and_compared(chromium: Browser, address: str) -> None:
+    run_address(chromium, address, "first")
+    boxes = "[...document.querySelectorAll('.runs tbody input')]"
+    chromium.value(f"{boxes}.slice(0, 2).forEach((box) => box.click())")
+    chromium.value("document.querySelector('.over button').click()")
+    chromium.wait_for("location.pathname === '/compare' && !!document.querySelector('.cards')")
+    assert "B against A" in chromium.value("document.body.innerText")
+
+
+def test_a_run_under_way_tells_how_far_it_is(chromium: Browser, address: str, root: Path) -> None:
+    page = run_address(chromium, address, "third")
+    now = time.time()
+    status = Status(pid=os.getpid(), began=now, updated=now, trials=9, done=2, what="warming up")
+    with RunWriter(root / "third"):
+        write_status(root / "third", status)
+        chromium.open(page, *PHONE, dark=True)
+        shown = "document.getElementById('top').innerText"
+        chromium.wait_for(f"{shown}.includes('2 of 9')")
+        assert chromium.value("document.documentElement.scrollWidth") <= PHONE[0]
+        write_status(root / "third", status.model_copy(update={
+            "done": 3, "job": "<b>faiss</b>", "number": 1, "jobs": 2, "part_done": 1.0,
+            "part_of": 4.0, "live": "1,000 q/s", "recent": ("one", "two"),
+        }))  # fmt: skip
+        chromium.wait_for(f"{shown}.includes('3 of 9')")
+        for said in ("Job 1 of 2: <b>faiss</b>", "25 %", "1,000 q/s", "two\none"):
+            assert said in chromium.value(shown)
+        assert chromium.complaints() == []
+        # Its last words are said before its database is closed.
+        write_status(root / "third", status.model_copy(update={"ended": True}))
+        time.sleep(1.5)
+        chromium.wait_for(f"{shown}.includes('Under way')")
+    chromium.wait_for("!!document.querySelector('.part')", timeout_s=30)
+    assert chromium.complaints() == []
