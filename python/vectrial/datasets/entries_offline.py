@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from vectrial.datasets.entry import Build, Cost, Entry, Kind, columns
@@ -106,29 +107,28 @@ _WORDS = (
     ),
 )
 
+_SIFT_FULL = _offline(
+    "sift-images-128",
+    "SIFT descriptors of desktop backgrounds, queries from held-out images",
+    licence="CC-BY, CC-BY-SA, CC0 or GPL-2+, by image",
+    shape=(1_000_000, 128, Metric.L2, 5_000),
+    cost=Cost(222, 560, 230),
+    packages=sift.FULL.packages,
+    build=partial(sift.descriptors, sift.FULL),
+    fields=_IMAGE_FIELDS,
+    stand_in_for="sift-128-euclidean",
+    fallback="sift-images-128-100k",
+)
+
 _SIFT = (
-    _offline(
-        "sift-images-128",
-        "SIFT descriptors of desktop backgrounds, queries from held-out images",
-        licence="CC-BY, CC-BY-SA, CC0 or GPL-2+, by image",
-        shape=(1_000_000, 128, Metric.L2, 5_000),
-        cost=Cost(222, 560, 230),
-        packages=sift.FULL.packages,
-        build=partial(sift.descriptors, sift.FULL),
-        fields=_IMAGE_FIELDS,
-        stand_in_for="sift-128-euclidean",
-        fallback="sift-images-128-100k",
-    ),
+    _SIFT_FULL,
     # For what stores only search by cosine, such as Redis' vector sets.
-    _offline(
-        "sift-images-128-cosine",
-        "the same SIFT descriptors, compared by cosine",
-        licence="CC-BY, CC-BY-SA, CC0 or GPL-2+, by image",
-        shape=(1_000_000, 128, Metric.COSINE, 5_000),
-        cost=Cost(222, 560, 230),
-        packages=sift.FULL.packages,
-        build=partial(sift.descriptors, sift.FULL),
-        fields=_IMAGE_FIELDS,
+    replace(
+        _SIFT_FULL,
+        name="sift-images-128-cosine",
+        title="the same SIFT descriptors, compared by cosine",
+        metric=Metric.COSINE,
+        stand_in_for=None,
         fallback="sift-images-128",
     ),
     _offline(

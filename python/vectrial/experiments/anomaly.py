@@ -24,6 +24,8 @@ from vectrial.experiments.base import (
     Phase,
     Returns,
     Values,
+    client_points,
+    refuse_threads,
     search_points,
 )
 from vectrial.filters import Eq, Filters
@@ -78,11 +80,7 @@ class Anomaly(Experiment):
             raise Unsupported(f"{store.name} has no search under a filter")
         if "eq" not in can.filters:
             raise Unsupported(f"{store.name} cannot filter with 'eq'")
-        return [
-            {"clients": clients, **point}
-            for clients in dict.fromkeys(self.clients)
-            for point in search_points(store, index, self.search, self.returns)
-        ]
+        return client_points(self.clients, search_points(store, index, self.search, self.returns))
 
     def refuse_point(
         self,
@@ -94,8 +92,7 @@ class Anomaly(Experiment):
     ) -> None:
         """Beside what every experiment refuses, data without labelled queries."""
         super().refuse_point(store, index, data, lane, point)
-        if point["clients"] > 1 and not store.capabilities.under(index.kind).concurrent_search:
-            raise Unsupported(f"{store.name} must not be searched from several threads at once")
+        refuse_threads(store, index, point["clients"])
         named = {field.name for field in data.schema.fields}
         if CLASS not in named or not {CLASS, ANOMALOUS} <= data.query_fields:
             raise Unsupported(

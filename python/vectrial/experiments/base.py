@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -39,18 +39,19 @@ class State(StrEnum):
     LOADED = "loaded"  # every row of the dataset, in the final index
 
 
-def _as_list(value: object) -> object:
+def as_list(value: object) -> object:
+    """One value as a list of it; anything else as it is."""
     return [value] if isinstance(value, int | float | str) else value
 
 
 #: A number of at least 1, or a list of them to measure each.
 Numbers = Annotated[
-    tuple[Annotated[int, Bound(ge=1)], ...], BeforeValidator(_as_list), Bound(min_length=1)
+    tuple[Annotated[int, Bound(ge=1)], ...], BeforeValidator(as_list), Bound(min_length=1)
 ]
 #: A value of a search parameter, or a list of them: a grid.
 Values = list[int | float | str | bool] | int | float | str | bool
 #: What the searches of an experiment bring back: one, or a list to measure each.
-Returns = Annotated[tuple[Returning, ...], BeforeValidator(_as_list), Bound(min_length=1)]
+Returns = Annotated[tuple[Returning, ...], BeforeValidator(as_list), Bound(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -253,6 +254,20 @@ def search_points(
         return points
     kinds = dict.fromkeys(returns)
     return [{**point, "returns": str(returning)} for returning in kinds for point in points]
+
+
+def client_points(
+    clients: Sequence[int], points: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Each of `points` at each number of clients."""
+    every = list(points)
+    return [{"clients": one, **point} for one in dict.fromkeys(clients) for point in every]
+
+
+def refuse_threads(store: type[Store], index: Index, clients: int) -> None:
+    """Raise `Unsupported` where several clients are to search a store that allows only one."""
+    if clients > 1 and not store.capabilities.under(index.kind).concurrent_search:
+        raise Unsupported(f"{store.name} must not be searched from several threads at once")
 
 
 def returning_of(point: Mapping[str, Any]) -> Returning:

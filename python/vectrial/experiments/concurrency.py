@@ -8,7 +8,14 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from vectrial.errors import Unsupported
-from vectrial.experiments.base import Context, Experiment, Phase, Returns, search_points
+from vectrial.experiments.base import (
+    Context,
+    Experiment,
+    Phase,
+    Returns,
+    client_points,
+    search_points,
+)
 from vectrial.load import lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
@@ -44,11 +51,7 @@ class Concurrency(Experiment):
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         if not store.capabilities.under(index.kind).concurrent_search:
             raise Unsupported(f"{store.name} must not be searched from several threads at once")
-        return [
-            {"clients": clients, **point}
-            for clients in dict.fromkeys(self.clients)
-            for point in search_points(store, index, self.search, self.returns)
-        ]
+        return client_points(self.clients, search_points(store, index, self.search, self.returns))
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """As the point says."""

@@ -20,7 +20,9 @@ from vectrial.experiments.base import (
     Phase,
     Returns,
     Values,
+    client_points,
     fields_of,
+    refuse_threads,
     returning_of,
     search_params,
     search_points,
@@ -174,11 +176,7 @@ class Filtered(Experiment):
 
     def _asked(self, store: type[Store], index: Index) -> list[dict[str, Any]]:
         """Clients and search parameters, every combination."""
-        return [
-            {"clients": clients, **point}
-            for clients in dict.fromkeys(self.clients)
-            for point in search_points(store, index, self.search, self.returns)
-        ]
+        return client_points(self.clients, search_points(store, index, self.search, self.returns))
 
     def refuse_point(
         self,
@@ -192,8 +190,7 @@ class Filtered(Experiment):
         can = store.capabilities.under(index.kind)
         for asked in [point] if "selectivity" in point else self._asked(store, index):
             super().refuse_point(store, index, data, lane, asked)
-            if asked["clients"] > 1 and not can.concurrent_search:
-                raise Unsupported(f"{store.name} must not be searched from several threads at once")
+            refuse_threads(store, index, asked["clients"])
         if "selectivity" in point:
             missing = _needed(point["selectivity"], data) - can.filters
         elif (self._made or self.depths) and FieldType.INT not in can.field_types:

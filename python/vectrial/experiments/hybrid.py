@@ -17,7 +17,8 @@ from vectrial.experiments.base import (
     Experiment,
     Phase,
     Values,
-    _as_list,
+    as_list,
+    refuse_threads,
     search_params,
     search_points,
 )
@@ -54,7 +55,7 @@ class HybridSearch(Experiment):
     related: str | None = None
     alphas: Annotated[
         tuple[Annotated[float, Field(ge=0, le=1)], ...],
-        BeforeValidator(_as_list),
+        BeforeValidator(as_list),
         Field(min_length=1),
     ] = (0.0, 0.25, 0.5, 0.75, 1.0)
     fusion: Fusion | None = None
@@ -81,8 +82,7 @@ class HybridSearch(Experiment):
                 f"{store.name} does not fuse by '{self.fusion}'",
                 remedy=f"it does by {', '.join(hybrid.fusions)}",
             )
-        if self.clients > 1 and not can.concurrent_search:
-            raise Unsupported(f"{store.name} must not be searched from several threads at once")
+        refuse_threads(store, index, self.clients)
         return search_points(store, index, self.search)
 
     def refuse_point(
