@@ -69,3 +69,17 @@ def test_what_is_skipped_for_one_reason_is_said_once() -> None:
         "  redis native crud: skipped: there is no program",
         "  redis: so are its other trials, for the same reason",
     ]
+
+
+def test_a_capacity_is_told_by_its_answer_and_not_by_what_led_there() -> None:
+    from vectrial.experiments.base import Phase
+    from vectrial.results.writer import TrialRecord
+
+    alone = Phase("recall", 0, 1, metrics={"recall_mean": 0.99, "qps": 1234.0})
+    answer = Phase("capacity", 1, 2, metrics={"sustained_qps": 500.0, "recall_mean": 0.96})
+    none = Phase("capacity", 1, 2, metrics={"sustained_qps": None}, valid=False)
+    what = SimpleNamespace(store="faiss", lane="embedded", params={}, experiment="capacity")
+    found = TrialRecord(what, "ok", phases=[alone, answer])  # type: ignore[arg-type]
+    assert run_view.describe(found) == "faiss capacity: sustains 500 q/s, recall 0.960"
+    lost = TrialRecord(what, "invalid", "client-bound", phases=[alone, none])  # type: ignore[arg-type]
+    assert run_view.describe(lost) == "faiss capacity: INVALID: client-bound"

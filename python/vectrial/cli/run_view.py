@@ -214,12 +214,12 @@ def describe(record: TrialRecord) -> str:
     head = f"{row.store}{lane} {row.experiment}" + (f" ({point})" if point else "")
     if record.status in ("failed", "skipped"):
         return f"{head}: {record.status}: {record.reason}"
-    figures = _figures(record)
-    tail = f"  INVALID: {record.reason}" if record.status == "invalid" else ""
-    return f"{head}: {figures}{tail}"
+    fault = f"INVALID: {record.reason}" if record.status == "invalid" else ""
+    return f"{head}: {'  '.join(filter(None, (_figures(record), fault))) or 'done'}"
 
 
 _SHOWN = (
+    ("sustained_qps", "sustains {:,.0f} q/s"),
     ("recall_mean", "recall {:.3f}"),
     ("qps", "{:,.0f} q/s"),
     ("latency_p50", "p50 {:,.0f} µs"),
@@ -238,14 +238,16 @@ def _figures(record: TrialRecord) -> str:
             p50 = phase.metrics.get("latency_p50")
             parts.append(f"{phase.name} {p50:,.0f} µs" if p50 is not None else f"{phase.name} –")
         return ", ".join(parts)
+    # Where a sustained rate was looked for, the loads that led to it are not the answer.
+    answers = [phase for phase in record.phases if "sustained_qps" in phase.metrics]
     parts = []
     for name, text in _SHOWN:
-        for phase in record.phases:
+        for phase in answers or record.phases:
             value = phase.metrics.get(name)
             if value is not None:
                 parts.append(text.format(value))
                 break
-    return ", ".join(parts) or "done"
+    return ", ".join(parts)
 
 
 def dry_run_table(plan: Plan) -> RenderableType:
