@@ -74,7 +74,7 @@ _MILVUS_WEAVIATE = (
         " 5,890 s, twice what its own load took, and is not repeated.",
     ),
     Drawing(
-        "load-share", "Load against index: Milvus, GloVe-100", "Figure 8 and result files",
+        "load-share", "Load against index: Milvus, GloVe-100", "the result files",
         "load_vs_index", "share", ("rows",), "", "% of the time until all is indexed",
         metrics=("load_time", "index_time"), given=_GLOVE,
         names={"load_time": "load", "index_time": "index"},
