@@ -16,6 +16,8 @@ from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 SECOND = 1_000_000_000
 #: Of five repeats: a spread of about 1 %.
 NOISE = (1.0, 1.01, 0.99, 1.005, 0.995)
+#: What the phase of a recall sweep tells of its load, and its trial does not.
+ALONE = {"loop": "closed", "clients": 1}
 
 
 @dataclass
@@ -39,6 +41,8 @@ class Made:
         kind: str = "hnsw",
         lane: str = "native",
         params: Mapping[str, Any] | None = None,
+        phase_params: Mapping[str, Any] | None = None,
+        before: Sequence[Phase] = (),
         rows: int = 1000,
         status: str = "ok",
         reason: str | None = None,
@@ -46,16 +50,18 @@ class Made:
         wrong: bool = False,
         **more: Any,
     ) -> None:
-        """One trial of one phase; without metrics it has no phase."""
+        """One trial of one phase, after those that came `before` it; without metrics it has no
+        other. params: what the trial was asked; phase_params: what its phase alone tells, such as
+        how the load was offered."""
         given = {"k": 10, "returns": "ids", **(params or {})}
         row = TrialRow(
             key=f"key-{len(self.records)}", store=store, lane=lane, dataset="words", rows=rows,
             dim=8, metric_space="cosine", experiment=experiment, index_kind=kind,
             index_params=index or {"m": 16}, params=given, repeat=repeat, seed=1,
         )  # fmt: skip
-        phases = []
+        phases = list(before)
         if metrics is not None:
-            one = Phase(phase, 0, SECOND, {}, dict(metrics))
+            one = Phase(phase, 0, SECOND, dict(phase_params or {}), dict(metrics))
             one.missing = {name: "it was not told" for name, v in metrics.items() if v is None}
             one.valid, one.reason = invalid is None, invalid
             phases.append(one)
@@ -91,9 +97,9 @@ class Made:
                     "recall_mean": recall, "qps": qps,
                     "latency_p50": 0.9e6 / qps, "latency_p99": 3e6 / qps,
                 }  # fmt: skip
-                params = {"ef_search": ef, "clients": 1, "loop": "closed"} | more.get("params", {})
-                rest = {name: value for name, value in more.items() if name != "params"}
-                self.trial(store, repeat=repeat, metrics=metrics, params=params, **rest)
+                params = {"ef_search": ef, **more.get("params", {})}
+                rest = {"phase_params": ALONE, "metrics": metrics, **more, "params": params}
+                self.trial(store, repeat=repeat, **rest)
         return self
 
     def write(self, folder: Path) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runs import NOISE, Made
+from runs import ALONE, NOISE, Made
 
 from vectrial.compare.build import Comparison, compare, metrics_of
 from vectrial.compare.cells import Asked
@@ -32,9 +32,9 @@ def loaded(durability: str = "synced", **more: object) -> Made:
     """Five loads."""
     made = Made()
     for repeat, factor in enumerate(NOISE, 1):
-        params = {"durability": durability, "concurrency": 1, "batch_rows": 100}
         made.trial(
-            experiment="ingest", phase="ingest", repeat=repeat, params=params,
+            experiment="ingest", phase="ingest", repeat=repeat,
+            params={"durability": durability, "concurrency": 1}, phase_params={"batch_rows": 100},
             metrics={"ready_s": 10 * factor, "build_s": None}, **more,
         )  # fmt: skip
     return made
@@ -45,8 +45,38 @@ def at_rate(rate: float, latency: float = 1.0, recall: float = 0.95) -> Made:
     made = Made()
     for repeat, factor in enumerate(NOISE, 1):
         metrics = {"recall_mean": recall, "qps": rate, "latency_p99": latency * factor * 1e3}
-        params = {"rate": rate, "loop": "open", "arrivals": "poisson", "ef_search": 64}
-        made.trial(experiment="open_loop", repeat=repeat, metrics=metrics, params=params)
+        made.trial(
+            experiment="open_loop", repeat=repeat, metrics=metrics,
+            params={"rate": rate, "ef_search": 64},
+            phase_params={"rate": rate, "loop": "open", "arrivals": "poisson"},
+        )  # fmt: skip
+    return made
+
+
+def concurrent(*clients: int, lost: int | None = None) -> Made:
+    """Five repeats at each number of clients, which the trial itself tells; of `lost`, none came
+    through."""
+    made = Made()
+    for repeat, factor in enumerate(NOISE, 1):
+        for one in clients:
+            metrics = {"recall_mean": 0.95, "qps": 100 * factor, "latency_p99": 1e4 / factor}
+            made.trial(
+                experiment="concurrency", repeat=repeat, params={"clients": one},
+                phase_params={"loop": "closed", "clients": one},
+                **({"status": "failed", "reason": "no space"} if one == lost else {}),
+                metrics=None if one == lost else metrics,
+            )  # fmt: skip
+    return made
+
+
+def changing(mix: str) -> Made:
+    """Five times searches while rows change."""
+    made = Made()
+    for repeat, factor in enumerate(NOISE, 1):
+        metrics = {"recall_mean": 0.95, "qps": 100 * factor, "latency_p99": 1e4 / factor}
+        made.trial(
+            experiment="mixed", repeat=repeat, metrics=metrics, phase_params={**ALONE, "mix": mix}
+        )
     return made
 
 
@@ -58,9 +88,9 @@ def with_one_more(**trial: object) -> Made:
     """A sweep of which one more repeat of every point went as told."""
     made = Made().sweep()
     for ef in (10, 40, 160):
-        params = {"ef_search": ef, "clients": 1, "loop": "closed"}
+        asked = {"params": {"ef_search": ef}, "phase_params": ALONE}
         metrics = {"recall_mean": 0.9, "qps": 1.0, "latency_p99": 1.0}
-        made.trial(repeat=6, params=params, **{"metrics": metrics, **trial})  # type: ignore[arg-type]
+        made.trial(repeat=6, **{"metrics": metrics, **asked, **trial})  # type: ignore[arg-type]
     return made
 
 
@@ -92,6 +122,18 @@ REASONS: list[tuple[str, Callable[[], tuple[Made, Made]], str, str]] = [
         lambda: (Made().sweep(), Made().sweep(lane="sdk")),
         "p99",
         "different lane: native in A, sdk in B",
+    ),
+    (
+        "clients",
+        lambda: (concurrent(1), concurrent(4)),
+        "p99",
+        "different clients: 1 in A, 4 in B",
+    ),
+    (
+        "mix",
+        lambda: (changing("90 % search + 10 % insert"), changing("60 % search + 40 % insert")),
+        "p99",
+        "different mix of operations: 90 % search + 10 % insert in A, 60 % search + 40 % insert",
     ),
     ("load", lambda: (at_rate(100), at_rate(200)), "p99", "offered load: 100/s in A, 200/s in B"),
     (
@@ -211,9 +253,11 @@ def test_a_store_that_recalls_less_is_worse_in_recall(tmp_path: Path) -> None:
 
 def test_a_point_that_is_unsound_is_left_out_of_the_curve_and_told(tmp_path: Path) -> None:
     b = Made().sweep()
-    params = {"ef_search": 10, "clients": 1, "loop": "closed"}
     metrics = {"recall_mean": 0.88, "qps": 1.0, "latency_p99": 1.0}
-    b.trial(repeat=6, params=params, metrics=metrics, invalid="overloaded: 40 %")
+    b.trial(
+        repeat=6, params={"ef_search": 10}, phase_params=ALONE, metrics=metrics,
+        invalid="overloaded: 40 %",
+    )  # fmt: skip
     found = of_runs(tmp_path, Made().sweep(), b, "qps", recalls=(0.9, 0.98))
     assert [v.kind for v in found.verdicts] == [Kind.NOT_COMPARABLE, Kind.TIE]
     assert any("left out: invalid: overloaded" in caveat for caveat in found.caveats)
@@ -284,3 +328,44 @@ def test_what_the_machine_did_is_told_with_a_remedy(tmp_path: Path) -> None:
     ):  # fmt: skip
         assert part in said
     assert "redis hnsw, B: up to" not in said
+
+
+def test_each_predicate_is_compared_with_itself(tmp_path: Path) -> None:
+    """An easy filter on one side and a hard one on the other are no curve of one question."""
+
+    def filtered(**slower: float) -> Made:
+        made = Made()
+        kinds = {"aligned": (0.99, 900.0), "independent": (0.93, 400.0), "opposed": (0.6, 100.0)}
+        for repeat, factor in enumerate(NOISE, 1):
+            for predicate, (recall, qps) in kinds.items():
+                made.trial(
+                    experiment="filtered", repeat=repeat, params={"payload_index": "on"},
+                    phase_params={
+                        **ALONE, "predicate": predicate, "selectivity": 0.1, "payload_index": "on",
+                    },
+                    metrics={"recall_mean": recall, "qps": qps * factor * slower.get(predicate, 1)},
+                )  # fmt: skip
+        return made
+
+    found = of_runs(tmp_path, filtered(), filtered(independent=0.5), "qps")
+    assert {v.cell.terms["predicate"]: v.kind for v in found.verdicts} == {
+        "aligned": Kind.TIE,
+        "independent": Kind.WORSE,
+        "opposed": Kind.TIE,
+    }
+
+
+def test_how_long_turns_last_matters_to_turns_alone(tmp_path: Path) -> None:
+    def moved(seconds: float) -> Made:
+        made = Made()
+        for repeat, factor in enumerate(NOISE, 1):
+            for name, own in (("put", {"batch_rows": 100}), ("mixed", {"mixed_rows": 7})):
+                made.trial(
+                    experiment="transport", phase=name, repeat=repeat, phase_params=own,
+                    params={"clients": 1, "mixed_s": seconds}, metrics={"qps": 100 * factor},
+                )  # fmt: skip
+        return made
+
+    put, mixed = of_runs(tmp_path, moved(5.0), moved(20.0), "qps").verdicts
+    assert put.kind is Kind.TIE
+    assert mixed.reason == "different seconds by turns: 5.0 in A, 20.0 in B"

@@ -277,6 +277,8 @@ def test_an_exact_store_finds_all_that_is_alive_at_each_search(tmp_path: Path) -
     assert search.metrics["recall_mean"] == 1
     assert search.metrics["dead_answers"] == 0
     assert sum(p.metrics["count"] or 0 for p in phases) == 400
+    mix = "70 % search + 10 % insert + 10 % update + 10 % delete"
+    assert {p.params["mix"] for p in phases} == {mix}, "what happens beside is a term of each"
 
 
 class Counting(MemoryStore):

@@ -230,3 +230,4 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
 def test_a_kind_that_is_not_offered_has_no_phase(tmp_path: Path) -> None:
     phases: list[Phase] = run(quick(rates={"search": 10, "insert": 5}), MemoryStore, tmp_path)
     assert [p.name for p in phases] == ["search", "insert"]
+    assert {p.params["mix"] for p in phases} == {"10/s search + 5/s insert"}

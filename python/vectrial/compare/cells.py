@@ -301,7 +301,7 @@ def load_of(terms: Mapping[str, Any]) -> str:
     quiet = {"k", "loop", "arrivals", "metric_space", "stage", *TRIAL_TERMS}
     said = []
     for name, value in terms.items():
-        if name in quiet or value in (None, "ids") or (name == "concurrency" and value == 1):
+        if name in quiet or value in (None, "", "ids") or (name == "concurrency" and value == 1):
             continue
         if name == "clients":
             said.append(f"{value} {'client' if value == 1 else 'clients'}")

@@ -20,12 +20,28 @@ CONDITIONS = {
     "clients": "clients",
     "rate": "offered load",
     "arrivals": "arrivals",
+    "mix": "mix of operations",
     "selectivity": "selectivity",
+    "predicate": "predicate",
+    "depth": "depth of the condition",
     "filter": "filter",
+    "alpha": "weight of the vector",
+    "fusion": "fusion",
+    "candidates": "candidates",
+    "text": "text column",
+    "related": "column that judges",
+    "score": "likeness",
+    "false_alarms": "false alarms allowed",
+    "fixed": "fixed threshold",
+    "p99_ms": "p99 limit (ms)",
+    "recall": "recall floor",
+    "error_share": "limit on errors",
     "batch_rows": "rows per batch",
     "concurrency": "callers",
     "limit": "limit",
     "page_rows": "rows per page",
+    "mixed_rows": "rows put by turns",
+    "mixed_s": "seconds by turns",
     "column": "column",
     "condition": "condition",
     "by": "found by",
@@ -33,7 +49,12 @@ CONDITIONS = {
     "fields": "columns",
     "of": "of",
     "stage": "stage",
+    "loaded": "share loaded",
+    "after_s": "seconds after the load",
 }
+#: A parameter of the trial that bears on those of its phases alone that have the other one, too:
+#: the rest of them are measured before it matters.
+_ONLY_WITH = {"mixed_s": "mixed_rows"}
 #: What a measurement with no such parameter has all the same.
 _DEFAULTS = {"returns": "ids"}
 _GATE = "gate failed"
@@ -170,12 +191,17 @@ def _terms(run: RunData, trial: Trial, given: Mapping[str, Any]) -> dict[str, An
         "metric_space": row.get("metric_space"),
         "lane": trial.series.lane,
     }
-    return terms | _DEFAULTS | {name: given[name] for name in CONDITIONS if name in given}
+    return terms | _DEFAULTS | _conditions(given)
+
+
+def _conditions(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: given[n] for n in CONDITIONS if n in given and _ONLY_WITH.get(n, n) in given}
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     # A sentence of the store's on how it knows that it is ready is no setting.
-    return {n: v for n, v in given.items() if n not in CONDITIONS and n != "known_by"}
+    terms = {*_conditions(given), "known_by"}
+    return {name: value for name, value in given.items() if name not in terms}
 
 
 def _fault(trial: Trial, phase: PhaseResult) -> str | None:

@@ -128,7 +128,24 @@ class Mixed(Experiment):
         if lane is Lane.EMBEDDED and point.get("clients", 1) > 1:
             raise Unsupported(f"{store.name} is a library: one caller searches it and writes to it")
 
+    def _mix(self) -> str:
+        """What happens beside each kind of operation: "100/s search + 10/s insert", or in shares
+        "90 % search + 10 % insert"; kinds without any are left out."""
+        if self.rates is not None:
+            given, unit = self._rates(), "/s"
+        else:
+            shares = (self.searches, self.inserts, self.updates, self.deletes)
+            given = dict(zip(KINDS, (100 * one / sum(shares) for one in shares), strict=True))
+            unit = " %"
+        asked = ((kind, given.get(kind, 0.0)) for kind in KINDS)
+        return " + ".join(f"{amount:.4g}{unit} {kind}" for kind, amount in asked if amount)
+
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        for phase in self._phases(context, point):
+            phase.params = {**phase.params, "mix": self._mix()}
+            yield phase
+
+    def _phases(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         if self.rates is None:
             yield from self._in_order(context, point)
             return

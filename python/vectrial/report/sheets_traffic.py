@@ -42,7 +42,13 @@ SHEETS = (
         "the writes under way, and recall lies between the two figures. Only a row certainly not "
         "there while the search ran is called dead.",
         ("search", "insert", "update", "delete"),
-        (("loop", "Loop"), ("rate", "Wanted/s"), ("clients", "Callers"), ("phase", "Operation")),
+        (
+            ("mix", "Mix"),
+            ("loop", "Loop"),
+            ("rate", "Wanted/s"),
+            ("clients", "Callers"),
+            ("phase", "Operation"),
+        ),
         (
             metric("qps", "Done/s", "1/s"),
             *LATENCY,

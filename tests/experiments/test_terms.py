@@ -1,0 +1,120 @@
+"""What an experiment says of its phases is known to `compare`: as a term of the measurement, which
+must be equal on both sides, or as a setting, which need not be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from worlds import ROWS, dataset, run
+
+from made_pictures import pictures
+from vectrial.compare.groups import CONDITIONS
+from vectrial.datasets.model import Dataset
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.fusion import Blend, Fusion
+from vectrial.stores import registry
+from vectrial.stores.base import Hybrid, HybridSearcher, Params, Store
+from vectrial.stores.memory import MemoryStore
+from vectrial.stores.sqlite import SqliteStore
+
+#: Settings of experiments' own, and what they say of a phase: equal or not, it may be compared.
+SETTINGS = {"dial", "known_by"}
+#: Of looks on the way to an answer of `capacity`, which are compared with nothing.
+LOOKS = {"try", "purpose", "held", "client_bound", "why"}
+
+
+class Worded(MemoryStore):
+    """Takes texts, and searches by the vector all the same."""
+
+    capabilities = replace(
+        MemoryStore.capabilities, hybrid=Hybrid({Fusion.WEIGHTED_SUM: "made up"}, "words")
+    )
+
+    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+        by_vector = self.searcher(k, params)
+
+        def search(
+            vector: NDArray[np.float32], text: str, /
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            return by_vector(vector)
+
+        return search
+
+
+def texts() -> Dataset:
+    rows = dataset()
+    table = pa.table({"about": [f"text of row {row}" for row in range(ROWS)]})
+    return replace(rows, metadata=table)
+
+
+@dataclass(frozen=True)
+class Small:
+    """An experiment made short, and what it is asked of."""
+
+    params: Mapping[str, Any] = field(default_factory=dict)
+    store: type[Store] = MemoryStore
+    data: Dataset | None = None
+
+
+QUICK = {"min_s": 0.0, "warmup_queries": 0}
+SMALL = {
+    "ingest": Small({"checkpoints": (1.0,), "probes": 2, "settle_s": None}),
+    "transport": Small({"sizes": (1.0,), "clients": 1, "min_s": 0.0, "mixed_s": 0.05}),
+    "storage": Small({"checkpoints": (1.0,), "settle_s": 0.1}, SqliteStore),
+    "time_to_searchable": Small({"looks": 2}),
+    "recall_sweep": Small(QUICK),
+    "filtered": Small(
+        {"predicates": ("independent",), "selectivities": (0.3,), "depths": (2,), **QUICK}
+    ),
+    "hybrid": Small({"queries": 5, **QUICK}, Worded, texts()),
+    "size_sweep": Small({"sizes": (1.0,), "min_s": 0.0}),
+    "concurrency": Small({"clients": (1,), "duration_s": 0.1}),
+    "open_loop": Small({"rates": (20.0,), "duration_s": 0.2}),
+    "capacity": Small(
+        {
+            "duration_s": 0.05,
+            "confirm_s": 0.05,
+            "confirmations": 1,
+            "most_rate": 20.0,
+            "p99_ms": 1000.0,
+        }
+    ),
+    "anomaly": Small(QUICK, data=pictures()),
+    "condition": Small({"samples": 5}),
+    "export": Small({"min_s": 0.0}),
+    "scalar_index_overhead": Small({"fields": 2, "rounds": 1}),
+    "crud": Small({"samples": 5}),
+    "mixed": Small({"operations": 50}),
+}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_parameter_of_a_phase_is_a_term_or_a_setting(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    small = SMALL.get(name, Small())
+    experiment = EXPERIMENTS[name].model_validate(dict(small.params))
+    phases = run(experiment, small.store, tmp_path, given=small.data)
+    assert phases
+    told = {key for phase in phases for key in phase.params}
+    unknown = told - CONDITIONS.keys() - SETTINGS - (LOOKS if name == "capacity" else set())
+    assert not unknown, "say in compare.groups.CONDITIONS or here what it is"
+
+
+def test_no_index_has_a_parameter_called_as_a_term() -> None:
+    taken = {
+        (name, key)
+        for name in registry.names()
+        for index in registry.load(name).capabilities.indexes.values()
+        for key in (*index.search.model_fields, *index.build.model_fields)
+        if key in CONDITIONS
+    }
+    assert not taken
