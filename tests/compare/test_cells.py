@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runs import ALONE, NOISE, Made
+from runs import ALONE, NOISE, SECOND, Made
 
 from vectrial.compare.build import Comparison, compare, metrics_of
 from vectrial.compare.cells import Asked
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.compare.sides import Side, sides_of
+from vectrial.experiments.base import Phase
 from vectrial.report.data import load
 
 
@@ -80,6 +81,33 @@ def changing(mix: str) -> Made:
     return made
 
 
+def sustained(rate: float = 1000.0, p99_ms: float = 20.0, recall: float = 0.952) -> Made:
+    """Five answers of `capacity`, each after looks at rates of its own."""
+    made = Made()
+    for repeat, factor in enumerate(NOISE, 1):
+        made.trial(
+            experiment="capacity", phase="capacity", repeat=repeat, before=looks(rate * factor),
+            phase_params={
+                "p99_ms": p99_ms, "recall": 0.95, "error_share": 0.001, "dial": "ef_search",
+            },
+            metrics={
+                "sustained_qps": rate * factor, "qps": rate * factor, "latency_p99": 1e4 * factor,
+                "recall_mean": recall,
+            },
+        )  # fmt: skip
+    return made
+
+
+def looks(rate: float) -> list[Phase]:
+    """One pass of one caller, then a look at a rate."""
+    metrics: dict[str, float | None] = {"recall_mean": 0.95, "qps": rate, "latency_p99": 1e4}
+    tried = {"rate": rate, "loop": "open", "try": 1, "purpose": "narrow", "held": True}
+    return [
+        Phase("recall", 0, SECOND, {**ALONE, "ef_search": 40}, metrics),
+        Phase("rate", 0, SECOND, {**tried, "ef_search": 40}, dict(metrics)),
+    ]
+
+
 def changed(**facts: object) -> Made:
     return Made(dataset=facts).sweep()
 
@@ -134,6 +162,12 @@ REASONS: list[tuple[str, Callable[[], tuple[Made, Made]], str, str]] = [
         lambda: (changing("90 % search + 10 % insert"), changing("60 % search + 40 % insert")),
         "p99",
         "different mix of operations: 90 % search + 10 % insert in A, 60 % search + 40 % insert",
+    ),
+    (
+        "limits",
+        lambda: (sustained(p99_ms=10.0), sustained(p99_ms=50.0)),
+        "sustained_qps",
+        "different p99 limit (ms): 10.0 in A, 50.0 in B",
     ),
     ("load", lambda: (at_rate(100), at_rate(200)), "p99", "offered load: 100/s in A, 200/s in B"),
     (
@@ -330,6 +364,85 @@ def test_what_the_machine_did_is_told_with_a_remedy(tmp_path: Path) -> None:
     assert "redis hnsw, B: up to" not in said
 
 
+def test_where_a_side_failed_altogether_that_is_the_reason(tmp_path: Path) -> None:
+    """What its phases would have told of the load is not known, and is no difference."""
+    failed = Made().sweep(metrics=None, status="failed", reason="no space")
+    for folder, a, b, said in (
+        ("first", Made().sweep(), failed, "B: failed: no space"),
+        ("second", failed, Made().sweep(), "A: failed: no space"),
+    ):
+        verdict = one(of_runs(tmp_path / folder, a, b, "qps", "p99"))
+        assert (verdict.kind, verdict.reason) == (Kind.NOT_COMPARABLE, said)
+        assert verdict.cell.terms["clients"] == 1, "the terms of the side that has some"
+
+
+def test_a_term_that_the_trial_tells_keeps_what_failed_apart(tmp_path: Path) -> None:
+    found = of_runs(tmp_path, concurrent(1, 4), concurrent(1, 4, lost=4), "qps")
+    told = {v.cell.terms["clients"]: (v.kind, v.reason) for v in found.verdicts}
+    assert told[1][0] is Kind.TIE
+    assert told[4] == (Kind.NOT_COMPARABLE, "B: failed: no space")
+    other = one(of_runs(tmp_path / "2", concurrent(1), concurrent(4, lost=4), "qps"))
+    assert other.reason == "different clients: 1 in A, 4 in B; B: failed: no space"
+
+
+def test_one_that_left_nothing_stands_for_every_phase_it_would_have_had(tmp_path: Path) -> None:
+    def weighed(lost: bool) -> Made:
+        made = Made()
+        for repeat in (1, 2, 3):
+            if lost:
+                made.trial(experiment="storage", repeat=repeat, status="failed", reason="no space")
+                continue
+            for name in ("acknowledged", "settled"):
+                metrics = {"disk_bytes": 5.0}
+                made.trial(experiment="storage", phase=name, repeat=repeat, metrics=metrics)
+        return made
+
+    for folder, sides, said in (
+        ("a", (weighed(True), weighed(False)), "A: failed: no space"),
+        ("b", (weighed(False), weighed(True)), "B: failed: no space"),
+    ):
+        found = of_runs(tmp_path / folder, *sides, "disk")
+        told = [(v.cell.phase, v.reason) for v in found.verdicts]
+        assert told == [("acknowledged", said), ("settled", said)]
+
+
+def test_a_phase_that_a_failed_trial_did_not_come_to_is_not_judged_without_it(
+    tmp_path: Path,
+) -> None:
+    def operations(*, failing: bool) -> Made:
+        made = Made()
+        for repeat, factor in enumerate(NOISE, 1):
+            for name in ("create", "update"):
+                metrics = {"latency_p99": 10 * factor}
+                made.trial(experiment="crud", phase=name, repeat=repeat, metrics=metrics)
+        if failing:
+            made.trial(
+                experiment="crud", phase="create", repeat=6, metrics={"latency_p99": 10.0},
+                status="failed", reason="no space",
+            )  # fmt: skip
+        return made
+
+    found = of_runs(tmp_path, operations(failing=False), operations(failing=True))
+    assert [(v.cell.phase, v.reason) for v in found.verdicts] == [
+        ("create", "B: failed: no space"),
+        ("update", "B: failed: no space"),
+    ]
+
+
+def test_what_a_side_never_came_to_is_told_with_why(tmp_path: Path) -> None:
+    a, b = Made(), Made()
+    for repeat, factor in enumerate(NOISE, 1):
+        metrics = {"latency_p99": 10 * factor}
+        a.trial(experiment="crud", phase="update", repeat=repeat, metrics=metrics)
+        b.trial(
+            experiment="crud", phase="create", repeat=repeat, metrics=metrics,
+            status="failed", reason="no space",
+        )  # fmt: skip
+    update, create = of_runs(tmp_path, a, b).verdicts
+    assert update.reason == "not measured in B; B: failed: no space"
+    assert (create.reason, create.cell.side) == ("not measured in A", "b")
+
+
 def test_each_predicate_is_compared_with_itself(tmp_path: Path) -> None:
     """An easy filter on one side and a hard one on the other are no curve of one question."""
 
@@ -369,3 +482,20 @@ def test_how_long_turns_last_matters_to_turns_alone(tmp_path: Path) -> None:
     put, mixed = of_runs(tmp_path, moved(5.0), moved(20.0), "qps").verdicts
     assert put.kind is Kind.TIE
     assert mixed.reason == "different seconds by turns: 5.0 in A, 20.0 in B"
+
+
+def test_an_answer_of_capacity_is_compared_by_what_is_sustained_alone(tmp_path: Path) -> None:
+    """Both kept one floor of recall, which is the question; looks on the way are no figures, and
+    latency at two loads says nothing."""
+    metrics = ("qps", "p99", "recall", "sustained_qps")
+    found = of_runs(tmp_path, sustained(), sustained(1300, recall=0.961), *metrics)
+    verdict = one(found)
+    assert verdict.cell.metric is not None
+    assert (verdict.cell.metric.name, verdict.kind) == ("sustained_qps", Kind.BETTER)
+    broken = sustained()
+    broken.trial(
+        experiment="capacity", repeat=6, before=looks(900), status="failed", reason="no space"
+    )
+    assert (
+        one(of_runs(tmp_path / "2", sustained(), broken, *metrics)).reason == "B: failed: no space"
+    )

@@ -56,7 +56,7 @@ def compare(
             "-m",
             help="Only this one (may be repeated): qps, p50, p99, recall, build_s, ready_s, disk,"
             " memory, or any metric of the results.",
-            show_default="qps p99 ready_s disk",
+            show_default="qps p99 sustained_qps ready_s disk",
         ),
     ] = None,
     recall: Annotated[

@@ -14,8 +14,9 @@ from vectrial.errors import UserError
 from vectrial.nearest import suggestion
 from vectrial.results.schema import METRICS, MetricName
 
-#: What is compared unless a metric is named: speed, its tail, and what it costs to get there.
-DEFAULT_METRICS = ("qps", "p99", "ready_s", "disk")
+#: What is compared unless a metric is named: speed, its tail, the load that is sustained, and what
+#: it costs to get there.
+DEFAULT_METRICS = ("qps", "p99", "sustained_qps", "ready_s", "disk")
 #: Short names; every metric of the schema goes by its own, too.
 ALIASES = {
     "p50": "latency_p50",

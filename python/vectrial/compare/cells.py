@@ -18,6 +18,8 @@ from vectrial.stats.intervals import LEAST_REPEATS
 TARGETS = (0.9, 0.95, 0.99)
 #: Points of both sides whose recall is at most so far apart are at the same recall.
 RECALL_TOLERANCE = 0.005
+#: The answer of `capacity`. Its other figures are those of a load of its own.
+_ANSWER = "sustained_qps"
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,8 @@ class Cell:
     """The repeats of both sides at one metric, or the reason why they are not compared.
 
     metric: None where the reason holds for all. at: "recall 0.95", or what tells the point from
-        others. terms: see `groups`. a, b: value by repeat; empty where there is a reason.
+        others. terms: see `groups`. side: "a" or "b" where they are of that one alone, which has no
+        counterpart. a, b: value by repeat; empty where there is a reason.
     notes: what a reader should know. same_run: repeats were measured in turns.
     """
 
@@ -40,6 +43,7 @@ class Cell:
     reason: str = ""
     notes: tuple[str, ...] = ()
     same_run: bool = False
+    side: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,18 +62,21 @@ def cells_of(subject: Subject, asked: Asked) -> list[Cell]:
     cells: list[Cell] = []
     met: set[int] = set()
     for group in ours:
-        twin = next((g for g in theirs if _same(group, g)), None)
+        twin = _twin(group, theirs)
         if twin is None:
+            cells.append(_apart(subject, group, theirs, "A"))
             twin = _nearest(group, theirs)
-            if twin is not None:
-                met.add(id(twin))
-            cells += _apart(subject, group, twin, asked, "B")
         else:
-            met.add(id(twin))
             cells += _compared(subject, group, twin, asked)
+        met.add(id(twin))
     for group in theirs:
-        if id(group) not in met:
-            cells += _apart(subject, group, _nearest(group, ours), asked, "A")
+        if id(group) in met:
+            continue
+        twin = _twin(group, ours)
+        if twin is None:
+            cells.append(_apart(subject, group, ours, "B"))
+        else:  # one that left no phase stands for all that it would have had
+            cells += _compared(subject, twin, group, asked)
     return cells
 
 
@@ -84,9 +91,16 @@ def _wanted(groups: Sequence[Group], asked: Asked) -> list[Group]:
 
 
 def _applies(group: Group, metric: MetricName) -> bool:
+    if group.has(_ANSWER):
+        return metric.name == _ANSWER
     # In an open loop the rate is what was offered: it says nothing of the store.
     given = metric.name == "qps" and group.terms.get("loop") == "open"
     return group.has(metric.name) and not given
+
+
+def _twin(group: Group, others: Sequence[Group]) -> Group | None:
+    """The first of the other side's groups on equal terms."""
+    return next((one for one in others if _same(group, one)), None)
 
 
 def _same(a: Group, b: Group) -> bool:
@@ -104,24 +118,39 @@ def _nearest(group: Group, others: Sequence[Group]) -> Group | None:
     return min(able, key=lambda g: len(group.distance(g)), default=None)
 
 
-def _apart(
-    subject: Subject, group: Group, nearest: Group | None, asked: Asked, missing: str
-) -> list[Cell]:
-    """One cell for what has no counterpart, with the terms that are not equal."""
-    if group.lost and not group.points:
-        reason = f"{'A' if missing == 'B' else 'B'}: {group.lost[0]}"
+def _apart(subject: Subject, group: Group, others: Sequence[Group], side: str) -> Cell:
+    """What one side has and the other has no counterpart of, with the terms that are not equal."""
+    missing = "B" if side == "A" else "A"
+    nearest = _nearest(group, others)
+    if not group.points:
+        said = [f"{side}: {group.lost[0]}"]
     elif nearest is None:
-        reason = f"not measured in {missing}"
+        said = [f"not measured in {missing}"]
     else:
-        reason = "; ".join(
-            _unequal(term, group, nearest, missing) for term in group.distance(nearest)
-        )
-    return [Cell(subject.title, group.experiment, group.phase, group.terms, reason=reason)]
+        said = [_unequal(term, group, nearest, side) for term in group.distance(nearest)]
+    if nearest is not None and nearest.lost:
+        said.append(f"{missing}: {nearest.lost[0]}")
+    elif nearest is None and (why := _failure(group.experiment, others)):
+        said.append(f"{missing}: {why}")
+    return Cell(
+        subject.title,
+        group.experiment,
+        group.phase,
+        group.terms,
+        reason="; ".join(said),
+        side=side.lower(),
+    )
 
 
-def _unequal(term: str, group: Group, nearest: Group, missing: str) -> str:
+def _failure(experiment: str, groups: Sequence[Group]) -> str | None:
+    """Why a side's trials of an experiment ended before all their phases had come."""
+    told = (fault for g in groups if g.experiment == experiment for fault in g.faults)
+    return next((fault for fault in told if fault.startswith("failed")), None)
+
+
+def _unequal(term: str, group: Group, nearest: Group, side: str) -> str:
     pair = group.terms.get(term), nearest.terms.get(term)
-    a, b = (_plain(term, value) for value in (pair if missing == "B" else pair[::-1]))
+    a, b = (_plain(term, value) for value in (pair if side == "A" else pair[::-1]))
     if term == "data":
         return "different data under the same name"
     return f"different {TERMS[term]}: {a} in A, {b} in B"
@@ -137,7 +166,8 @@ def _plain(term: str, value: Any) -> str:
 
 def _compared(subject: Subject, a: Group, b: Group, asked: Asked) -> list[Cell]:
     """The cells of two groups on equal terms."""
-    base = Cell(subject.title, a.experiment, a.phase or b.phase, a.terms, same_run=subject.same_run)
+    terms = a.terms if a.points else b.terms
+    base = Cell(subject.title, a.experiment, a.phase or b.phase, terms, same_run=subject.same_run)
     if reason := _unfit(a, b):
         return [replace(base, reason=reason)]
     notes = tuple(
@@ -146,7 +176,7 @@ def _compared(subject: Subject, a: Group, b: Group, asked: Asked) -> list[Cell]:
     base = replace(base, notes=notes)
     metrics = [m for m in asked.metrics if _applies(a, m) or _applies(b, m)]
     judged = a.searches and b.searches
-    along = [m for m in metrics if judged and not m.name.startswith("recall")]
+    along = [m for m in metrics if judged and not m.name.startswith(("recall", _ANSWER))]
     recalls = _common_recalls(a, b, asked.recalls) if along else []
     cells = [replace(base, reason=recalls)] if isinstance(recalls, str) else []
     for metric in metrics:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vectrial.report.capacities import EXPERIMENT as CAPACITY
 from vectrial.report.data import PhaseResult, RunData, Trial
 
 #: Parameters that are terms of a measurement: the load, the question and what is asked of writes.
@@ -94,7 +95,8 @@ class Point:
 class Group:
     """All that one side measured in one phase of one experiment under the same terms.
 
-    points: by setting. lost: why trials under these terms have no phases at all.
+    points: by setting. lost: why trials under these terms have no phases at all. Where there are no
+        points, `phase` is empty, and `terms` are those that the trial alone tells.
     """
 
     experiment: str
@@ -140,19 +142,18 @@ class Group:
         return next((reason for reason in told if reason), "it was not recorded")
 
     def distance(self, other: Group) -> list[str]:
-        """The terms in which the two differ, weightiest first."""
-        return [t for t in TERMS if self.terms.get(t) != other.terms.get(t)]
+        """The terms in which the two differ, weightiest first. Of what left no phase some terms are
+        not known, and are no difference."""
+        known = [t for t in TERMS if all(g.points or t in g.terms for g in (self, other))]
+        return [t for t in known if self.terms.get(t) != other.terms.get(t)]
 
 
 def groups_of(run: RunData, trials: Sequence[Trial]) -> list[Group]:
-    """Every group of one side, in the order measured; trials that left nothing are told by those
-    whose terms they share, or are a group without points."""
+    """Every group of one side, in the order measured; trials that left less than was asked of them
+    are told by those whose terms they share, or are a group without points."""
     found: dict[tuple[str, str, str], Group] = {}
-    empty = []
     for trial in trials:
-        if not trial.phases:
-            empty.append(trial)
-        for phase, occurrence in _numbered(trial.phases):
+        for phase, occurrence in _numbered(_results(trial)):
             given = {**trial.params, **phase.params}
             terms = _terms(run, trial, given)
             key = (trial.experiment, phase.name, _stable(terms))
@@ -165,9 +166,16 @@ def groups_of(run: RunData, trials: Sequence[Trial]) -> list[Group]:
             if fault := _fault(trial, phase):
                 point.faults.append(fault)
     groups = list(found.values())
-    for trial in empty:
-        _lose(run, trial, groups)
+    for trial in trials:
+        if trial.status == "failed" or not _results(trial):
+            _lose(run, trial, groups)
     return groups
+
+
+def _results(trial: Trial) -> list[PhaseResult]:
+    """The phases that are figures: those of `capacity` before its answer are looks on the way to
+    it, each at a load of its own."""
+    return [p for p in trial.phases if trial.experiment != CAPACITY or p.name == CAPACITY]
 
 
 def _numbered(phases: Iterable[PhaseResult]) -> Iterable[tuple[PhaseResult, int]]:
@@ -218,26 +226,32 @@ def _fault(trial: Trial, phase: PhaseResult) -> str | None:
 
 
 def _lose(run: RunData, trial: Trial, groups: list[Group]) -> None:
-    """Tell the groups that a trial would have been in, or make one that is empty."""
+    """Tell the points that lack this trial's repeat, or the groups that it would have been in; or
+    make one that is empty."""
     why = f"{trial.status}: {trial.reason}"
     terms = _terms(run, trial, trial.params)
-    asked = {name: value for name, value in terms.items() if name not in _DEFAULTS}
-    asked |= {name: trial.params[name] for name in _DEFAULTS if name in trial.params}
-    setting = {**trial.index_params, **_settings(trial.params)}
+    known = {n: v for n, v in terms.items() if n not in _DEFAULTS or n in trial.params}
+    given = {**trial.index_params, **trial.params}
+    bare = not _results(trial)
     near = [
         group
         for group in groups
         if group.experiment == trial.experiment
-        and all(group.terms.get(name) == value for name, value in asked.items())
+        and all(group.terms.get(name) == value for name, value in known.items())
     ]
     for group in near:
-        mine = [p for p in group.points.values() if setting.items() <= p.setting.items()]
+        mine = [
+            point
+            for point in group.points.values()
+            if given.items() <= {**group.terms, **point.setting}.items()
+        ]
         for point in mine:
-            point.faults.append(why)
-        if not mine:
+            if trial.repeat not in point.phases:
+                point.faults.append(why)
+        if bare and not mine:
             group.lost.append(why)
-    if not near:
-        groups.append(Group(trial.experiment, "", terms, lost=[why]))
+    if bare and not near:
+        groups.append(Group(trial.experiment, "", known, lost=[why]))
 
 
 def _stable(values: Mapping[str, Any]) -> str:

@@ -197,6 +197,7 @@ def objects(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "experiment": cell.experiment,
             "phase": cell.phase or None,
             "terms": dict(cell.terms),
+            "side": cell.side or None,
             "at": cell.at or None,
             "metric": cell.metric.name if cell.metric else None,
             "unit": cell.metric.unit if cell.metric else None,
