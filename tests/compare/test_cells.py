@@ -468,6 +468,31 @@ def test_each_predicate_is_compared_with_itself(tmp_path: Path) -> None:
     }
 
 
+def test_fused_rankings_meet_at_equal_weight_and_agreement(tmp_path: Path) -> None:
+    def hybrid(index: int, speed: float, agreement: float) -> Made:
+        made = Made()
+        for repeat, factor in enumerate(NOISE, 1):
+            for alpha in (0.0, 0.5):
+                made.trial(
+                    experiment="hybrid", repeat=repeat, index={"m": index},
+                    phase_params={**ALONE, "alpha": alpha, "fusion": "rrf"},
+                    metrics={
+                        "fusion_agreement": agreement if alpha else 0.9, "qps": speed * factor,
+                    },
+                )  # fmt: skip
+        return made
+
+    found = of_runs(tmp_path, hybrid(16, 100, 0.99), hybrid(32, 150, 0.8), "qps")
+    text, both = found.verdicts
+    assert (text.cell.terms["alpha"], text.kind) == (0.0, Kind.BETTER)
+    assert (both.kind, both.reason) == (
+        Kind.NOT_COMPARABLE,
+        "no recall that both reach: A 0.9900, B 0.8000",
+    )
+    named = of_runs(tmp_path / "2", hybrid(16, 100, 0.99), hybrid(32, 150, 0.8), "fusion_agreement")
+    assert [v.kind for v in named.verdicts] == [Kind.TIE, Kind.WORSE]
+
+
 def test_how_long_turns_last_matters_to_turns_alone(tmp_path: Path) -> None:
     def moved(seconds: float) -> Made:
         made = Made()
@@ -499,3 +524,75 @@ def test_an_answer_of_capacity_is_compared_by_what_is_sustained_alone(tmp_path: 
     assert (
         one(of_runs(tmp_path / "2", sustained(), broken, *metrics)).reason == "B: failed: no space"
     )
+
+
+def test_a_repeat_whose_low_points_are_beaten_is_not_left_out(tmp_path: Path) -> None:
+    """Noise at the low end of a curve: whoever asks for 0.9 is served by the setting above."""
+    made = Made()
+    for repeat, factor in enumerate(NOISE, 1):
+        for ef, recall in {10: 0.88, 20: 0.93, 160: 0.99}.items():
+            p99 = 300.0 * ef * factor
+            if ef == 10 and repeat in (2, 4):
+                p99 = 300.0 * 20 * factor * 1.1
+            metrics = {"recall_mean": recall, "latency_p99": p99}
+            made.trial(repeat=repeat, params={"ef_search": ef}, phase_params=ALONE, metrics=metrics)
+    verdict = one(of_runs(tmp_path, made, made, "p99", recalls=(0.9,)))
+    assert sorted(verdict.cell.a) == [1, 2, 3, 4, 5]
+    assert verdict.cell.a[2] == pytest.approx(6000 * NOISE[1])
+    assert 3000 < verdict.cell.a[1] < 6000
+
+
+def test_repeats_without_a_value_are_not_left_out(tmp_path: Path) -> None:
+    """A row that was never found is slower than any that was."""
+
+    def fresh(*lost: int) -> Made:
+        made = Made()
+        for repeat, factor in enumerate(NOISE, 1):
+            value = None if repeat in lost else 10 * factor
+            metrics = {"time_to_searchable": value}
+            made.trial(experiment="ingest", phase="freshness", repeat=repeat, metrics=metrics)
+        return made
+
+    verdict = one(of_runs(tmp_path, fresh(), fresh(2, 4), "time_to_searchable"))
+    assert (verdict.kind, verdict.reason) == (
+        Kind.NOT_COMPARABLE,
+        "B: no value in repeat 2, 4: it was not told",
+    )
+
+
+def unjudged(*repeats: int) -> Made:
+    """A sweep of one point, of some repeats of which no recall is known."""
+    made = Made()
+    for repeat, factor in enumerate(NOISE, 1):
+        metrics = {
+            "recall_mean": None if repeat in repeats else 0.96,
+            "qps": 100 * factor, "latency_p99": 1e4 / factor,
+        }  # fmt: skip
+        made.trial(repeat=repeat, params={"ef_search": 40}, phase_params=ALONE, metrics=metrics)
+    return made
+
+
+def test_at_a_recall_that_one_side_does_not_know_there_is_no_verdict(tmp_path: Path) -> None:
+    a = Made().sweep(recalls={40: 0.96})
+    speed, recall = of_runs(tmp_path, a, unjudged(1, 2, 3, 4, 5), "qps", "p99", "recall").verdicts
+    assert speed.reason == "B: no recall was judged: it was not told"
+    assert recall.reason == "B has no recall_mean: it was not told"
+    some = one(of_runs(tmp_path / "2", a, unjudged(3), "qps"))
+    assert some.reason == "B: no value in repeat 3: it was not told"
+
+
+def test_a_recall_that_may_not_be_trusted_is_none(tmp_path: Path) -> None:
+    b = unjudged(1, 2, 3, 4, 5)
+    for repeat in (1, 2, 3):
+        metrics = {"recall_mean": 0.96, "qps": 90.0}
+        b.trial(
+            repeat=repeat, params={"ef_search": 80}, phase_params=ALONE, metrics=metrics,
+            invalid="overloaded: 40 %",
+        )  # fmt: skip
+    verdict = one(of_runs(tmp_path, Made().sweep(recalls={40: 0.96}), b, "qps"))
+    assert verdict.kind is Kind.NOT_COMPARABLE
+    assert "B: no recall was judged" in verdict.reason
+
+
+def test_a_recall_that_is_named_twice_is_asked_once(tmp_path: Path) -> None:
+    one(of_runs(tmp_path, Made().sweep(), Made().sweep(), "qps", recalls=(0.95, 0.95)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from vectrial._engine import Recorder, histogram_merge, histogram_quantiles
-from vectrial.stats.curves import value_at
+from vectrial.stats.curves import value_at, value_within
 from vectrial.stats.disturbance import drift, first_stands_out, outliers
 from vectrial.stats.effects import ALPHA, holm, paired, unpaired
 from vectrial.stats.intervals import median_interval, pooled_interval, quantile_interval
@@ -132,6 +133,28 @@ def test_nothing_is_extrapolated(
     if found is not None:
         values = [v for _, v in points]
         assert min(values) * (1 - 1e-9) <= found <= max(values) * (1 + 1e-9)
+
+
+@calm
+@given(CURVE, st.floats(0, 1), st.floats(0, 1))
+def test_every_recall_between_two_points_has_a_value_and_less_of_it_is_no_worse(
+    points: list[tuple[float, float]], one: float, other: float
+) -> None:
+    recalls = [r for r, _ in points]
+    found = {recall: value_within(points, recall) for recall in (one, other, min(recalls))}
+    for recall, value in found.items():
+        assert (value is not None) == (min(recalls) <= recall <= max(recalls))
+        exact = value_at(points, recall)
+        assert exact is None or value == exact
+    known = [value for _, value in sorted(found.items()) if value is not None]
+    assert all(more <= less * (1 + 1e-9) for less, more in pairwise(known))
+
+
+def test_below_what_beats_all_points_of_less_recall_its_value_holds() -> None:
+    points = [(0.88, 3.1), (0.93, 3.0), (0.99, 9.0)]
+    assert value_at(points, 0.9, higher_is_better=False) is None
+    assert value_within(points, 0.9, higher_is_better=False) == 3.0
+    assert value_within(points, 0.87, higher_is_better=False) is None
 
 
 def test_latency_is_interpolated_along_its_own_front() -> None:

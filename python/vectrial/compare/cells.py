@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vectrial.compare.groups import TERMS, TRIAL_TERMS, Group, Point, groups_of
+from vectrial.compare.groups import JUDGED, TERMS, TRIAL_TERMS, UNTOLD, Group, Point, groups_of
 from vectrial.compare.sides import Subject
 from vectrial.report import text
 from vectrial.results.schema import MetricName
-from vectrial.stats.curves import value_at
+from vectrial.stats.curves import value_within
 from vectrial.stats.intervals import LEAST_REPEATS
 
 #: Recalls at which curves are compared unless others are asked for.
@@ -20,6 +20,8 @@ TARGETS = (0.9, 0.95, 0.99)
 RECALL_TOLERANCE = 0.005
 #: The answer of `capacity`. Its other figures are those of a load of its own.
 _ANSWER = "sustained_qps"
+#: How good answers are, which is compared as it is and not at equal recall.
+_QUALITIES = ("recall", "fusion_agreement", "ndcg")
 
 
 @dataclass(frozen=True)
@@ -175,8 +177,8 @@ def _compared(subject: Subject, a: Group, b: Group, asked: Asked) -> list[Cell]:
     )
     base = replace(base, notes=notes)
     metrics = [m for m in asked.metrics if _applies(a, m) or _applies(b, m)]
-    judged = a.searches and b.searches
-    along = [m for m in metrics if judged and not m.name.startswith(("recall", _ANSWER))]
+    judged = a.searches or b.searches
+    along = [m for m in metrics if judged and not m.name.startswith((*_QUALITIES, _ANSWER))]
     recalls = _common_recalls(a, b, asked.recalls) if along else []
     cells = [replace(base, reason=recalls)] if isinstance(recalls, str) else []
     for metric in metrics:
@@ -217,7 +219,7 @@ def _at_recall(cell: Cell, a: Group, b: Group, recall: float) -> Cell:
         told = f"not reached by both: A {_range(reach_a)}, B {_range(reach_b)}"
         return replace(at, reason=told)
     x, y = _along(a, cell.metric, recall), _along(b, cell.metric, recall)
-    return _checked(replace(at, a=x, b=y))
+    return _checked(replace(at, a=x, b=y), _curve(a), _curve(b))
 
 
 def _at_points(cell: Cell, a: Group, b: Group, *, equal_recall: bool) -> list[Cell]:
@@ -229,19 +231,31 @@ def _at_points(cell: Cell, a: Group, b: Group, *, equal_recall: bool) -> list[Ce
     if not pairs:
         told = f"no equal settings: {len(a.sound)} in A and {len(b.sound)} in B"
         return [replace(cell, reason=told)]
-    cells = []
+    metric, cells = cell.metric, []
     for p, q in pairs:
         at = replace(cell, at=_setting(p, [one for one, _ in pairs]))
         if equal_recall and (reason := _unequal_recall(p, q)):
             cells.append(replace(at, reason=reason))
         else:
-            name = cell.metric.name
-            cells.append(_checked(replace(at, a=p.values(name), b=q.values(name))))
+            x, y = (_values(point, metric, judged=equal_recall) for point in (p, q))
+            cells.append(_checked(replace(at, a=x, b=y), [p], [q]))
     return cells
 
 
-def _checked(cell: Cell) -> Cell:
-    """The cell, or why it has too few repeats."""
+def _values(point: Point, metric: MetricName, *, judged: bool) -> dict[int, float]:
+    """The metric by repeat; `judged`: of those alone whose recall is known."""
+    found = point.values(metric.name)
+    return {r: v for r, v in found.items() if r in point.recalls} if judged else found
+
+
+def _checked(cell: Cell, of_a: Sequence[Point], of_b: Sequence[Point]) -> Cell:
+    """The cell; or why it has too few repeats, or not all that these points have: to go on with
+    those that have a value would be to choose among what was measured."""
+    for side, points, found in (("A", of_a, cell.a), ("B", of_b, cell.b)):
+        if lacking := sorted({r for point in points for r in point.phases} - found.keys()):
+            named = f"repeat {', '.join(map(str, lacking))}"
+            told = f"{side}: no value in {named}: {_why_none(cell, points, lacking)}"
+            return replace(cell, a={}, b={}, reason=told)
     fewest = min(len(cell.a), len(cell.b))
     if fewest >= LEAST_REPEATS:
         return cell
@@ -249,63 +263,82 @@ def _checked(cell: Cell) -> Cell:
     return replace(cell, a={}, b={}, reason=reason)
 
 
+def _why_none(cell: Cell, points: Sequence[Point], repeats: Sequence[int]) -> str:
+    """Why repeats have no value: what the run says of it, or that the value lies on no curve."""
+    assert cell.metric is not None
+    metric = cell.metric.name
+    phases = [point.phases[r] for point in points for r in repeats if r in point.phases]
+    judged = JUDGED if any(point.recalls for point in points) else ()
+    for name in (metric, *judged):
+        found = [phase.metrics[name] for phase in phases if name in phase.metrics]
+        if reason := next((v.reason for v in found if v.value is None and v.reason), None):
+            return reason
+    whole = all(metric in phase.metrics for phase in phases)
+    return "a value of 0 lies on no curve" if whole else UNTOLD
+
+
 def _common_recalls(a: Group, b: Group, asked: Sequence[float]) -> list[float] | str:
     """The recalls to compare at: those asked for; else `TARGETS` where both reach them; else the
     highest that both do. Why there is none; or none, where both have points at about one recall,
     which are compared as they are."""
+    for side, group in (("A", a), ("B", b)):
+        if not group.searches:
+            return f"{side}: no recall was judged: {group.why_unjudged}"
     reach_a, reach_b = _reach(a), _reach(b)
     low, high = max(reach_a[0], reach_b[0]), min(reach_a[1], reach_b[1])
     if low > high:
         if _gap(a, b) <= RECALL_TOLERANCE and not asked:
             return []
         return f"no recall that both reach: A {_range(reach_a)}, B {_range(reach_b)}"
-    return list(asked) or [r for r in TARGETS if low <= r <= high] or [high]
+    return list(dict.fromkeys(asked)) or [r for r in TARGETS if low <= r <= high] or [high]
 
 
-def _recalls(point: Point) -> list[float]:
-    return list(point.values("recall_mean").values())
+def _curve(group: Group) -> list[Point]:
+    """The points whose recall is known."""
+    return [point for point in group.sound if point.recalls]
+
+
+def _middle(point: Point) -> float:
+    return statistics.median(point.recalls.values())
 
 
 def _reach(group: Group) -> tuple[float, float]:
     """The recalls that every repeat of the curve holds; of one point, its median."""
-    points = [point for point in group.sound if point.values("recall_mean")]
+    points = _curve(group)
     if len(points) == 1:
-        median = statistics.median(_recalls(points[0]))
-        return median, median
+        return _middle(points[0]), _middle(points[0])
     curves: dict[int, list[float]] = {}
     for point in points:
-        for repeat, recall in point.values("recall_mean").items():
+        for repeat, recall in point.recalls.items():
             curves.setdefault(repeat, []).append(recall)
     return max(min(c) for c in curves.values()), min(max(c) for c in curves.values())
 
 
 def _gap(a: Group, b: Group) -> float:
     """How far apart the two sides' recalls are, in the middle of each of their points, at least."""
-    middles = [[statistics.median(_recalls(p)) for p in g.sound if _recalls(p)] for g in (a, b)]
-    return min(abs(x - y) for x in middles[0] for y in middles[1])
+    return min(abs(_middle(p) - _middle(q)) for p in _curve(a) for q in _curve(b))
 
 
 def _along(group: Group, metric: MetricName, recall: float) -> dict[int, float]:
     """The metric at this recall on each repeat's own curve."""
-    points = [point for point in group.sound if point.values("recall_mean")]
+    points = _curve(group)
     if len(points) == 1:
-        return points[0].values(metric.name)
+        return _values(points[0], metric, judged=True)
     curves: dict[int, list[tuple[float, float]]] = {}
     for point in points:
         known = point.values(metric.name)
-        for repeat, found in point.values("recall_mean").items():
+        for repeat, found in point.recalls.items():
             if repeat in known:
                 curves.setdefault(repeat, []).append((found, known[repeat]))
     better = metric.better == "higher"
-    at = {r: value_at(curve, recall, higher_is_better=better) for r, curve in curves.items()}
+    at = {r: value_within(curve, recall, higher_is_better=better) for r, curve in curves.items()}
     return {repeat: value for repeat, value in at.items() if value is not None}
 
 
 def _unequal_recall(p: Point, q: Point) -> str:
-    found = [_recalls(point) for point in (p, q)]
-    if not all(found):
+    if not (p.recalls and q.recalls):
         return "no recall was judged"
-    a, b = (statistics.median(one) for one in found)
+    a, b = _middle(p), _middle(q)
     if abs(a - b) <= RECALL_TOLERANCE:
         return ""
     return f"not at equal recall: {text.recall(a)} in A, {text.recall(b)} in B"

@@ -59,6 +59,9 @@ _ONLY_WITH = {"mixed_s": "mixed_rows"}
 #: What a measurement with no such parameter has all the same.
 _DEFAULTS = {"returns": "ids"}
 _GATE = "gate failed"
+UNTOLD = "it was not recorded"
+#: What says how much of the right answer was found.
+JUDGED = ("recall_mean", "fusion_agreement")
 #: Terms that come with the trial, not with its parameters; first, since they weigh most.
 TRIAL_TERMS = {
     "dataset": "dataset",
@@ -90,6 +93,12 @@ class Point:
             if v is not None and v.valid and v.value is not None
         }
 
+    @property
+    def recalls(self) -> dict[int, float]:
+        """By repeat; of fused rankings the agreement with the exact fusion, which is the recall of
+        its best."""
+        return next(filter(None, map(self.values, JUDGED)), {})
+
 
 @dataclass
 class Group:
@@ -108,7 +117,7 @@ class Group:
     @property
     def searches(self) -> bool:
         """Recall was judged, so that figures are compared at equal recall."""
-        return any(point.values("recall_mean") for point in self.points.values())
+        return any(point.recalls for point in self.sound)
 
     @property
     def sound(self) -> list[Point]:
@@ -139,7 +148,13 @@ class Group:
             for phase in point.phases.values()
             if metric in phase.metrics
         ]
-        return next((reason for reason in told if reason), "it was not recorded")
+        return next((reason for reason in told if reason), UNTOLD)
+
+    @property
+    def why_unjudged(self) -> str:
+        """Why there is no recall of a point that may be trusted."""
+        told = (self.why_missing(name) for name in JUDGED if self.has(name))
+        return next((why for why in told if why != UNTOLD), next(iter(self.faults), UNTOLD))
 
     def distance(self, other: Group) -> list[str]:
         """The terms in which the two differ, weightiest first. Of what left no phase some terms are

@@ -40,3 +40,20 @@ def value_at(
             share = (recall - r0) / (r1 - r0)
             return math.exp(math.log(v0) * (1 - share) + math.log(v1) * share)
     return next((v for r, v in front if r == recall), None)
+
+
+def value_within(
+    points: Sequence[tuple[float, float]], recall: float, *, higher_is_better: bool = True
+) -> float | None:
+    """As `value_at`; below the front, but not below every point, the value at the front's end.
+
+    That end beats every point of less recall: whoever asks for less is served best by it.
+    """
+    found = value_at(points, recall, higher_is_better=higher_is_better)
+    if found is not None:
+        return found
+    sign = 1.0 if higher_is_better else -1.0
+    curve = [(r, v) for r, v in points if v > 0]
+    if not curve or not min(curve)[0] <= recall <= max(curve)[0]:
+        return None
+    return curve[pareto([(r, sign * v) for r, v in curve])[0]][1]
