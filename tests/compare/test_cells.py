@@ -328,6 +328,8 @@ def test_a_smaller_difference_than_the_threshold_is_a_tie(tmp_path: Path) -> Non
     a, b = Made().sweep(noise=quiet), Made().sweep(noise=quiet, speed=0.97)
     verdict = one(of_runs(tmp_path, a, b, recalls=(0.95,)))
     assert (verdict.kind, verdict.reason) == (Kind.TIE, "a difference below the threshold")
+    assert verdict.minimum is not None
+    assert 0.05 < verdict.minimum < 0.06, "one of just the threshold is as often seen below it"
 
 
 def test_pairs_see_through_a_drift_that_both_stores_share(tmp_path: Path) -> None:

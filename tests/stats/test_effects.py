@@ -99,6 +99,26 @@ def test_a_minimum_effect_is_found_as_often_as_it_says() -> None:
     assert base.minimum(ALPHA, power=0.95) > least
 
 
+def test_a_minimum_effect_shows_as_the_threshold_as_often_as_it_says() -> None:
+    """A change of just the threshold is seen below it half of the time, however small the error."""
+    rng = np.random.default_rng(6)
+    base = unpaired([0.99, 0.995, 1.0, 1.005, 1.01], [0.99, 0.995, 1.0, 1.005, 1.01])
+    spread = base.se * math.sqrt(5 / 2)
+
+    def found(change: float) -> float:
+        shown = 0
+        for _ in range(1000):
+            a, b = rng.lognormal(0, spread, 5), rng.lognormal(math.log1p(change), spread, 5)
+            effect = unpaired(list(a), list(b))
+            shown += effect.p <= ALPHA and effect.ratio - 1 >= 0.05
+        return shown / 1000
+
+    assert found(base.minimum(ALPHA, threshold=0.05)) == pytest.approx(0.8, abs=0.05)
+    assert found(0.05) == pytest.approx(0.5, abs=0.05)
+    assert base.minimum(ALPHA, threshold=0.001) == base.minimum(ALPHA)
+    assert unpaired([1.0] * 3, [1.0] * 3).minimum(threshold=0.05) == 0.05
+
+
 @calm
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_keeps_order_and_lies_between_single_and_bonferroni(p: list[float]) -> None:

@@ -99,7 +99,7 @@ def _judged(
     verdict: Verdict, effect: Effect, p: float, threshold: float, alpha: float, tests: int
 ) -> Verdict:
     assert verdict.cell.metric is not None
-    minimum = max(effect.minimum(alpha / tests, POWER), threshold)
+    minimum = effect.minimum(alpha / tests, POWER, threshold)
     change = effect.ratio - 1
     large = change != 0 and abs(change) >= threshold
     more_is_better = verdict.cell.metric.better == "higher"

@@ -40,17 +40,20 @@ class Effect:
     df: float
     paired: bool
 
-    def minimum(self, level: float = ALPHA, power: float = POWER) -> float:
-        """The least true change, as a share of A (0.05: 5 %), that a test of this level finds
-        with this chance, given how far these repeats lie apart.
+    def minimum(self, level: float = ALPHA, power: float = POWER, threshold: float = 0.0) -> float:
+        """The least true rise, as a share of A (0.05: 5 %), that a test of this level finds with
+        this chance, given how far these repeats lie apart, and that they then show to be
+        `threshold` (a share of A) or more.
 
-        Multiple of the standard error after Bloom (1995): t(1 - level/2) + t(power).
+        What they must show is t(1 - level/2) standard errors, or the threshold where that is
+        more. A rise is shown to be less than it is half of the time: so it lies t(power) standard
+        errors beyond (Bloom 1995).
         """
         if self.se == 0:
-            return 0.0
-        multiple = stats.t.ppf(1 - level / 2, self.df) + stats.t.ppf(power, self.df)
+            return threshold
+        least = max(float(stats.t.ppf(1 - level / 2, self.df)) * self.se, math.log1p(threshold))
         # Of three repeats that lie apart nothing may be seen at all: then it is infinite.
-        exponent = float(multiple) * self.se
+        exponent = least + float(stats.t.ppf(power, self.df)) * self.se
         return math.expm1(exponent) if exponent < 700 else math.inf
 
 
