@@ -310,6 +310,8 @@ def test_disks_that_are_the_same_every_time_differ_exactly(tmp_path: Path) -> No
     assert one(of_runs(tmp_path / "3", sized(0), sized(0), "disk")).kind is Kind.TIE
     verdict = one(of_runs(tmp_path / "4", sized(0), sized(5), "disk"))
     assert (verdict.kind, verdict.reason) == (Kind.NOT_COMPARABLE, "a value of 0 has no ratio")
+    less = one(of_runs(tmp_path / "5", sized(-1), sized(5), "disk"))
+    assert less.reason == "a value of less than 0 has no ratio"
 
 
 def test_a_noisy_tie_says_what_it_could_have_seen(tmp_path: Path) -> None:

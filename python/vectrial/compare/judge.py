@@ -75,7 +75,8 @@ def _measured(cell: Cell) -> Verdict:
     if set(a) == set(b) == {0.0}:  # the same nothing every time
         effect = unpaired([1.0] * len(a), [1.0] * len(b))
     elif min(*a, *b) <= 0:
-        return Verdict(cell, Kind.NOT_COMPARABLE, "a value of 0 has no ratio", *spreads)
+        least = "0" if min(*a, *b) == 0 else "less than 0"
+        return Verdict(cell, Kind.NOT_COMPARABLE, f"a value of {least} has no ratio", *spreads)
     elif _in_turns(cell):
         effect = paired(a, b)
     else:
