@@ -149,3 +149,18 @@ def test_two_stores_of_a_run_may_be_named_in_either_way(tmp_path: Path) -> None:
         done = call(*way, "--metric", "qps", "--recall", "0.95", "--format", "jsonl")
         (found,) = verdicts(done.stdout.splitlines())
         assert (found["subject"], found["verdict"]) == ("redis → milvus", "better")
+
+
+def test_a_store_that_vanished_is_not_comparable(tmp_path: Path) -> None:
+    both = Made().sweep("redis").sweep("milvus").write(tmp_path / "both")
+    alone = Made().sweep("redis").write(tmp_path / "alone")
+    asked = (both, alone, "--metric", "p99", "--recall", "0.95")
+    done = call(*asked, "--fail-on", "worse", "--fail-on", "not-comparable", "--format", "junit")
+    assert done.returncode == 1
+    assert "milvus hnsw: only in both" in done.stderr
+    root = Xml.fromstring(done.stdout)
+    (case,) = root.findall("testsuite[@name='on one side alone']/testcase")
+    assert "milvus" in str(case.get("name"))
+    assert case.find("skipped") is not None
+    assert (root.get("tests"), root.get("skipped")) == ("2", "1")
+    assert call(*asked, "--fail-on", "worse").returncode == 0, "it was not asked to"

@@ -78,6 +78,7 @@ def compare(
         list[FailOn] | None,
         typer.Option(
             help="End with exit code 1 on such a verdict, or when nothing could be compared."
+            " What one side has alone is not comparable."
         ),
     ] = None,
     format_: Annotated[
@@ -145,6 +146,8 @@ def failure(comparison: Comparison, fail_on: list[FailOn]) -> str:
         return "nothing could be compared, so that nothing was passed"
     kinds = {FailOn.WORSE: Kind.WORSE, FailOn.NOT_COMPARABLE: Kind.NOT_COMPARABLE}
     found = [f"{len(vs)} {kinds[one]}" for one in fail_on if (vs := comparison.of(kinds[one]))]
+    if FailOn.NOT_COMPARABLE in fail_on:
+        found += comparison.alone
     return ", ".join(found)
 
 

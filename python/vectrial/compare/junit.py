@@ -1,16 +1,20 @@
 """A comparison as JUnit XML, which continuous integration knows how to show.
 
 A suite per subject and dataset, a case per cell: worse is a failure, what is not comparable is
-skipped with its reason, better and tie pass.
+skipped with its reason, and so is what one side has alone; better and tie pass.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from xml.etree import ElementTree as Xml
 
 from vectrial.compare.build import Comparison
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.compare.write import figures, place, sheet
+
+#: The suite of stores and indexes that one side alone has.
+_ALONE = "on one side alone"
 
 
 def junit(comparison: Comparison) -> str:
@@ -18,11 +22,17 @@ def junit(comparison: Comparison) -> str:
     sheets: dict[str, list[Verdict]] = {}
     for verdict in comparison.verdicts:
         sheets.setdefault(sheet(verdict), []).append(verdict)
-    root = Xml.Element("testsuites", _counts(comparison.verdicts, "vectrial compare"))
+    kinds = [verdict.kind for verdict in comparison.verdicts]
+    apart = [Kind.NOT_COMPARABLE] * len(comparison.alone)
+    root = Xml.Element("testsuites", _counts([*kinds, *apart], "vectrial compare"))
     for name, verdicts in sheets.items():
-        suite = Xml.SubElement(root, "testsuite", _counts(tuple(verdicts), name))
+        suite = Xml.SubElement(root, "testsuite", _counts([v.kind for v in verdicts], name))
         for verdict in verdicts:
             _case(suite, name, verdict)
+    if apart:
+        suite = Xml.SubElement(root, "testsuite", _counts(apart, _ALONE))
+        for said in comparison.alone:
+            Xml.SubElement(_named(suite, _ALONE, said), "skipped", {"message": _plain(said)})
     last = root[-1] if len(root) else None
     if last is not None and comparison.caveats:
         Xml.SubElement(last, "system-out").text = _plain("\n".join(comparison.caveats))
@@ -31,8 +41,7 @@ def junit(comparison: Comparison) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _counts(verdicts: tuple[Verdict, ...], name: str) -> dict[str, str]:
-    kinds = [verdict.kind for verdict in verdicts]
+def _counts(kinds: Sequence[Kind], name: str) -> dict[str, str]:
     return {
         "name": _plain(name),
         "tests": str(len(kinds)),
@@ -45,11 +54,7 @@ def _counts(verdicts: tuple[Verdict, ...], name: str) -> dict[str, str]:
 
 def _case(suite: Xml.Element, name: str, verdict: Verdict) -> None:
     metric = verdict.cell.metric.name if verdict.cell.metric else "all metrics"
-    case = Xml.SubElement(
-        suite,
-        "testcase",
-        {"classname": _plain(name), "name": _plain(f"{place(verdict)} · {metric}"), "time": "0"},
-    )
+    case = _named(suite, name, f"{place(verdict)} · {metric}")
     a, b, change = figures(verdict)
     said = f"{verdict.kind}: A {a}, B {b}, change {change}"
     if verdict.kind is Kind.WORSE:
@@ -60,6 +65,11 @@ def _case(suite: Xml.Element, name: str, verdict: Verdict) -> None:
     else:
         reason = f"; {verdict.reason}" if verdict.reason else ""
         Xml.SubElement(case, "system-out").text = _plain(said + reason)
+
+
+def _named(suite: Xml.Element, of: str, name: str) -> Xml.Element:
+    facts = {"classname": _plain(of), "name": _plain(name), "time": "0"}
+    return Xml.SubElement(suite, "testcase", facts)
 
 
 def _plain(told: str) -> str:
