@@ -164,3 +164,13 @@ def test_a_store_that_vanished_is_not_comparable(tmp_path: Path) -> None:
     assert case.find("skipped") is not None
     assert (root.get("tests"), root.get("skipped")) == ("2", "1")
     assert call(*asked, "--fail-on", "worse").returncode == 0, "it was not asked to"
+
+
+def test_a_recall_is_never_shown_as_1_that_is_not(tmp_path: Path) -> None:
+    run = Made().sweep("redis", recalls={40: 0.9997}).sweep("milvus", recalls={40: 0.9951})
+    folder = run.write(tmp_path / "run")
+    for format_ in ("table", "md", "junit"):
+        told = call(folder, "--metric", "recall", "--format", format_).stdout
+        assert "0.9997" in told
+        assert "0.9951" in told
+        assert "1.000" not in told

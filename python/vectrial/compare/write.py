@@ -13,8 +13,10 @@ from rich.text import Text
 
 from vectrial.compare.build import ALIASES, Comparison
 from vectrial.compare.cells import load_of
+from vectrial.compare.groups import JUDGED
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.report import text
+from vectrial.report.document import value_cell
 from vectrial.stats.effects import ALPHA, POWER
 from vectrial.stats.intervals import Spread
 
@@ -50,15 +52,18 @@ def sheet(verdict: Verdict) -> str:
 
 def figures(verdict: Verdict) -> tuple[str, str, str]:
     """A, B and the change, as read."""
-    unit = verdict.cell.metric.unit if verdict.cell.metric else "1"
-    return _figure(verdict.spread_a, unit), _figure(verdict.spread_b, unit), _change(verdict)
+    a, b = (_figure(verdict, spread) for spread in (verdict.spread_a, verdict.spread_b))
+    return a, b, _change(verdict)
 
 
-def _figure(spread: Spread | None, unit: str) -> str:
+def _figure(verdict: Verdict, spread: Spread | None) -> str:
     if spread is None:
         return text.NOTHING
-    around = text.spread(spread, unit)
-    return f"{text.measure(spread.median, unit)}{f' ({around})' if around else ''}"
+    metric = verdict.cell.metric
+    assert metric is not None
+    judged = metric.name.startswith("recall") or metric.name in JUDGED  # never 1 for what is not
+    cell = value_cell(spread, metric.unit, show=text.recall if judged else None)
+    return f"{cell.text}{f' ({cell.detail})' if cell.detail else ''}"
 
 
 def _change(verdict: Verdict) -> str:
