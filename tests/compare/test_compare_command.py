@@ -174,3 +174,9 @@ def test_a_recall_is_never_shown_as_1_that_is_not(tmp_path: Path) -> None:
         assert "0.9997" in told
         assert "0.9951" in told
         assert "1.000" not in told
+
+
+def test_names_of_runs_are_text_in_markdown(tmp_path: Path) -> None:
+    folders = [Made().sweep().write(tmp_path / name) for name in ("my_suite", "a`b&c")]
+    told = call(*folders, "--format", "md").stdout.splitlines()[2]
+    assert told == "a\\`b&amp;c (B) against my\\_suite (A)."

@@ -146,7 +146,7 @@ def markdown(comparison: Comparison) -> str:
     """A comment for a pull request: what changed first, the rest folded away."""
     worse, better = comparison.of(Kind.WORSE), comparison.of(Kind.BETTER)
     lines = [f"### {_mark(comparison)} {comparison.headline}", ""]
-    lines += [f"`{_md(comparison.b.name)}` (B) against `{_md(comparison.a.name)}` (A).", ""]
+    lines += [f"{_md(comparison.b.name)} (B) against {_md(comparison.a.name)} (A).", ""]
     if worse or better:
         lines += [*_md_table([*worse, *better]), ""]
     rest = [*comparison.of(Kind.TIE), *comparison.of(Kind.NOT_COMPARABLE)]
