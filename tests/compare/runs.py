@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +20,26 @@ SECOND = 1_000_000_000
 NOISE = (1.0, 1.01, 0.99, 1.005, 0.995)
 #: What the phase of a recall sweep tells of its load, and its trial does not.
 ALONE = {"loop": "closed", "clients": 1}
+_hours = count()
+
+
+def an_hour_later() -> datetime:
+    """When a run begins that follows the last one made."""
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=next(_hours))
 
 
 @dataclass
 class Made:
-    """A run under construction; `trial` adds to it, `write` makes the folder."""
+    """A run under construction; `trial` adds to it, `write` makes the folder.
+
+    began: repeat i was measured i minutes later.
+    """
 
     records: list[TrialRecord] = field(default_factory=list)
     dataset: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     suite: str = ""
+    began: datetime = field(default_factory=an_hour_later)
 
     def trial(
         self,
@@ -67,6 +79,8 @@ class Made:
             phases.append(one)
         gate = [GateResult("scores_agree", not wrong, "0.31, recomputed 0.87" if wrong else "")]
         checks = [result.row(frozenset({Scope.EVERYTHING})) for result in gate]
+        started = self.began + timedelta(minutes=repeat, milliseconds=len(self.records))
+        more.setdefault("started_at", started if phases else None)
         self.records.append(
             TrialRecord(
                 row,

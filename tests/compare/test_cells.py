@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -344,6 +346,80 @@ def test_pairs_see_through_a_drift_that_both_stores_share(tmp_path: Path) -> Non
     assert verdict.effect is not None
     assert verdict.effect.paired
     assert verdict.kind is Kind.WORSE
+
+
+def turns(drift: float = 1.25, slower: float = 0.9) -> tuple[Made, Made]:
+    """Six repeats of two runs on a machine that becomes faster and faster."""
+    a, b = Made(), Made()
+    wobble = [1 + 0.004 * (-1) ** i for i in range(6)]
+    a.sweep(noise=[drift**i for i in range(6)])
+    b.sweep(noise=[drift**i * w * slower for i, w in enumerate(wobble)])
+    return a, b
+
+
+def test_two_runs_that_took_turns_are_compared_in_pairs(tmp_path: Path) -> None:
+    a, b = turns()
+    after = one(of_runs(tmp_path / "after", a, b, "qps", recalls=(0.95,)))
+    a, b = turns()
+    b.began = a.began + timedelta(seconds=20)
+    for record in b.records:
+        record.started_at = b.began + timedelta(minutes=record.row.repeat)
+    between = one(of_runs(tmp_path / "between", a, b, "qps", recalls=(0.95,)))
+    assert after.effect is not None
+    assert between.effect is not None
+    assert [after.effect.paired, between.effect.paired] == [False, True]
+    assert (after.kind, between.kind) == (Kind.TIE, Kind.WORSE)
+
+
+def at_paces(paces: Sequence[float], speed: float = 1.0, **more: object) -> Made:
+    """Five repeats of a search, each by a machine of a pace of its own."""
+    made = Made()
+    for repeat, (pace, factor) in enumerate(zip(paces, NOISE, strict=True), 1):
+        metrics = {
+            "recall_mean": 0.95, "qps": 1000 * speed * factor / pace, "cpu_us_per_op": 20 * pace,
+        }  # fmt: skip
+        params = {"ef_search": 64, "clients": 1, "loop": "closed"}
+        made.trial(repeat=repeat, metrics=metrics, params=params, **more)  # type: ignore[arg-type]
+    return made
+
+
+_SLOW, _SLOWER = (1.0, 1.2, 1.1, 1.3, 1.15), (1.3, 1.45, 1.2, 1.5, 1.4)
+
+
+def test_a_slower_machine_is_no_slower_store(tmp_path: Path) -> None:
+    made = at_paces(_SLOW), at_paces(_SLOWER)
+    verdict = one(of_runs(tmp_path / "same", *made, "qps"))
+    assert verdict.kind is Kind.TIE
+    assert verdict.effect is not None
+    assert verdict.effect.at_pace
+    assert verdict.change == pytest.approx(0.0, abs=0.02)
+    assert verdict.measured == pytest.approx(-0.16, abs=0.02)
+    assert "at equal pace of the machine; -1" in verdict.reason
+    verdict = one(of_runs(tmp_path / "slowed", at_paces(_SLOW), at_paces(_SLOWER, 0.9), "qps"))
+    assert verdict.kind is Kind.WORSE
+    assert verdict.change == pytest.approx(-0.1, abs=0.02)
+
+
+@pytest.mark.parametrize("other", [{"lane": "sdk"}, {"version": "2.0"}])
+def test_where_the_client_may_do_other_work_its_time_tells_no_pace(
+    tmp_path: Path, other: dict[str, str]
+) -> None:
+    made = at_paces(_SLOW), at_paces(_SLOWER)
+    for run, records in enumerate(one.records for one in made):
+        for record in records:
+            if "lane" in other:
+                record.row = replace(record.row, lane=other["lane"])
+            elif run:
+                record.store_version = other["version"]
+    verdict = one(of_runs(tmp_path, *made, "qps"))
+    assert verdict.effect is not None
+    assert not verdict.effect.at_pace
+    assert verdict.measured is None
+
+
+def test_recall_has_no_pace(tmp_path: Path) -> None:
+    verdict = one(of_runs(tmp_path, at_paces(_SLOW), at_paces(_SLOWER), "recall"))
+    assert verdict.measured is None
 
 
 def test_what_the_machine_did_is_told_with_a_remedy(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from scipy import stats
 from vectrial._engine import Recorder, histogram_merge, histogram_quantiles
 from vectrial.stats.curves import value_at, value_within
 from vectrial.stats.disturbance import drift, first_stands_out, outliers
-from vectrial.stats.effects import ALPHA, holm, paired, unpaired
+from vectrial.stats.effects import ALPHA, at_equal_pace, holm, paired, unpaired
 from vectrial.stats.intervals import median_interval, pooled_interval, quantile_interval
 
 POSITIVE = st.floats(1e-3, 1e6)
@@ -44,6 +44,53 @@ def test_pairs_are_scipys(pairs: list[tuple[float, float]]) -> None:
     theirs = stats.ttest_rel(np.log(b), np.log(a))
     if found.se > 1e-9:
         assert found.p == pytest.approx(float(theirs.pvalue), rel=1e-6, abs=1e-12)
+
+
+@calm
+@given(st.lists(st.tuples(*[POSITIVE] * 4), min_size=3, max_size=10))
+def test_effects_at_equal_pace_are_those_of_a_linear_model(
+    repeats: list[tuple[float, float, float, float]],
+) -> None:
+    a, b, pace_a, pace_b = (list(side) for side in zip(*repeats, strict=True))
+    found = at_equal_pace(a, b, pace_a, pace_b)
+    n = len(a)
+    design = np.column_stack([np.ones(2 * n), np.repeat([0.0, 1.0], n), np.log([*pace_a, *pace_b])])
+    if np.linalg.cond(design) > 1e4 or found.se < 1e-6:
+        return
+    y = np.log([*a, *b])
+    fitted = np.linalg.lstsq(design, y, rcond=None)[0]
+    variance = float(np.sum((y - design @ fitted) ** 2)) / (2 * n - 3)
+    assert math.log(found.ratio) == pytest.approx(fitted[1], rel=1e-4, abs=1e-6)
+    se = math.sqrt(variance * np.linalg.inv(design.T @ design)[1, 1])
+    assert found.se == pytest.approx(se, rel=1e-4, abs=1e-8)
+    assert (found.df, found.at_pace) == (2 * n - 3, True)
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.1, 0.3])
+def test_a_machine_that_changed_between_the_sides_alarms_nobody_at_equal_pace(
+    drift: float,
+) -> None:
+    rng = np.random.default_rng(5)
+    alarms = found = 0
+    for _ in range(1000):
+        pace = np.exp(rng.normal([[0.0], [drift]], 0.08, (2, 5)))
+        noise = rng.normal(0, 0.015, (2, 5))
+        same = np.exp(0.8 * np.log(pace) + noise)
+        sides = [list(side) for side in same], [list(side) for side in pace]
+        alarms += at_equal_pace(*sides[0], *sides[1]).p <= ALPHA
+        slower = [same[0].tolist(), (same[1] * 1.1).tolist()]
+        found += at_equal_pace(*slower, *sides[1]).p <= ALPHA
+    # Binomial: 0.05 ± 0.021 at three standard deviations.
+    assert alarms / 1000 <= 0.071
+    # The further the machine has changed, the less is claimed.
+    assert found / 1000 >= (0.99 if drift < 0.2 else 0.5)
+
+
+def test_one_pace_all_along_takes_nothing_away() -> None:
+    a, b = [1.0, 1.1, 0.9], [1.2, 1.3, 1.1]
+    assert at_equal_pace(a, b, [2.0] * 3, [2.0] * 3) == unpaired(a, b)
+    with pytest.raises(ValueError, match="needs a pace"):
+        at_equal_pace(a, b, [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0])
 
 
 @pytest.mark.parametrize("values", [[1.0, 2.0], [1.0, 2.0, 0.0], [1.0, 2.0, math.inf]])

@@ -9,6 +9,7 @@ from typing import Any
 
 from vectrial.compare.groups import JUDGED, TERMS, TRIAL_TERMS, UNTOLD, Group, Point, groups_of
 from vectrial.compare.sides import Subject
+from vectrial.load.lane import Lane
 from vectrial.report import text
 from vectrial.results.schema import MetricName
 from vectrial.stats.curves import value_within
@@ -16,6 +17,8 @@ from vectrial.stats.intervals import LEAST_REPEATS
 
 #: Recalls at which curves are compared unless others are asked for.
 TARGETS = (0.9, 0.95, 0.99)
+#: Units of what a faster machine does faster.
+_OF_TIME = ("us", "s", "1/s")
 #: Points of both sides whose recall is at most so far apart are at the same recall.
 RECALL_TOLERANCE = 0.005
 #: The answer of `capacity`. Its other figures are those of a load of its own.
@@ -31,7 +34,9 @@ class Cell:
     metric: None where the reason holds for all. at: "recall 0.95", or what tells the point from
         others. terms: see `groups`. side: "a" or "b" where they are of that one alone, which has no
         counterpart. a, b: value by repeat; empty where there is a reason.
-    notes: what a reader should know. same_run: repeats were measured in turns.
+    notes: what a reader should know. in_turns: repeat i of both was measured in one round.
+    pace_a, pace_b: by repeat, the client's processor time of an answer where that is the same
+        work on both sides; else empty.
     """
 
     subject: str
@@ -44,7 +49,9 @@ class Cell:
     b: Mapping[int, float] = field(default_factory=dict)
     reason: str = ""
     notes: tuple[str, ...] = ()
-    same_run: bool = False
+    in_turns: bool = False
+    pace_a: Mapping[int, float] = field(default_factory=dict)
+    pace_b: Mapping[int, float] = field(default_factory=dict)
     side: str = ""
 
 
@@ -169,13 +176,14 @@ def _plain(term: str, value: Any) -> str:
 def _compared(subject: Subject, a: Group, b: Group, asked: Asked) -> list[Cell]:
     """The cells of two groups on equal terms."""
     terms = a.terms if a.points else b.terms
-    base = Cell(subject.title, a.experiment, a.phase or b.phase, terms, same_run=subject.same_run)
+    base = Cell(subject.title, a.experiment, a.phase or b.phase, terms, in_turns=subject.in_turns)
     if reason := _unfit(a, b):
         return [replace(base, reason=reason)]
     notes = tuple(
         f"{side}: left out: {fault}" for side, g in (("A", a), ("B", b)) for fault in g.faults
     )
     base = replace(base, notes=notes)
+    same_work = subject.same_work and a.terms.get("lane") == Lane.NATIVE
     metrics = [m for m in asked.metrics if _applies(a, m) or _applies(b, m)]
     judged = a.searches or b.searches
     along = [m for m in metrics if judged and not m.name.startswith((*_QUALITIES, _ANSWER))]
@@ -183,6 +191,8 @@ def _compared(subject: Subject, a: Group, b: Group, asked: Asked) -> list[Cell]:
     cells = [replace(base, reason=recalls)] if isinstance(recalls, str) else []
     for metric in metrics:
         at = replace(base, metric=metric)
+        if same_work and metric.unit in _OF_TIME:
+            at = replace(at, pace_a=_pace(a.sound), pace_b=_pace(b.sound))
         if reason := _lacking(a, b, metric):
             cells.append(replace(at, reason=reason))
         elif metric in along and recalls:
@@ -237,9 +247,21 @@ def _at_points(cell: Cell, a: Group, b: Group, *, equal_recall: bool) -> list[Ce
         if equal_recall and (reason := _unequal_recall(p, q)):
             cells.append(replace(at, reason=reason))
         else:
+            if at.pace_a:
+                at = replace(at, pace_a=_pace([p]), pace_b=_pace([q]))
             x, y = (_values(point, metric, judged=equal_recall) for point in (p, q))
             cells.append(_checked(replace(at, a=x, b=y), [p], [q]))
     return cells
+
+
+def _pace(points: Sequence[Point]) -> dict[int, float]:
+    """By repeat, the client's processor time of an answer: of several points their geometric
+    mean, of the repeats that all of them have."""
+    told = [point.values("cpu_us_per_op") for point in points]
+    common = set.intersection(*map(set, told)) if told else set()
+    if any(values[repeat] <= 0 for values in told for repeat in common):
+        return {}
+    return {r: statistics.geometric_mean(values[r] for values in told) for r in sorted(common)}
 
 
 def _values(point: Point, metric: MetricName, *, judged: bool) -> dict[int, float]:

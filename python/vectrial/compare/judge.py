@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from vectrial.compare.cells import Cell
-from vectrial.stats.effects import ALPHA, POWER, Effect, holm, paired, unpaired
+from vectrial.stats.effects import ALPHA, POWER, Effect, at_equal_pace, holm, paired, unpaired
 from vectrial.stats.intervals import Spread, spread_of
 
 #: From so many repeats on those of one run are compared in pairs: fewer pairs have so few degrees
@@ -29,7 +29,9 @@ class Verdict:
     """One cell, judged.
 
     reason: why it is not comparable, or what a tie says. spread_a, spread_b: median over the
-        repeats with its interval. effect: B over A. p_adjusted: after Holm over all cells.
+        repeats with its interval. effect: B over A. measured: the change as it was measured,
+        before it was told at equal pace of the machine; a share of A, None where nothing was.
+    p_adjusted: after Holm over all cells.
     minimum: the least true change that would have been called with a chance of `POWER`.
     """
 
@@ -39,6 +41,7 @@ class Verdict:
     spread_a: Spread | None = None
     spread_b: Spread | None = None
     effect: Effect | None = None
+    measured: float | None = None
     p_adjusted: float | None = None
     minimum: float | None = None
 
@@ -70,30 +73,41 @@ def judge(cells: Sequence[Cell], threshold: float, alpha: float = ALPHA) -> list
 def _measured(cell: Cell) -> Verdict:
     if cell.reason:
         return Verdict(cell, Kind.NOT_COMPARABLE, cell.reason)
-    a, b = _values(cell)
+    a, b = _values(cell.a, cell.b)
     spreads = spread_of(a), spread_of(b)
     if set(a) == set(b) == {0.0}:  # the same nothing every time
         effect = unpaired([1.0] * len(a), [1.0] * len(b))
     elif min(*a, *b) <= 0:
         least = "0" if min(*a, *b) == 0 else "less than 0"
         return Verdict(cell, Kind.NOT_COMPARABLE, f"a value of {least} has no ratio", *spreads)
+    elif _paced(cell):
+        effect = at_equal_pace(a, b, *_values(cell.pace_a, cell.pace_b))
+        raw = unpaired(a, b).ratio - 1 if effect.at_pace else None
+        return Verdict(cell, Kind.TIE, "", *spreads, effect, raw)
     elif _in_turns(cell):
-        effect = paired(a, b)
+        effect = paired(*_common(cell))
     else:
         effect = unpaired(a, b)
     return Verdict(cell, Kind.TIE, "", *spreads, effect)
 
 
+def _paced(cell: Cell) -> bool:
+    """It is known of each repeat how fast the machine was."""
+    return cell.pace_a.keys() == cell.a.keys() and cell.pace_b.keys() == cell.b.keys()
+
+
 def _in_turns(cell: Cell) -> bool:
-    """Repeat i of both was measured in the same round of the same run, often enough."""
-    return cell.same_run and len(cell.a.keys() & cell.b.keys()) >= PAIRS_FROM
+    """Repeat i of both was measured in one round, often enough."""
+    return cell.in_turns and len(cell.a.keys() & cell.b.keys()) >= PAIRS_FROM
 
 
-def _values(cell: Cell) -> tuple[list[float], list[float]]:
-    if _in_turns(cell):
-        common = sorted(cell.a.keys() & cell.b.keys())
-        return [cell.a[r] for r in common], [cell.b[r] for r in common]
-    return [cell.a[r] for r in sorted(cell.a)], [cell.b[r] for r in sorted(cell.b)]
+def _common(cell: Cell) -> tuple[list[float], list[float]]:
+    common = sorted(cell.a.keys() & cell.b.keys())
+    return [cell.a[r] for r in common], [cell.b[r] for r in common]
+
+
+def _values(a: Mapping[int, float], b: Mapping[int, float]) -> tuple[list[float], list[float]]:
+    return [a[r] for r in sorted(a)], [b[r] for r in sorted(b)]
 
 
 def _judged(
@@ -106,7 +120,9 @@ def _judged(
     more_is_better = verdict.cell.metric.better == "higher"
     side = Kind.BETTER if (change > 0) == more_is_better else Kind.WORSE
     kind, reason = Kind.TIE, ""
-    if large and p <= alpha:
+    if large and p <= alpha and verdict.measured is not None and verdict.measured * change <= 0:
+        reason = "none as measured: only the machine's pace makes one"
+    elif large and p <= alpha:
         kind = side
     elif p <= alpha and change != 0:
         reason = "a difference below the threshold"
@@ -116,6 +132,9 @@ def _judged(
         reason = "equal within the threshold"
     else:
         reason = f"none shown; {_percent(minimum)} would have been"
+    if verdict.measured is not None:
+        told = f"at equal pace of the machine; {verdict.measured * 100:+.3g} % as measured"
+        reason = f"{reason}; {told}" if reason else told
     return replace(verdict, kind=kind, reason=reason, p_adjusted=p, minimum=minimum)
 
 

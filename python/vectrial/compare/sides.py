@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from vectrial.errors import UserError
@@ -29,7 +31,7 @@ class Side:
 class Subject:
     """One store with one kind of index of each side, in every lane.
 
-    title: what the two are, for people. same_run: their repeats were measured in turns.
+    title: what the two are, for people.
     """
 
     a: tuple[Trial, ...]
@@ -38,9 +40,28 @@ class Subject:
     run_b: RunData
     title: str
 
-    @property
-    def same_run(self) -> bool:
-        return self.run_a.folder == self.run_b.folder
+    @cached_property
+    def same_work(self) -> bool:
+        """The same store of the same version, asked by the same Vectrial: in the native lane the
+        client then does the same for each answer of both."""
+        trials = (*self.a, *self.b)
+        stores = {
+            (t.series.store, t.series.index_kind, t.store_version) for t in trials if t.phases
+        }
+        told = ("vectrial_version", "git_revision")
+        clients = {tuple(run.run[name] for name in told) for run in (self.run_a, self.run_b)}
+        return len(stores) == len(clients) == 1
+
+    @cached_property
+    def in_turns(self) -> bool:
+        """Repeat by repeat: each of both sides had begun before the next of either did, in one
+        run or in two that were resumed by turns."""
+        began: dict[int, list[float]] = {}
+        for trial in (*self.a, *self.b):
+            if trial.began_s is not None:
+                began.setdefault(trial.repeat, []).append(trial.began_s)
+        rounds = [began[repeat] for repeat in sorted(began)]
+        return all(max(one) < min(after) for one, after in pairwise(rounds))
 
 
 def sides_of(first: str, second: str | None, stores: str | None) -> tuple[Side, Side]:

@@ -214,6 +214,8 @@ def objects(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "p": None if effect is None else effect.p,
             "p_adjusted": verdict.p_adjusted,
             "paired": None if effect is None else effect.paired,
+            "at_pace": None if effect is None else effect.at_pace,
+            "change_measured": verdict.change if verdict.measured is None else verdict.measured,
             "minimum_effect": _finite(verdict.minimum),
             "power": POWER,
             "threshold": comparison.threshold,

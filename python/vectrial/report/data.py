@@ -66,7 +66,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Trial:
-    """One row of the table `trial` with everything that belongs to it."""
+    """One row of the table `trial` with everything that belongs to it.
+
+    began_s: when it began, in seconds since 1970; None where it did not.
+    """
 
     trial_id: int
     key: str
@@ -85,6 +88,7 @@ class Trial:
     gate: tuple[Check, ...]
     server: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
+    began_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -321,7 +325,8 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
                 row.get("relevant", True),
             )
         )
-    for row in reader.rows("select * exclude (started_at) from trial order by trial_id"):
+    began = "epoch(started_at) as began_s"
+    for row in reader.rows(f"select * exclude (started_at), {began} from trial order by trial_id"):
         trial_id = row["trial_id"]
         yield Trial(
             trial_id=trial_id,
@@ -342,6 +347,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
             # Neither is there before layout 3.
             server=json.loads(row.get("server") or "null"),
             notes=tuple(json.loads(row.get("notes") or "[]")),
+            began_s=row["began_s"],
         )
 
 

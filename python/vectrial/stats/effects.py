@@ -3,14 +3,15 @@
 The unit is the repeat: the requests of one repeat share a server, an index and a minute of the
 machine, so that a million of them are still one look. Repeats are compared as logarithms, whose
 difference is a ratio, by Student's t: in pairs where repeat i of both sides was measured side by
-side, after Welch (1947) where it was not.
+side, after Welch (1947) where it was not, and by analysis of covariance where it is known how fast
+the machine was in each of them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -29,7 +30,7 @@ class Effect:
 
     ratio: geometric mean of B's repeats over that of A's. low, high: its 95 % interval, of this
         cell alone. p: two-sided, of a ratio of 1. se: standard error of the ratio's logarithm,
-        with df degrees of freedom. paired: how it was found.
+        with df degrees of freedom. paired, at_pace: how it was found.
     """
 
     ratio: float
@@ -38,7 +39,8 @@ class Effect:
     p: float
     se: float
     df: float
-    paired: bool
+    paired: bool = False
+    at_pace: bool = False
 
     def minimum(self, level: float = ALPHA, power: float = POWER, threshold: float = 0.0) -> float:
         """The least true rise, as a share of A (0.05: 5 %), that a test of this level finds with
@@ -84,6 +86,42 @@ def paired(a: Sequence[float], b: Sequence[float]) -> Effect:
     apart = logs_b - logs_a
     se = float(np.std(apart, ddof=1)) / math.sqrt(len(apart))
     return _effect(float(np.mean(apart)), se, float(len(apart) - 1), paired=True)
+
+
+def at_equal_pace(
+    a: Sequence[float],
+    b: Sequence[float],
+    pace_a: Sequence[float],
+    pace_b: Sequence[float],
+) -> Effect:
+    """Effect of two groups of repeats had the machine been equally fast in all of them.
+
+    Analysis of covariance (Fisher 1932) of logarithms, with one slope for both groups: what the
+    pace explains among the repeats of a side is taken away between the sides. The further apart
+    the two sides' paces, the greater the error: the correction claims less the more it corrects.
+
+    Args:
+        pace_a, pace_b: of each repeat, the time that a piece of work took which was the same in
+            all of both sides, in any unit.
+
+    Raises:
+        ValueError: as `unpaired`, or a side has not as many paces as repeats.
+    """
+    y, x = (_logs(a), _logs(b)), (_logs(pace_a), _logs(pace_b))
+    if any(len(one) != len(other) for one, other in zip(y, x, strict=True)):
+        raise ValueError("each repeat needs a pace")
+    xx, xy, yy = (
+        sum(float(np.dot(p - p.mean(), q - q.mean())) for p, q in zip(left, right, strict=True))
+        for left, right in ((x, x), (x, y), (y, y))
+    )
+    if xx <= 1e-18:  # the same pace every time: there is nothing to take away
+        return unpaired(a, b)
+    slope, apart = xy / xx, float(x[1].mean() - x[0].mean())
+    df = float(len(a) + len(b) - 3)
+    variance = max(0.0, yy - slope * xy) / df
+    se = math.sqrt(variance * (1 / len(a) + 1 / len(b) + apart**2 / xx))
+    shift = float(y[1].mean() - y[0].mean()) - slope * apart
+    return replace(_effect(shift, se, df, paired=False), at_pace=True)
 
 
 def _logs(values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
