@@ -62,7 +62,7 @@ SECONDS ?= 10
 fuzz: setup ## every decoder against bytes that a fuzzer makes up, SECONDS each (needs a nightly toolchain)
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS)
 
-bench: setup ## every script in bench/, ratios in one run; figures in bench/latest.jsonl and docs/benches.md
+bench: setup ## every script in bench/, ratios in one run (2 hours); figures in bench/latest.jsonl and docs/benches.md
 	rm -f bench/latest.jsonl
 	for script in $(filter-out $(BENCH_SHARED),$(wildcard bench/*.py)); do \
 		echo "== $$script"; $(BIN)/python $$script --jsonl bench/latest.jsonl; done
