@@ -1,0 +1,108 @@
+"""What the pages say can be done: links lead somewhere, commands and options exist, the whole
+suite can be planned, the query runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import typer.main
+
+from vectrial.cli.main import app
+from vectrial.distance import Metric
+from vectrial.results.schema import DDL
+from vectrial.stores import registry
+from vectrial.stores.base import Field, FieldType
+from vectrial.suite.model import parse_suite
+from vectrial.suite.plan import DatasetShape, make_plan
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), DOCS / "results" / "README.md"]
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def anchors(page: Path) -> set[str]:
+    """Those of the headings, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        there = (page.parent / file).resolve() if file else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    text = PAGES[0].read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        assert f"]({name_of(page)}" in text, page
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The words of each line of code that calls vectrial, without what explains it."""
+    lines = re.findall(r"^ {4,}(vectrial .+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [re.split(r"\s{2,}|\s[#|>\\]", line)[0].split()[1:] for line in lines]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_and_their_options_exist(page: Path) -> None:
+    for words in commands(page):
+        command: Any = typer.main.get_command(app)
+        rest = list(words)
+        while within := getattr(command, "commands", None):
+            assert rest, words
+            assert rest[0] in within, words
+            command = within[rest.pop(0)]
+        known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+        for word in rest:
+            if re.match(r"--?[a-z]", word):
+                assert word in known, (words, word)
+
+
+def test_pages_have_commands() -> None:
+    """What `commands` finds is not nothing."""
+    assert ["run", "suites/demo.toml", "--dry-run"] in commands(ROOT / "README.md")
+    assert sum(len(commands(page)) for page in PAGES) > 40
+
+
+def test_the_whole_suite_of_the_reference_is_planned_and_refuses_nothing() -> None:
+    page = (DOCS / "suites.md").read_text(encoding="utf-8")
+    text = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)[0]
+    suite = parse_suite(text, "docs/suites.md")
+    shape = DatasetShape("mine", 5_000, 32, Metric.COSINE, (Field("rank", FieldType.INT),))
+    plan = make_plan(
+        suite,
+        where="docs/suites.md",
+        load_store=registry.load,
+        shape_of=lambda _: shape,
+        known_stores=registry.names(),
+    )
+    assert not plan.refusals
+    assert {job.store.name for job in plan.jobs} == {"weaviate", "pgvector"}
+
+
+def test_the_query_of_the_results_page_runs() -> None:
+    page = (DOCS / "results-format.md").read_text(encoding="utf-8")
+    (query,) = re.findall(r'run\.sql\("""(.*?)"""\)', page, re.DOTALL)
+    with duckdb.connect() as db:
+        db.execute(DDL)
+        db.execute(
+            "insert into trial select 1, 'k', 'memory', null, 'embedded', 'd', 1, 1, 'l2', 'e',"
+            " 'flat', '{}', '{}', 1, 1, 'ok', null, '[]', null, null, null, null, '[]'"
+        )
+        db.execute("insert into phase select 1, 1, 0, 'search', '{}', 0, 1, true, null")
+        db.execute("insert into metric select 1, 'qps', 5.0, '1/s', true, null")
+        assert db.sql(query).fetchall() == [("memory", "search", "qps", 5.0, "1/s")]
