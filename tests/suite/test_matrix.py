@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.load.lane import Lane
 from vectrial.stores import registry
 from vectrial.suite.matrix import _NEEDED, PLANNED, markdown, support
 
@@ -32,3 +33,13 @@ def test_what_is_not_supported_says_why() -> None:
     assert "nothing on disk" in refused.reason
     assert support(memory, "open_loop").whole
     assert set(_NEEDED) <= set(EXPERIMENTS)
+
+
+def test_what_another_lane_can_do_names_the_lane() -> None:
+    """Redis' answers hold no vectors; its client fetches them by a second request."""
+    found = support(registry.load("redis"), "anomaly")
+    assert found.lane is Lane.SDK
+    assert found.kinds
+    assert "over the wire returns no vectors" in found.reason
+    assert "through the lane sdk; a search over the wire" in markdown()
+    assert support(registry.load("weaviate"), "anomaly").lane is None

@@ -12,6 +12,7 @@ from typing import Any
 from vectrial.datasets.labelled import ANOMALOUS, CLASS
 from vectrial.distance import Metric
 from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.load.lane import Lane, lanes_of
 from vectrial.reproduce import REPRODUCTIONS
 from vectrial.stores import registry
 from vectrial.stores.base import Field, FieldType, Store
@@ -29,26 +30,40 @@ _ROWS, _DIM = 10_000, 64
 class Support:
     """What one store can do of one experiment.
 
-    kinds: of index it works with; none: it does not work. reason: why not, with the others.
-    whole: it works with every kind.
+    kinds: of index it works with; none: it does not work. reason: why not, with the others or
+    through the store's default lane. whole: it works with every kind. lane: through which it does,
+    where it does not through the default one.
     """
 
     kinds: tuple[str, ...]
     reason: str
     whole: bool
+    lane: Lane | None = None
 
 
 def support(store: type[Store], experiment: str) -> Support:
-    """As the planner decides it, for every kind of index of the store."""
+    """As the planner decides it, for every kind of index of the store, through its default lane;
+    through another where that has none."""
+    usual = _support(store, experiment, None)
+    if usual.kinds:
+        return usual
+    for lane in lanes_of(store)[1:]:
+        found = _support(store, experiment, lane)
+        if found.kinds:
+            return Support(found.kinds, usual.reason, found.whole, lane)
+    return usual
+
+
+def _support(store: type[Store], experiment: str, lane: Lane | None) -> Support:
     every = tuple(store.capabilities.indexes)
-    reasons = {kind: _refusal(store, kind, experiment) for kind in every}
+    reasons = {kind: _refusal(store, kind, experiment, lane) for kind in every}
     kinds = tuple(kind for kind in every if reasons[kind] is None)
     said = dict.fromkeys(reason for reason in reasons.values() if reason is not None)
     return Support(kinds, "; ".join(said), len(kinds) == len(every))
 
 
-def _refusal(store: type[Store], kind: str, experiment: str) -> str | None:
-    """Why the planner refuses, or None."""
+def _refusal(store: type[Store], kind: str, experiment: str, lane: Lane | None) -> str | None:
+    """Why the planner refuses, or None. lane: the store's default where it is None."""
     can = store.capabilities.under(kind)
     metric = next(metric for metric in Metric if metric in can.scores)
     fields = tuple(Field(str(t), t) for t in FieldType if t in can.field_types)
@@ -62,7 +77,7 @@ def _refusal(store: type[Store], kind: str, experiment: str) -> str | None:
         name="matrix",
         repeats=1,
         datasets=[DatasetRef(name=shape.name)],
-        stores=[StoreRef(store=store.name, index=kind)],
+        stores=[StoreRef(store=store.name, index=kind, lane=lane)],
         experiments=[ExperimentRef.model_validate(asked)],
     )
     plan = make_plan(
@@ -89,7 +104,8 @@ def markdown() -> str:
         "Every experiment on every store, as the planner decides it from what each store declares;"
         " the conformance suite proves these declarations. Written by `make matrix`.",
         "",
-        "✓ works; ✓ with a number: with some kinds of index; — not supported by the store, and why;"
+        "✓ works with the experiment's defaults; ✓ with a number: with some kinds of index, or"
+        " through another lane than the store's default; — not supported by the store, and why;"
         " · not yet.",
         "",
         "| store | " + " | ".join(f"`{name}`" for name in (*EXPERIMENTS, *planned)) + " |",
@@ -116,10 +132,12 @@ def _missing(names: Iterable[str]) -> list[str]:
 
 
 def _cell(store: type[Store], found: Support, notes: list[str]) -> str:
-    if found.whole:
+    if found.whole and found.lane is None:
         return "✓"
-    reason = found.reason.replace(f"{store.name} ", "", 1).strip()
-    note = reason if not found.kinds else f"with {', '.join(found.kinds)}; {reason}"
+    reason = found.reason.removeprefix(f"{store.name}:").replace(f"{store.name} ", "", 1).strip()
+    only = [] if found.whole or not found.kinds else [f"with {', '.join(found.kinds)}"]
+    through = [] if found.lane is None else [f"through the lane {found.lane}"]
+    note = "; ".join([*only, *through, reason])
     if note not in notes:
         notes.append(note)
     return f"{'✓' if found.kinds else '—'} <sup>{notes.index(note) + 1}</sup>"
