@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import duckdb
+import numpy as np
 from small import Vectrial
 
 SUITE = """
@@ -54,6 +56,32 @@ def test_a_bundle_is_repeated_on_the_same_data_only(vectrial: Vectrial, tmp_path
     refused = vectrial("run", "--from", "other.vectrial.tar.gz", "--no-report")
     assert refused.returncode == 2
     assert "is not the one that the bundle's run measured" in refused.stderr
+
+
+def test_data_of_ones_own_are_asked_for(
+    vectrial: Vectrial, variables: dict[str, str], tmp_path: Path
+) -> None:
+    """A bundle does not hold them: who repeats it is told what to import, and as what."""
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "vectors.npy", rng.normal(size=(300, 8)).astype(np.float32))
+    (tmp_path / "own.toml").write_text(SUITE.replace("clustered-16-2k", "own-of-bundle"))
+    how = ("data", "import", "vectors.npy", "--metric", "cosine", "--queries", "20")
+    imported = vectrial(*how, "--name", "own-of-bundle")
+    assert imported.returncode == 0, imported.stderr
+    assert vectrial("run", "own.toml", "--no-report").returncode == 0
+    vectrial("bundle", "--out", "own.vectrial.tar.gz")
+
+    shutil.rmtree(Path(variables["VECTRIAL_HOME"]) / "datasets" / "own-of-bundle")
+    refused = vectrial("run", "--from", "own.vectrial.tar.gz", "--no-report")
+    assert refused.returncode == 2, refused.stderr
+    assert "measured dataset 'own-of-bundle' (made of" in refused.stderr
+    assert "vectors.npy" in refused.stderr
+    assert "vectrial data import FILE --name own-of-bundle --metric cosine" in refused.stderr
+
+    again = vectrial(*how, "--name", "own-of-bundle")
+    assert again.returncode == 0, again.stderr
+    repeated = vectrial("run", "--from", "own.vectrial.tar.gz", "--no-report", "--out", "again")
+    assert repeated.returncode == 0, repeated.stderr
 
 
 def test_wrong_uses_are_explained(vectrial: Vectrial, tmp_path: Path) -> None:

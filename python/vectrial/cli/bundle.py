@@ -42,7 +42,8 @@ def bundle(
     vectrial run --from theirs.vectrial.tar.gz       repeat it here
 
     The last line on stdout is the file; the seal goes to stderr. Whoever has the seal from you
-    knows that nothing was changed since. Reports are not in it: they are made from it.
+    knows that nothing was changed since. Reports are not in it: they are made from it. Nor are
+    the data: to repeat a run on data of your own, they must be sent and imported as well.
     """
     console = Console(stderr=True)
     if not run.is_file():

@@ -7,11 +7,11 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import tomli_w
 import typer
@@ -59,7 +59,9 @@ def run(
     ] = None,
     bundle: Annotated[
         Path | None,
-        typer.Option("--from", help="Repeat the run that a bundle holds, on the same data."),
+        typer.Option(
+            "--from", help="Repeat the run that a bundle holds, on the same data, which it lacks."
+        ),
     ] = None,
     repeats: Annotated[
         int | None,
@@ -76,7 +78,7 @@ def run(
     vectrial run suites/demo.toml --dry-run     what would be measured, and how long it takes
     vectrial run suites/demo.toml               measure, then write the report
     vectrial run --resume runs/latest           go on after an interruption
-    vectrial run --from their.vectrial.tar.gz   repeat somebody's run here
+    vectrial run --from their.vectrial.tar.gz   repeat somebody's run here; it brings no data
 
     Progress goes to stderr; the last line on stdout is the run's folder.
     """
@@ -121,9 +123,30 @@ def _suite(
     with opened(sealed) as (_, folder):
         suite, text = _read(folder / RESOLVED)
         with RunReader(folder) as reader:
-            rows = reader.rows("select name, rows, fingerprint from dataset")
+            rows = reader.rows("select name, rows, fingerprint, metric_space, source from dataset")
+    _require_here(suite, rows, sealed)
     same = {(row["name"], row["rows"]): row["fingerprint"] for row in rows}
     return suite, text, str(sealed), same
+
+
+def _require_here(suite: Suite, measured: Sequence[Mapping[str, Any]], sealed: Path) -> None:
+    """Refuse a bundle whose data cannot be had here, saying how they are: it does not hold them.
+
+    measured: the run's datasets.
+    """
+    known = {row["name"]: row for row in measured}
+    for name in [ref.name for ref in suite.datasets if not catalog.knows(ref.name)]:
+        row = known.get(name)
+        made = f" (made of {row['source']})" if row else ""
+        metric = f" --metric {row['metric_space']}" if row else ""
+        raise UserError(
+            f"the run measured dataset '{name}'{made}, which is neither here nor in the catalogue;"
+            " a bundle holds no data",
+            where=str(sealed),
+            remedy="have the data sent as well, and import them with the options that they were"
+            f" imported with there: `vectrial data import FILE --name {name}{metric} …`;"
+            " the fingerprint tells whether they are the same",
+        )
 
 
 def _read(path: Path) -> tuple[Suite, str]:

@@ -28,7 +28,7 @@ from vectrial.errors import DataError, UserError
 from vectrial.nearest import suggestion
 from vectrial.stores.base import Field, FieldType
 
-__all__ = ["Cost", "Entry", "Kind", "ensure", "entries", "entry", "fetch"]
+__all__ = ["Cost", "Entry", "Kind", "ensure", "entries", "entry", "fetch", "knows"]
 
 _VARIANT = re.compile(r"(?P<base>.+)-(?P<rows>\d{1,9})(?P<unit>[km]?)")
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
@@ -55,8 +55,20 @@ def entry(name: str) -> Entry:
     known = {*ENTRIES, *EXAMPLES, *library.names()}
     raise UserError(
         f"there is no dataset named '{name}'",
-        remedy=f"{suggestion(name, known)} `vectrial data list` shows what there is".strip(),
+        remedy=f"{suggestion(name, known)} `vectrial data list` shows what there is,"
+        " `vectrial data import FILE` makes one of your own vectors".strip(),
     )
+
+
+def knows(name: str) -> bool:
+    """Whether a dataset of that name is in the library or can be made by the catalogue."""
+    if name in library.names():
+        return True
+    try:
+        entry(name)
+    except UserError:
+        return False
+    return True
 
 
 def cut(base: Entry, rows: int, name: str = "") -> Entry:
