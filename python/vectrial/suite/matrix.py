@@ -50,7 +50,8 @@ def support(store: type[Store], experiment: str) -> Support:
     for lane in lanes_of(store)[1:]:
         found = _support(store, experiment, lane)
         if found.kinds:
-            return Support(found.kinds, usual.reason, found.whole, lane)
+            why = "; ".join(filter(None, (usual.reason, found.reason)))
+            return Support(found.kinds, why, found.whole, lane)
     return usual
 
 
