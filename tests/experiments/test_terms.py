@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from worlds import ROWS, dataset, run
 
 from made_pictures import pictures
-from vectrial.compare.groups import CONDITIONS
+from vectrial.compare.groups import CONDITIONS, TERMS
 from vectrial.datasets.model import Dataset
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.fusion import Blend, Fusion
@@ -105,7 +105,7 @@ def test_every_parameter_of_a_phase_is_a_term_or_a_setting(
     phases = run(experiment, small.store, tmp_path, given=small.data)
     assert phases
     told = {key for phase in phases for key in phase.params}
-    unknown = told - CONDITIONS.keys() - SETTINGS - (LOOKS if name == "capacity" else set())
+    unknown = told - TERMS.keys() - SETTINGS - (LOOKS if name == "capacity" else set())
     assert not unknown, "say in compare.groups.CONDITIONS or here what it is"
 
 
