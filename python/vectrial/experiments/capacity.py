@@ -18,9 +18,10 @@ from vectrial.load.offered import IN_FLIGHT, Closed, Open
 from vectrial.load.record import ERROR_SHARE
 from vectrial.stores.base import Index, Returning, Store
 
-#: Arrivals that a phase has at least, so that its p99 rests on some; it lasts so many times
-#: `duration_s` at most for them.
-_ARRIVALS, _LONGER = 300, 10
+#: Arrivals that a phase has at least, so that its p99 rests on some; as many as there are queries,
+#: up to so many, so that its recall is not that of a few; it lasts so many times `duration_s` at
+#: most for them.
+_ARRIVALS, _QUERIES, _LONGER = 300, 1000, 10
 #: Rates beyond these are not looked at: arrivals per second.
 _LEAST, _MOST = 0.5, 1e6
 #: Of the rate of one caller without a pause, where the search begins.
@@ -91,7 +92,7 @@ class Capacity(Experiment):
             phase, verdict = self._measured(context, point, dial, attempt, len(tried) + 1)
             tried.append(phase)
             yield phase
-            if _recall(phase) < self.recall and dial.raised():
+            if self._lacks_recall_alone(phase) and dial.raised():
                 verdict = replace(verdict, moved=True)
             try:
                 attempt = search.send(verdict)
@@ -146,7 +147,8 @@ class Capacity(Experiment):
     ) -> tuple[Phase, Verdict]:
         confirms = attempt.purpose is Purpose.CONFIRM
         least_s = self.confirm_s if confirms else self.duration_s
-        length_s = max(least_s, min(_ARRIVALS / attempt.rate, _LONGER * least_s))
+        wanted = max(_ARRIVALS, min(_QUERIES, len(context.dataset.queries)))
+        length_s = max(least_s, min(wanted / attempt.rate, _LONGER * least_s))
         phase = lanes.search(
             _labelled(context, f"{attempt.purpose} {attempt.rate:,.5g}/s{dial.label}", number),
             {**point, **dial.setting},
@@ -172,10 +174,15 @@ class Capacity(Experiment):
         if p99 > self.p99_ms * 1e3:
             faults.append(f"p99 {p99 / 1e3:,.4g} ms")
         if _recall(phase) < self.recall:
-            faults.append(f"recall {_recall(phase):.4f}")
+            faults.append(_short_of_recall(phase))
         if share > self.errors:
             faults.append(f"errors {share:.2%}")
         return [*faults, *(fault.partition(":")[0] for fault in beside_client(phase))]
+
+    def _lacks_recall_alone(self, phase: Phase) -> bool:
+        """Whether the rate would hold if searches looked at more. Where it is beyond the store, or
+        nothing is answered at all, they only take longer."""
+        return self._faults(phase) == [_short_of_recall(phase)]
 
     def _answer(self, found: Found, tried: Sequence[Phase], dial: _Dial) -> Phase:
         """The row of the answer: of its confirmations the worst of each figure."""
@@ -304,6 +311,10 @@ class _Dial:
 def _recall(phase: Phase) -> float:
     """Mean recall; 0 where nothing was answered."""
     return phase.metrics.get("recall_mean") or 0.0
+
+
+def _short_of_recall(phase: Phase) -> str:
+    return f"recall {_recall(phase):.4f}"
 
 
 def _labelled(context: Context, label: str, number: int) -> Context:
