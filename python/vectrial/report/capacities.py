@@ -10,14 +10,20 @@ from vectrial.report import text
 from vectrial.report.data import PhaseResult, RunData, Trial
 
 EXPERIMENT = "capacity"
-#: Phases of which the answer is made; the others look for the recall.
-_TRIED = ("rate", "confirm")
+#: Phases of which the answer is made, and the one that looks for the recall.
+_TRIED, _PASS = ("rate", "confirm"), "recall"
+_NOT_SETTINGS = frozenset(
+    {
+        "k", "loop", "clients", "arrivals", "rate", "returns", "try", "purpose", "held",
+        "client_bound", "why",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Tried:
-    """One look at a rate. setting: the search parameters then. marks: "overloaded" and such, or
-    why the rate did not hold."""
+    """One look at a rate. setting: the search parameters then. why: "overloaded" and such, where
+    the rate did not hold."""
 
     number: int
     purpose: str
@@ -40,11 +46,6 @@ class Tried:
         return None if found is None else found.value
 
 
-_NOT_SETTINGS = frozenset(
-    {"k", "loop", "arrivals", "rate", "returns", "try", "purpose", "held", "client_bound", "why"}
-)
-
-
 def trials(run: RunData) -> list[Trial]:
     """The trials of the experiment."""
     return [trial for trial in run.trials if trial.experiment == EXPERIMENT]
@@ -55,6 +56,19 @@ def answer(trial: Trial) -> PhaseResult | None:
     return next((p for p in trial.phases if p.name == EXPERIMENT), None)
 
 
+def confirmed(phase: PhaseResult) -> float | None:
+    """The rate that an answer's phases confirmed: the answer itself, or what it is at least."""
+    if "confirmations" not in phase.metrics:
+        return None
+    found = (phase.metrics[name].value for name in ("sustained_qps", "bracket_low"))
+    return next((rate for rate in found if rate is not None), None)
+
+
+def passes(trial: Trial) -> list[PhaseResult]:
+    """Every pass of one caller over the queries, by which the recall was looked for."""
+    return [phase for phase in trial.phases if phase.name == _PASS]
+
+
 def curve(trial: Trial) -> list[Tried]:
     """Every look at a rate, as they were made."""
     return [
@@ -62,7 +76,7 @@ def curve(trial: Trial) -> list[Tried]:
             number=int(phase.params["try"]),
             purpose=str(phase.params["purpose"]),
             rate=float(phase.params["rate"]),
-            setting={n: v for n, v in phase.params.items() if n not in _NOT_SETTINGS},
+            setting=setting(phase),
             held=bool(phase.params["held"]),
             client_bound=bool(phase.params["client_bound"]),
             why=str(phase.params["why"]),
@@ -71,6 +85,11 @@ def curve(trial: Trial) -> list[Tried]:
         for phase in trial.phases
         if phase.name in _TRIED
     ]
+
+
+def setting(phase: PhaseResult) -> dict[str, Any]:
+    """The search parameters of a look."""
+    return {name: value for name, value in phase.params.items() if name not in _NOT_SETTINGS}
 
 
 def limits(phase: PhaseResult) -> str:

@@ -206,7 +206,7 @@ def value_cell(spread: Spread, unit: str, *, show: Callable[[float], str] | None
 
 
 def count_cell(point: Point, metric: str, note: str = "") -> Cell:
-    """A count over all repeats: what bounds a claim is the whole of what was measured."""
+    """A count over the repeats that the point's figures come from, together."""
     values = [p.metrics[metric].value for p in point.phases if metric in p.metrics]
     known = [value for value in values if value is not None]
     if not known:

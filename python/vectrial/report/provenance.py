@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vectrial.report import sections_anomaly, sections_experiments, text
+from vectrial.report import capacities, sections_anomaly, sections_experiments, text
 from vectrial.report.analysis import operating_point
 from vectrial.report.audit import doubts
 from vectrial.report.data import PhaseResult, Point, RunData, Series, Trial
@@ -184,18 +184,16 @@ def not_measured(run: RunData) -> Section | None:
             key = (trial.series, trial.dataset, trial.experiment, trial.status)
             rows[*key, trial.reason or "no reason was recorded"] += 1
     for point in run.points:
-        if point.state == "invalid" and point.reason:
-            what = f"invalid {point.phase}"
+        if point.state in ("ok", "invalid") and point.reason:
+            what = f"invalid {'repeats of ' if point.state == 'ok' else ''}{point.phase}"
             rows[point.series, point.dataset, point.experiment, what, point.reason] += 1
     for doubt in doubts(run):
         trial, what = doubt.trial, f"doubtful {doubt.phase.name}"
         rows[trial.series, trial.dataset, trial.experiment, what, doubt.why] += 1
-    for point in run.points:
-        for kind, count, messages in (e for phase in point.phases for e in phase.errors):
-            said = f"{kind}: {messages[0]}" if messages else kind
-            rows[
-                point.series, point.dataset, point.experiment, f"errors in {point.phase}", said
-            ] += count
+    for trial, phase in _phases(run):  # of repeats that do not count, too
+        for kind, count, messages in phase.errors:
+            said, what = f"{kind}: {messages[0]}" if messages else kind, f"errors in {phase.name}"
+            rows[trial.series, trial.dataset, trial.experiment, what, said] += count
     if not rows:
         return None
     made = tuple(
@@ -219,7 +217,7 @@ def not_measured(run: RunData) -> Section | None:
 
 KNOWN = (
     "ingest", "recall_sweep", "concurrency", "open_loop", "crud", "footprint", "hybrid",
-    sections_anomaly.EXPERIMENT, *sections_experiments.EXPERIMENTS,
+    capacities.EXPERIMENT, sections_anomaly.EXPERIMENT, *sections_experiments.EXPERIMENTS,
 )  # fmt: skip
 
 

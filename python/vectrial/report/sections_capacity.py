@@ -37,6 +37,7 @@ _ANSWERS = (
 )
 _TRIED = (
     Column("store", "Store", numeric=False),
+    Column("dataset", "Dataset", numeric=False),
     Column("repeat", "Repeat"),
     Column("try", "Look"),
     Column("purpose", "To", numeric=False),
@@ -47,6 +48,16 @@ _TRIED = (
     Column("errors", "Errors", "1"),
     Column("setting", "Setting", numeric=False),
     Column("verdict", "Held", numeric=False),
+)
+_PASSES = (
+    Column("store", "Store", numeric=False),
+    Column("dataset", "Dataset", numeric=False),
+    Column("repeat", "Repeat"),
+    Column("setting", "Setting", numeric=False),
+    Column("recall", "Recall", "1"),
+    Column("qps", "Answers/s", "1/s"),
+    Column("latency_p50", "p50", "us"),
+    Column("latency_p99", "p99", "us"),
 )
 
 
@@ -59,7 +70,7 @@ def capacity(run: RunData, looks: Looks) -> Section | None:
         if any(point.spread("latency_p99") for point in looked):
             blocks.append(
                 Figure(
-                    f"capacity-{facet.slug}",
+                    f"capacity-looks-{facet.slug}",
                     f"Every look behind the answers: {facet.title}",
                     "p99 latency against the rate offered, each marker a phase. Hollow markers "
                     "are overloaded or client-bound.",
@@ -72,10 +83,14 @@ def capacity(run: RunData, looks: Looks) -> Section | None:
             title = f"The greatest load within limits: {facet.title}"
             rows = tuple(_answer(run, point) for point in answers)
             blocks.append(Table(f"capacity-{facet.slug}", title, _ANSWERS, rows))
-    tried = [(trial, one) for trial in capacities.trials(run) for one in capacities.curve(trial)]
-    if tried:
-        rows = tuple(_look(run, trial, one) for trial, one in tried)
-        blocks.append(Table("capacity-looks", "Every look", _TRIED, rows, grouped_by=0))
+    trials = capacities.trials(run)
+    rows = tuple(_look(run, trial, one) for trial in trials for one in capacities.curve(trial))
+    if rows:
+        blocks.append(Table("capacity-looks", "Every look at a rate", _TRIED, rows, grouped_by=0))
+    rows = tuple(_pass(run, trial, one) for trial in trials for one in capacities.passes(trial))
+    if rows:
+        title = "Every look for the recall, by one caller"
+        blocks.append(Table("capacity-passes", title, _PASSES, rows, grouped_by=0))
     if not blocks:
         return None
     lead = (
@@ -94,13 +109,13 @@ def _answer(run: RunData, point: Point) -> Row:
         plain(run.labels[point.series]),
         rate,
         spread_cell(point, "latency_p99", "us"),
-        spread_cell(point, "recall_mean", "1"),
+        spread_cell(point, "recall_mean", "1", show=text.recall),
         spread_cell(point, "errors", "1"),
         _effort(point, first),
         spread_cell(point, "confirmations", "1"),
         spread_cell(point, "steps_down", "1"),
         spread_cell(point, "bracket_high", "1/s"),
-        plain(point.repeats),
+        plain(point.repeats, note=(point.reason or "") if point.state == "ok" else ""),
         plain(capacities.limits(first)),
     )
     return Row(cells, point.state, point.series)
@@ -116,24 +131,41 @@ def _effort(point: Point, phase: PhaseResult) -> Cell:
 
 def _look(run: RunData, trial: Trial, tried: Tried) -> Row:
     cells = (
-        plain(run.labels[trial.series]),
-        plain(trial.repeat),
+        *_whose(run, trial),
         plain(tried.number),
         plain(tried.purpose),
         plain(tried.rate, text.number(tried.rate)),
-        _figure(tried, "qps", "1/s"),
-        _figure(tried, "latency_p99", "us"),
-        _figure(tried, "recall_mean", "1"),
-        _figure(tried, "errors", "1"),
+        _figure(tried.phase, "qps", "1/s"),
+        _figure(tried.phase, "latency_p99", "us"),
+        _figure(tried.phase, "recall_mean", "1"),
+        _figure(tried.phase, "errors", "1"),
         plain(text.params(tried.setting)),
         plain(tried.verdict),
     )
     return Row(cells, "ok" if tried.phase.valid else "invalid", trial.series)
 
 
-def _figure(tried: Tried, metric: str, unit: str) -> Cell:
-    value = tried.figure(metric)
-    if value is None:
+def _pass(run: RunData, trial: Trial, phase: PhaseResult) -> Row:
+    cells = (
+        *_whose(run, trial),
+        plain(text.params(capacities.setting(phase))),
+        _figure(phase, "recall_mean", "1"),
+        _figure(phase, "qps", "1/s"),
+        _figure(phase, "latency_p50", "us"),
+        _figure(phase, "latency_p99", "us"),
+    )
+    return Row(cells, "ok" if phase.valid else "invalid", trial.series)
+
+
+def _whose(run: RunData, trial: Trial) -> tuple[Cell, ...]:
+    data = f"{trial.dataset}, {text.rows(trial.rows)}"
+    return plain(run.labels[trial.series]), plain(data), plain(trial.repeat)
+
+
+def _figure(phase: PhaseResult, metric: str, unit: str) -> Cell:
+    found = phase.metrics.get(metric)
+    if found is None or found.value is None:
         return Cell(text.NOTHING)
-    source = Source((tried.phase.phase_id,), metric)
-    return replace(plain(value, text.measure(value, unit)), source=source)
+    value = found.value
+    shown = text.recall(value) if metric == "recall_mean" else text.measure(value, unit)
+    return replace(plain(value, shown), source=Source((phase.phase_id,), metric))
