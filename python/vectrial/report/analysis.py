@@ -95,9 +95,10 @@ def sweeps(run: RunData) -> list[Sweep]:
     """The recall sweeps; of a run without one, whatever else searched with one client."""
     points = [p for p in run.points if p.experiment == "recall_sweep" and _searched(p)]
     if not points:
-        # Beside changes of rows a search is not alone, whoever asks; and one under a filter has
-        # other answers.
-        quiet = [p for p in run.points if p.experiment not in ("mixed", "filtered", "anomaly")]
+        # Beside changes of rows a search is not alone, whoever asks; one under a filter has other
+        # answers; and a capacity is found by loads of other kinds, the answer an open loop's.
+        apart = ("mixed", "filtered", "anomaly", "capacity")
+        quiet = [p for p in run.points if p.experiment not in apart]
         alone = [p for p in quiet if p.params.get("clients", 1) == 1]
         points = [p for p in alone if _searched(p) and p.params.get("loop") != "open"]
     grouped: dict[Facet, list[Point]] = defaultdict(list)

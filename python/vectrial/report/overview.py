@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from vectrial.report import text
-from vectrial.report.analysis import TARGETS, Facet, Sweep, loaded_rows, matching
+from vectrial.report import capacities, text
+from vectrial.report.analysis import TARGETS, Facet, Sweep, by_facet, loaded_rows, matching
 from vectrial.report.data import Point, RunData, Series
 from vectrial.report.document import (
     Answer,
@@ -141,7 +142,7 @@ def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> l
 
 def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answer, ...]], ...]:
     """Per dataset the best store for each question, and whether that is more than noise."""
-    sheets = []
+    sheets: dict[str, list[Answer]] = defaultdict(list)
     for sweep in found:
         cards = [
             _fastest(run, sweep),
@@ -152,8 +153,50 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
             _best(run, sweep.facet, "Smallest on disk", run.select("footprint", "footprint"),
                   "disk_bytes", "B", "after flush"),
         ]  # fmt: skip
-        sheets.append((sweep.facet.title, tuple(card for card in cards if card is not None)))
-    return tuple(sheets)
+        sheets[sweep.facet.title] += [card for card in cards if card is not None]
+    for facet, points in by_facet(run.select(capacities.EXPERIMENT), with_k=True):
+        answered = [point for point in points if point.phase == capacities.EXPERIMENT]
+        sheets[facet.title] += _sustained(run, answered)
+    return tuple((title, tuple(cards)) for title, cards in sheets.items() if cards)
+
+
+def _sustained(run: RunData, answered: Sequence[Point]) -> list[Answer]:
+    """For each set of limits the store that sustains the most within them."""
+    within: dict[str, list[Point]] = defaultdict(list)
+    for point in answered:
+        within[capacities.limits(point.phases[0])].append(point)
+    return [_most_within(run, limits, points) for limits, points in within.items()]
+
+
+def _most_within(run: RunData, limits: str, points: Sequence[Point]) -> Answer:
+    question = "Sustains the most"
+    spreads = _extreme(points, "sustained_qps", lambda spread: -spread.median)
+    least: dict[Series, float] = {}
+    for point in points:
+        if (rate := _at_least(point, spreads)) is not None:
+            least[point.series] = max(rate, least.get(point.series, 0.0))
+    said = text.joined([f"{run.labels[s]} at least {text.number(r)}/s" for s, r in least.items()])
+    if not spreads:
+        why = f"It is not known how much: {said}." if said else "No rate was confirmed."
+        return Answer(question, "none", limits, f"{why} The reasons are below.")
+    first, lead = _judge(run, spreads, lambda s: -s.median, lambda s: text.number(s.median))
+    most = spreads[first].median
+    lead = lead if spreads.keys() - {first} else "The only one with an answer."
+    figure = f"{text.number(most)}/s"
+    bound = " ".join(filter(None, (f"{limits}.", lead, f"Besides, {said}." if said else "")))
+    if any(rate > most for rate in least.values()):
+        told = f"{run.labels[first]} sustains {figure}"
+        return Answer(question, "not known", told, bound)
+    return Answer(question, run.labels[first], figure, bound, first)
+
+
+def _at_least(point: Point, spreads: Mapping[Series, Spread]) -> float | None:
+    """What was confirmed of a store of which it is not known how much more it sustains."""
+    if point.state != "invalid":
+        return None
+    rates = [rate for p in point.phases if (rate := capacities.confirmed(p)) is not None]
+    known = spreads[point.series].median if point.series in spreads else 0.0
+    return max((rate for rate in rates if rate > known), default=None)
 
 
 def _on(facet: Facet, points: Sequence[Point]) -> list[Point]:
@@ -189,13 +232,7 @@ def _best(
     unit: str,
     what: str,
 ) -> Answer | None:
-    spreads: dict[Series, Spread] = {}
-    for point in _on(facet, points):
-        spread = point.spread(metric) if point.state == "ok" else None
-        if spread is None:
-            continue
-        if point.series not in spreads or spread.median < spreads[point.series].median:
-            spreads[point.series] = spread
+    spreads = _extreme(_on(facet, points), metric, lambda spread: spread.median)
     if not spreads:
         return None
     first, bound = _judge(run, spreads, lambda s: s.median, lambda s: text.measure(s.median, unit))
@@ -207,6 +244,20 @@ def _judge(
     run: RunData,
     spreads: dict[Series, Spread],
     key: Callable[[Spread], float],
+def _extreme(
+    points: Sequence[Point], metric: str, key: Callable[[Spread], float]
+) -> dict[Series, Spread]:
+    """Of each series' points that count, the metric where it is first by `key`."""
+    spreads: dict[Series, Spread] = {}
+    for point in points:
+        spread = point.spread(metric) if point.state == "ok" else None
+        if spread is None:
+            continue
+        if point.series not in spreads or key(spread) < key(spreads[point.series]):
+            spreads[point.series] = spread
+    return spreads
+
+
     shown: Callable[[Spread], str],
 ) -> tuple[Series, str]:
     """The first by `key`, and what can be said of its lead."""

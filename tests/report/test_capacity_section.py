@@ -1,0 +1,130 @@
+"""What the report says of the greatest load within limits."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import capacity_runs as made
+import pytest
+from rich.console import Console
+
+from vectrial.report import terminal
+from vectrial.report.analysis import sweeps
+from vectrial.report.build import build
+from vectrial.report.document import Answer, Report
+
+TITLE = "words · 50,000 rows · k = 10"
+WITHIN = "p99 ≤ 20 ms, recall ≥ 0.95, errors ≤ 0.10%"
+
+
+def rows_of(report: Report, name: str) -> list[dict[str, Any]]:
+    (table,) = [table for table in report.tables() if table.name.startswith(name)]
+    keys = [column.key for column in table.columns]
+    return [dict(zip(keys, row.cells, strict=True)) for row in table.rows]
+
+
+def card_of(report: Report) -> Answer:
+    ((title, (card,)),) = report.answers
+    assert title == TITLE
+    assert card.question == "Sustains the most"
+    return card
+
+
+def test_an_answer_is_no_point_of_one_caller_and_has_a_card(tmp_path: Path) -> None:
+    """Neither is a rate beside the answers of one caller alone, nor one of these beside a rate."""
+    trials = [
+        made.trial("a", made.alone(500), made.look(1, 1000), made.sustains(4000)),
+        made.trial("b", made.alone(900), made.nothing("no rate was confirmed: p99 31 ms")),
+    ]
+    run = made.run_of(tmp_path / "r", trials)
+    assert sweeps(run) == []
+    report = build(run)
+    card = card_of(report)
+    assert (card.answer, card.figure) == ("a", "4,000/s")
+    assert card.bound == f"{WITHIN}. The only one with an answer."
+    assert card.series is not None
+    names = {section.name for section in report.sections}
+    assert "capacity" in names
+    assert not names & {"glance", "speed", "others"}
+
+
+@pytest.mark.parametrize(
+    ("other", "answer", "figure", "bound"),
+    [
+        (made.sustains(2000), "a", "4,000/s", "Next: b, 2,000. One repeat only"),
+        (made.at_least(3000), "a", "4,000/s", "with an answer. Besides, b at least 3,000/s."),
+        (made.at_least(8000), "not known", "a sustains 4,000/s", "Besides, b at least 8,000/s."),
+    ],
+)
+def test_what_another_does_at_least_bounds_the_claim(
+    other: Any, answer: str, figure: str, bound: str, tmp_path: Path
+) -> None:
+    trials = [made.trial("a", made.sustains(4000)), made.trial("b", made.alone(900), other)]
+    card = card_of(build(made.run_of(tmp_path / "r", trials)))
+    assert (card.answer, card.figure) == (answer, figure)
+    assert bound in card.bound
+
+
+def test_where_there_is_no_answer_the_card_says_so(tmp_path: Path) -> None:
+    trials = [made.trial("a", made.alone(500), made.nothing("recall 0.95 is not reached"))]
+    report = build(made.run_of(tmp_path / "r", trials))
+    card = card_of(report)
+    assert (card.answer, card.figure) == ("none", WITHIN)
+    assert card.bound == "No rate was confirmed. The reasons are below."
+    (row,) = rows_of(report, "capacity-words")
+    assert row["sustained_qps"].note == "recall 0.95 is not reached"
+    least = made.run_of(tmp_path / "s", [made.trial("a", made.alone(500), made.at_least(40))])
+    assert card_of(build(least)).bound.startswith("It is not known how much: a at least 40.0/s.")
+    out = io.StringIO()
+    Console(file=out, width=200).print(terminal.summary(least))
+    assert "Sustains the most: none" in out.getvalue()
+    assert "no measurements" not in out.getvalue()
+
+
+def test_other_limits_are_another_question(tmp_path: Path) -> None:
+    strict = made.sustains(100)
+    strict.params = {**strict.params, "p99_ms": 1.0}
+    trials = [made.trial("a", made.sustains(4000)), made.trial("b", strict)]
+    ((_, cards),) = build(made.run_of(tmp_path / "r", trials)).answers
+    assert [card.answer for card in cards] == ["a", "b"]
+
+
+def test_a_repeat_without_an_answer_is_told_and_its_errors_are_counted(tmp_path: Path) -> None:
+    why = "no rate was confirmed: at 900/s: p99 40 ms"
+    lost = made.nothing(why)
+    lost.errors = [("timeout", 7, ["no answer within 5 s"])]
+    trials = [
+        made.trial("a", made.alone(500), answer, repeat=repeat)
+        for repeat, answer in enumerate((made.sustains(1000), made.sustains(1010), lost), 1)
+    ]
+    report = build(made.run_of(tmp_path / "r", trials))
+    (row,) = rows_of(report, "capacity-words")
+    assert row["repeats"].value == 2
+    assert row["repeats"].note == f"1 of 3 repeats are invalid: {why}"
+    told = {row["what"].value: row for row in rows_of(report, "not-measured")}
+    assert why in told["invalid repeats of capacity"]["reason"].text
+    assert told["errors in capacity"]["count"].value == 7
+    assert "no answer within 5 s" in told["errors in capacity"]["reason"].text
+
+
+def test_every_look_is_shown_with_its_data_and_nowhere_else(tmp_path: Path) -> None:
+    trials = [
+        made.trial("a", made.alone(500), made.look(1, rate, "p99 31 ms"), dataset=name, rows=rows)
+        for name, rows, rate in (("words", 1000, 50.0), ("words", 2000, 60.0), ("more", 9, 70.0))
+    ]
+    report = build(made.run_of(tmp_path / "r", trials))
+    looks = rows_of(report, "capacity-looks")
+    assert [(row["dataset"].text, row["rate"].value) for row in looks] == [
+        ("words, 1,000 rows", 50.0),
+        ("words, 2,000 rows", 60.0),
+        ("more, 9 rows", 70.0),
+    ]
+    assert {row["verdict"].text for row in looks} == {"not: p99 31 ms"}
+    passes = rows_of(report, "capacity-passes")
+    assert [row["qps"].value for row in passes] == [500, 500, 500]
+    assert {row["setting"].text for row in passes} == {"ef_search=40"}
+    assert not [table for table in report.tables() if table.name == "others"]
+    names = [table.name for table in report.tables()] + [f.name for f in report.figures()]
+    assert len(names) == len(set(names))
