@@ -209,7 +209,11 @@ def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
     best = {s: p for s in sweep.series if (p := sweep.best(s, TARGETS[0])) is not None}
     speeds = {s: spread for s, p in best.items() if (spread := p.spread("qps")) is not None}
     if not speeds:
-        most = max((p.value("recall_mean") or 0 for p in sweep.front()), default=0.0)
+        recalls = [p.value("recall_mean") for s in sweep.series for p in sweep.of(s)]
+        most = max((recall for recall in recalls if recall is not None), default=None)
+        if most is None:
+            why = "All that was measured is wrong or invalid: see below."
+            return Answer(question, "none", "no figure counts", why)
         return Answer(question, "none reached it", text.recall(most), "greatest recall measured")
     first, bound = _judge(run, speeds, lambda s: -s.median, lambda s: text.number(s.median))
     point = best[first]
@@ -240,10 +244,6 @@ def _best(
     return Answer(question, run.labels[first], figure, bound, first)
 
 
-def _judge(
-    run: RunData,
-    spreads: dict[Series, Spread],
-    key: Callable[[Spread], float],
 def _extreme(
     points: Sequence[Point], metric: str, key: Callable[[Spread], float]
 ) -> dict[Series, Spread]:
@@ -258,6 +258,10 @@ def _extreme(
     return spreads
 
 
+def _judge(
+    run: RunData,
+    spreads: dict[Series, Spread],
+    key: Callable[[Spread], float],
     shown: Callable[[Spread], str],
 ) -> tuple[Series, str]:
     """The first by `key`, and what can be said of its lead."""
