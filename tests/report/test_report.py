@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from written import Written
 
 from synthetic import LONG, SCRIPT, dataset_facts, write_run
+from vectrial._engine import histogram_merge, histogram_quantiles
 from vectrial.cli.main import app
 from vectrial.report import export, html, markdown, styles, terminal, text
 from vectrial.report.analysis import sweeps
@@ -185,6 +186,38 @@ def test_equal_recall_agrees_with_the_database(written: Written) -> None:
     }
     assert told == pytest.approx(best)
     assert {r["store"] for r in rows if r["state"] == "wrong"} == {"broken"}
+
+
+def test_percentiles_of_all_repeats_are_those_of_their_merged_requests(written: Written) -> None:
+    table = next(t for t in written.report.tables() if t.name.startswith("percentiles-"))
+    keys = [column.key for column in table.columns]
+    (sweep,) = sweeps(written.run)
+    assert {row.series for row in table.rows} == {
+        series for series in sweep.series if sweep.best(series, 0.95)
+    }
+    for row in table.rows:
+        cells = dict(zip(keys, row.cells, strict=True))
+        best = sweep.best(row.series, 0.95)  # type: ignore[arg-type]
+        assert best is not None
+        parts = [written.run.histograms[phase.phase_id] for phase in best.phases]
+        merged = histogram_quantiles(histogram_merge(parts), [0.99])
+        each = [histogram_quantiles(part, [0.99])[0] for part in parts]
+        assert [cells["p99"].value] == merged
+        assert (cells["p99"].low, cells["p99"].high) == (min(each), max(each)), "of three repeats"
+        assert (cells["requests"].value, cells["repeats"].value) == (1200, 3)
+
+
+def test_where_no_figure_counts_none_is_called_the_greatest(tmp_path: Path) -> None:
+    stores = {"broken": (1.0, "hnsw", False)}
+    folder = write_run(tmp_path / "run", stores=stores, efs=(256,), only_sweep=True)
+    ((_, (card,)),) = build(load(folder)).answers
+    assert (card.answer, card.figure) == ("none", "no figure counts")
+    right = write_run(
+        tmp_path / "low", stores={"a": (1.0, "hnsw", True)}, efs=(4,), only_sweep=True
+    )  # fmt: skip
+    ((_, (card,)),) = build(load(right)).answers
+    assert card.answer == "none reached it"
+    assert 0 < float(card.figure) < 0.95
 
 
 def test_figures_of_a_row_come_from_the_same_point(written: Written) -> None:
