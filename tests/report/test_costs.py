@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
+import capacity_runs as made
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,8 @@ from vectrial.errors import UserError
 from vectrial.report.build import build
 from vectrial.report.costs import GIB, Use, bill
 from vectrial.report.data import load
-from vectrial.report.document import Section, Table
+from vectrial.report.document import Cell, Section, Table
+from vectrial.results.writer import TrialRecord
 from vectrial.suite.model import Prices, parse_suite
 
 PRICES = Prices(
@@ -88,6 +91,49 @@ def test_a_report_has_costs_only_with_prices(tmp_path: Path) -> None:
     memory = by_key["memory"].value / GIB * 0.005 * 730
     disk = (by_key["disk"].value or 0) / GIB * 0.1
     assert month == pytest.approx(730 * by_key["processors"].value * 0.04 + memory + disk)
+
+
+def cost_rows(folder: Path, *trials: TrialRecord) -> dict[str, dict[str, Cell]]:
+    """Of a run of these trials, the rows of the table of costs by store."""
+    report = build(made.run_of(folder, trials, SUITE + SHEET))
+    (table,) = [table for table in report.tables() if table.name == "cost"]
+    keys = [column.key for column in table.columns]
+    return {row.cells[0].text: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
+
+
+def test_a_capacity_is_priced_at_its_answer_and_not_at_a_look(tmp_path: Path) -> None:
+    looks = made.alone(5000), made.look(1, 900), made.look(2, 1050, "p99 31 ms", 31_000.0)
+    rows = cost_rows(
+        tmp_path / "r",
+        made.trial("faiss", *looks, made.sustains(1000, p99_us=9_000.0)),
+        made.trial("redis", *looks, made.nothing("no rate was confirmed: at 900/s: p99 31 ms")),
+        made.trial("weaviate", *looks, made.at_least(1000)),
+    )
+    assert rows.keys() == {"faiss"}, "without an answer there is nothing to price"
+    row = rows["faiss"]
+    assert (row["qps"].value, row["p99"].value) == (1000, 9_000)
+    assert row["load"].text == "the greatest rate that it sustained"
+    assert "held" not in row["at"].text
+
+
+@pytest.mark.parametrize(
+    ("server", "processors"),
+    [
+        ({"provider": "local", "cores": [*range(8)], "cpus": 2.0}, 2.0),
+        ({"provider": "local", "cores": [*range(8)], "cpus": 12.0}, 8.0),
+        ({"provider": "docker", "cores": [], "cpus": 1.5}, 1.5),
+        ({"provider": "docker", "cores": [*range(8)]}, 8.0),
+        ({"provider": "local", "cores": []}, 2.0),
+        (None, 2.0),
+        ({"provider": "external", "cores": [*range(8)]}, None),
+    ],
+)
+def test_a_server_is_billed_the_processors_that_it_was_held_to(
+    server: dict[str, Any] | None, processors: float | None, tmp_path: Path
+) -> None:
+    """The machine has two."""
+    rows = cost_rows(tmp_path / "r", made.trial("redis", made.sustains(1000), server=server))
+    assert rows["redis"]["processors"].value == processors
 
 
 def test_a_wrong_price_is_named() -> None:

@@ -153,6 +153,7 @@ def test_a_container_runs_while_its_block_lasts(engine: Path, tmp_path: Path) ->
             "provider": "docker",
             "program": "registry.example/little:1.2@sha256:abc",
             "limits": "2 processors: applied by the engine",
+            "cpus": 2.0,
         }
         before = server.address
         server.kill()

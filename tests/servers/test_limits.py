@@ -39,6 +39,7 @@ def test_a_server_is_held_to_its_limits(tmp_path: Path) -> None:
         pid = server.processes()["server"]
         child = int((tmp_path / "data" / "child").read_text())
         assert server.facts()["limits"] == "0.5 processors, 256 MiB: applied by control groups"
+        assert server.facts()["cpus"] == 0.5
         for one in (pid, child):
             assert "vectrial-" in Path(f"/proc/{one}/cgroup").read_text()
         used = Group(pid).usage()
@@ -75,6 +76,7 @@ def test_where_no_limits_can_be_set_it_says_so(
     told: list[str] = []
     with Local(little.recipe(), tmp_path, limits=Limits(1.0), progress=told.append) as server:
         assert server.facts()["limits"] == "1 processors: not applied: nobody may"
+        assert "cpus" not in server.facts(), "what is not held to is no limit"
     assert any("not applied" in line for line in told)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from vectrial.errors import UserError
-from vectrial.report import charts_search, text
+from vectrial.report import capacities, charts_search, text
 from vectrial.report.analysis import TARGETS, Facet, by_facet, matching, operating_point
 from vectrial.report.costs import HOURS_A_MONTH, Bill, Use, bill
 from vectrial.report.data import Point, RunData
@@ -11,7 +14,7 @@ from vectrial.report.document import Cell, Column, Row, Section, Table, plain, s
 from vectrial.suite.model import Prices, parse_suite
 
 #: Experiments whose searches say what a store answers, the most telling first.
-_SAYING = ("capacity", "open_loop", "concurrency", "recall_sweep")
+_SAYING = (capacities.EXPERIMENT, "open_loop", "concurrency", "recall_sweep")
 
 
 def money(run: RunData) -> Section | None:
@@ -50,7 +53,9 @@ def _answers(point: Point) -> float | None:
         return None
     if recall is None or recall < TARGETS[0]:
         return None
-    return point.value("sustained_qps") or point.value("qps")
+    if point.experiment == capacities.EXPERIMENT:  # a look on the way to the answer is none
+        return point.value("sustained_qps") if point.phase == capacities.EXPERIMENT else None
+    return point.value("qps")
 
 
 def _busiest(points: list[Point]) -> Point | None:
@@ -107,7 +112,7 @@ def _row(run: RunData, facet: Facet, point: Point, prices: Prices) -> Row:
 
 
 def _load(point: Point) -> str:
-    if point.experiment == "capacity":
+    if point.experiment == capacities.EXPERIMENT:
         return "the greatest rate that it sustained"
     if "rate" in point.params:
         return f"{point.params['rate']:g} arrivals/s"
@@ -117,18 +122,17 @@ def _load(point: Point) -> str:
 
 def _processors(run: RunData, point: Point) -> float | None:
     """Those that the store's server was given, or its process had: all of the machine's, unless the
-    suite says otherwise; None where the server runs elsewhere."""
-    for trial in run.trials:
-        server = trial.server
-        if trial.series == point.series and server is not None:
-            if server.get("provider") == "external":
-                return None
-            if cores := server.get("cores"):
-                return float(len(cores))
+    suite says otherwise, and no more than its time was limited to; None where the server runs
+    elsewhere."""
     environment = run.run["environment"]
     cpu = environment.get("cpu", {}) if isinstance(environment, dict) else {}
-    known = len(cpu.get("affinity") or ()) or cpu.get("logical")
-    return None if known is None else float(known)
+    there = len(cpu.get("affinity") or ()) or cpu.get("logical")
+    own = (t.server for t in run.trials if t.series == point.series and t.status == "ok")
+    server: Mapping[str, Any] = next((facts for facts in own if facts is not None), {})
+    if server.get("provider") == "external":
+        return None
+    known = (len(server.get("cores") or ()) or there, server.get("cpus"))
+    return min((float(count) for count in known if count), default=None)
 
 
 def _memory(run: RunData, point: Point) -> float | None:

@@ -185,7 +185,8 @@ class Server(ABC):
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
         """How it is run, for the results: `provider`, `program`, and of one that was started here
-        `limits`: what was asked for, and whether it holds. Nothing here is a secret."""
+        `limits`: what was asked for, and whether it holds; `cpus`: processors' worth of time, where
+        that is limited. Nothing here is a secret."""
 
     @abstractmethod
     def kill(self) -> None:

@@ -133,7 +133,8 @@ class Docker(Server):
 
     def facts(self) -> Mapping[str, Any]:
         limited = f"{self._limits}: applied by the engine" if self._limits else "none"
-        return {"provider": "docker", "program": self._image.reference, "limits": limited}
+        held = {} if self._limits.cpus is None else {"cpus": self._limits.cpus}
+        return {"provider": "docker", "program": self._image.reference, "limits": limited, **held}
 
     def kill(self) -> None:
         if self.lives():

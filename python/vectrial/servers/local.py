@@ -70,6 +70,7 @@ class Local(Server):
         self._settled = False
         self._program = Path(recipe.name)
         self._limited = "none"
+        self._cpus: float | None = None
 
     @property
     def address(self) -> Address:
@@ -133,10 +134,11 @@ class Local(Server):
         try:
             groups = make_groups(self._limits, f"vectrial-{os.getpid()}-{secrets.token_hex(4)}")
         except NotPossible as error:
-            self._limited = f"{self._limits}: not applied: {error}"
+            self._limited, self._cpus = f"{self._limits}: not applied: {error}", None
             self._progress(f"{self._recipe.name}: limits {self._limited}")
             return ()
         self._limited = f"{self._limits}: applied by control groups"
+        self._cpus = self._limits.cpus
         return groups
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:
@@ -190,7 +192,9 @@ class Local(Server):
         return (self._data,)
 
     def facts(self) -> Mapping[str, Any]:
-        return {"provider": "local", "program": self._program.name, "limits": self._limited}
+        held = {} if self._cpus is None else {"cpus": self._cpus}
+        program = self._program.name
+        return {"provider": "local", "program": program, "limits": self._limited, **held}
 
     def kill(self) -> None:
         self._process.signal(signal.SIGKILL)
