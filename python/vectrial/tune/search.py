@@ -19,6 +19,9 @@ from vectrial.tune.space import Choice, Knob
 _RANDOM_SHARE = 3
 #: Builds on a share of the rows before one is left for being worse.
 _BEFORE_PRUNING = 3
+#: What a build is compared by that did nothing: worse than any that did; and what sets those beyond
+#: the limits apart from any within them.
+_FAILED, _SMALL = -2.0, 1e-9
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,17 @@ class Candidate:
                 return f"memory {self.memory_bytes / 2**20:,.4g} MiB"
         return None
 
+    def beyond(self, limits: Limits) -> float:
+        """How far beyond the limits it is, from 0 (within all) to 1: the mean over the limits of
+        the share by which each is missed."""
+        missed = [1 - self.recall / limits.recall if limits.recall else 0.0]
+        if limits.p99_us is not None:
+            missed.append(1 - limits.p99_us / self.p99_us if self.p99_us else 0.0)
+        if limits.memory_bytes is not None:
+            held = self.memory_bytes
+            missed.append(1.0 if held is None else 1 - limits.memory_bytes / held if held else 0.0)
+        return sum(max(0.0, one) for one in missed) / len(missed)
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -107,7 +121,8 @@ def search(
     """Try `budget` builds.
 
     Args:
-        kinds: what may be turned of each kind of index. first: a build of each to begin with.
+        kinds: what may be turned of each kind of index. first: a build of each to begin with; what
+            it does not name is left to the store, and then all rows are measured at once.
         evaluate: measures a build on so many rows.
         steps: numbers of rows, ascending; the last are all.
 
@@ -126,19 +141,25 @@ def search(
         ),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=_BEFORE_PRUNING),
     )
+    # Optuna would draw what such a build leaves to the store, which is no number.
+    left_open = [Build(k, params) for k, params in first.items() if len(params) < len(kinds[k])]
     for kind, params in first.items():
-        named = {f"{kind}.{name}": value for name, value in params.items()}
-        study.enqueue_trial({"index": kind, **named})
+        if len(params) == len(kinds[kind]):
+            named = {f"{kind}.{name}": value for name, value in params.items()}
+            study.enqueue_trial({"index": kind, **named})
     tried: list[Tried] = []
     for number in range(1, budget + 1):
-        trial = study.ask()
-        build = _drawn(trial, kinds)
-        one = _measured_before(number, build, tried) or _try(
-            number, build, trial, evaluate, limits, steps
-        )
-        pruned = one.state == "pruned"
-        state = optuna.trial.TrialState.PRUNED if pruned else optuna.trial.TrialState.COMPLETE
-        study.tell(trial, None if pruned else one.value, state=state)
+        if number <= len(left_open):
+            one = _try(number, left_open[number - 1], None, evaluate, limits, steps[-1:])
+        else:
+            trial = study.ask()
+            build = _drawn(trial, kinds)
+            one = _measured_before(number, build, tried) or _try(
+                number, build, trial, evaluate, limits, steps
+            )
+            pruned = one.state == "pruned"
+            state = optuna.trial.TrialState.PRUNED if pruned else optuna.trial.TrialState.COMPLETE
+            study.tell(trial, None if pruned else one.value, state=state)
         tried.append(one)
         tell(one)
     return tried
@@ -188,16 +209,17 @@ def _try(
 def judged(measured: Measured, limits: Limits) -> tuple[Candidate | None, float, str]:
     """The fastest candidate within the limits, what builds are compared by, and why there is none.
 
-    Where none is within the limits, what has more recall is better; below all that are.
+    Where none is within the limits, what is nearer to them is better, so that a search is led to
+    them; all within are better still.
     """
     if not measured.candidates:
-        return None, -2.0, measured.reason
+        return None, _FAILED, measured.reason
     able = [one for one in measured.candidates if one.fault(limits) is None]
     if able:
         best = max(able, key=lambda one: one.qps)
         return best, best.qps, ""
-    nearest = max(measured.candidates, key=lambda one: (min(one.recall, limits.recall), one.qps))
-    return None, nearest.recall - 1.0 - 1e-9, nearest.fault(limits) or ""
+    nearest = min(measured.candidates, key=lambda one: (one.beyond(limits), -one.qps))
+    return None, -nearest.beyond(limits) - _SMALL, nearest.fault(limits) or ""
 
 
 def front(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -65,7 +65,7 @@ def knobs(kind: IndexKind, rows: int, dim: int) -> tuple[Knob, ...]:
 
 
 def defaults(kind: IndexKind, of: tuple[Knob, ...]) -> dict[str, Any]:
-    """The store's own values of what may be turned, where they lie in its range."""
+    """The store's own values of what may be turned, where they are numbers in its range."""
     out: dict[str, Any] = {}
     for knob in of:
         own = kind.build.model_fields[knob.name].default
