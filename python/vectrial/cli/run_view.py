@@ -21,6 +21,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from vectrial.experiments.base import Phase
 from vectrial.load import messages
 from vectrial.load.live import Live
 from vectrial.results.writer import TrialRecord
@@ -214,7 +215,10 @@ def describe(record: TrialRecord) -> str:
     head = f"{row.store}{lane} {row.experiment}" + (f" ({point})" if point else "")
     if record.status in ("failed", "skipped"):
         return f"{head}: {record.status}: {record.reason}"
-    fault = f"INVALID: {record.reason}" if record.status == "invalid" else ""
+    # Of a trial that is sound but for its answer, such as a capacity, the answer is what counts.
+    lost = (phase.reason for phase in _answers(record) if not phase.valid)
+    why = record.reason if record.status == "invalid" else next(lost, None)
+    fault = "" if why is None else f"INVALID: {why}"
     return f"{head}: {'  '.join(filter(None, (_figures(record), fault))) or 'done'}"
 
 
@@ -238,16 +242,19 @@ def _figures(record: TrialRecord) -> str:
             p50 = phase.metrics.get("latency_p50")
             parts.append(f"{phase.name} {p50:,.0f} µs" if p50 is not None else f"{phase.name} –")
         return ", ".join(parts)
-    # Where a sustained rate was looked for, the loads that led to it are not the answer.
-    answers = [phase for phase in record.phases if "sustained_qps" in phase.metrics]
     parts = []
     for name, text in _SHOWN:
-        for phase in answers or record.phases:
+        for phase in _answers(record) or record.phases:
             value = phase.metrics.get(name)
             if value is not None:
                 parts.append(text.format(value))
                 break
     return ", ".join(parts)
+
+
+def _answers(record: TrialRecord) -> list[Phase]:
+    """Where a sustained rate was looked for: its phases, not those of the loads that led to it."""
+    return [phase for phase in record.phases if "sustained_qps" in phase.metrics]
 
 
 def dry_run_table(plan: Plan) -> RenderableType:
