@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -223,15 +223,17 @@ def _gate(reader: RunReader, trial_id: int) -> Section | None:
 
 def _over_time(reader: RunReader, trial_id: int) -> Section | None:
     rows = reader.rows(
-        """select p.name as phase, p.ordinal, w.* exclude (phase_id)
+        """select p.name as phase, p.ordinal, p.params, w.* exclude (phase_id)
            from "window" w join phase p using (phase_id)
            where trial_id = ? order by p.ordinal, operation, second""",
         [trial_id],
     )
     if not rows:
         return None
-    first = (rows[0]["ordinal"], rows[0]["operation"])
-    drawn = [row for row in rows if (row["ordinal"], row["operation"]) == first]
+    # Of several the one that lasted longest: what led to it, or came after it, is brief.
+    lasted = Counter((row["ordinal"], row["operation"]) for row in rows)
+    longest = max(lasted, key=lasted.__getitem__)
+    drawn = [row for row in rows if (row["ordinal"], row["operation"]) == longest]
     points = [
         {"x": row["second"], "y": row[key] / 1000, "what": name,
          "description": described((name, ""), ("second", str(row["second"])),
@@ -242,10 +244,12 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
     ]  # fmt: skip
     blocks: list[Block] = []
     if points:
+        caption = "Of each second's answers: median, 99th percentile and the slowest."
+        if len(lasted) > 1:
+            caption += " Of this trial's phases it is the longest; the table has all of them."
         blocks.append(
             _lines(
-                "trial-latency", f"Latency, second by second: {drawn[0]['operation']}",
-                "Of each second's answers: median, 99th percentile and the slowest.",
+                "trial-latency", f"Latency, second by second: {_drawn(drawn[0])}", caption,
                 points, "second of the phase", "latency, ms", log=True,
             )
         )  # fmt: skip
@@ -273,6 +277,14 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
     )  # fmt: skip
     blocks.append(Table("trial-windows", "Second by second", columns, made, folded=True))
     return Section("time", "Second by second", "", tuple(blocks))
+
+
+def _drawn(row: Mapping[str, Any]) -> str:
+    """Which phase and operation it is, at which rate."""
+    names = dict.fromkeys((row["phase"], row["operation"]))
+    rate = json.loads(row["params"]).get("rate")
+    at = f" at {text.number(float(rate))}/s" if isinstance(rate, int | float) else ""
+    return ", ".join(names) + at
 
 
 def optional(value: float | None, show: Callable[[float], str]) -> Cell:
