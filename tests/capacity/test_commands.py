@@ -54,17 +54,22 @@ def test_a_library_within_what_was_asked_for(vectrial: Vectrial, tmp_path: Path)
     assert answer["answer"].startswith("at least 40/s"), "no greater rate was to be tried"
     assert answer["sustained_qps"] is None
     assert answer["bracket_low"] == 40
+    assert answer["confirmed"] == 40, "which is an answer of a kind: the command ends with 0"
     assert answer["valid"] is False
+    assert answer["limits"] == {"p99_ms": 5000, "recall": 0.99, "error_share": 0.001}
+    assert answer["dial"] == "ef_search"
     confirming = [one for one in rates if one["purpose"] == "confirm"]
     assert len(confirming) >= 3
     for one in confirming[-3:]:
-        assert one["ef_search"] == answer["search_effort"] > 10, "of the least the recall was less"
+        assert one["search"] == {"ef_search": answer["search_effort"]}
+        assert answer["search_effort"] > 10, "of the least the recall was less"
         assert one["recall_mean"] >= 0.99
         assert one["held"]
         assert one["count"] > 0
     (folder,) = (tmp_path / "runs").glob("*-capacity-hnswlib")
     sections = {section.name: section for section in build(load(folder)).sections}
-    assert [block.name for block in sections["capacity"].blocks if block.name == "capacity-looks"]
+    tables = {block.name for block in sections["capacity"].blocks}
+    assert {"capacity-looks", "capacity-passes"} <= tables
 
 
 @pytest.mark.slow
@@ -72,11 +77,15 @@ def test_a_limit_that_one_caller_does_not_keep_and_a_recall_that_is_not_reached(
     vectrial: Vectrial,
 ) -> None:
     none = vectrial("capacity", "memory", *SMALL, "--p99", "0.001us")
-    assert none.returncode == 0, none.stderr
+    assert none.returncode == 1, "there is no answer"
     assert "one caller alone waits" in none.stdout
+    assert "INVALID: one caller alone waits" in none.stderr
     low = ("--search", "ef_search=10", "--recall", "1", "--format", "jsonl")
-    (answer,) = lines(vectrial("capacity", "hnswlib", *SMALL, "--param", "m=4", *low))
+    done = vectrial("capacity", "hnswlib", *SMALL, "--param", "m=4", *low)
+    assert done.returncode == 1, done.stderr
+    (answer,) = lines(done)
     assert "recall 1 is not reached" in answer["answer"]
+    assert answer["confirmed"] is answer["qps"] is answer["bracket_low"] is None
 
 
 @pytest.mark.parametrize(
@@ -120,10 +129,23 @@ def test_builds_are_tried_and_the_suite_of_the_choice_is_one(
     assert choice["recall_mean"] >= 0.9
     suite = read_suite(Path(choice["suite"]))
     assert suite.stores[0].params == choice["params"]
+    kept = read_suite(Path(choice["folder"]) / "suite.toml")
+    assert [ref.params for ref in kept.stores] == [one["params"] for one in builds]
+    assert [ref.rows for ref in kept.datasets] == [2000]
+    nothing = vectrial("run", "--resume", choice["folder"], "--no-report")
+    assert nothing.returncode == 0, nothing.stderr
+    assert " q/s" not in nothing.stderr, "no trial was measured"
     dry = vectrial("run", choice["suite"], "--dry-run")
     assert dry.returncode == 0, dry.stderr
     again = vectrial(*asked, "--resume", choice["folder"], "--format", "jsonl")
     assert lines(again) == told, "what was measured is not measured again"
+    for other in (("--dataset", "clustered-16-4k"), ("--seconds", "0.2")):
+        refused = vectrial(*asked, *other, "--resume", choice["folder"])
+        assert refused.returncode == 2, refused.stderr
+        assert "not made by this command with these options" in refused.stderr
+    tight = vectrial(*asked, "--p99", "0.001us", "--resume", choice["folder"])
+    assert tight.returncode == 1
+    assert "nothing is within the limits; the nearest has p99" in tight.stdout
 
 
 @pytest.mark.slow

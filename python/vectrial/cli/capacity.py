@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,10 +17,16 @@ from vectrial.cli.form import Form, FormOption
 from vectrial.load.record import ERROR_SHARE
 from vectrial.report import capacities
 from vectrial.report.capacities import Tried
-from vectrial.report.data import Trial, load
+from vectrial.report.data import Trial, Value, load
 from vectrial.stores import registry
 
-_WIDTH = 120
+#: Metrics of a look at a rate, and of an answer, by name.
+_OF_A_LOOK = ("qps", "latency_p50", "latency_p99", "recall_mean", "errors", "count")
+_OF_AN_ANSWER = (
+    "sustained_qps", "bracket_low", "bracket_high", "confirmations", "steps_down", "search_effort",
+    *_OF_A_LOOK,
+)  # fmt: skip
+_LIMITS = ("p99_ms", "recall", "error_share")
 
 
 def capacity(
@@ -67,7 +74,8 @@ def capacity(
     Requests arrive on a schedule that does not wait for answers. First the least search effort
     that gives the recall is found, then the rate; the answer is confirmed by longer looks. Where
     the client was the limit, the answer is "at least". The run is kept, with every look, for
-    `vectrial report`. Progress goes to stderr. docs/capacity.md says how it is done.
+    `vectrial report`. Progress goes to stderr. Ends with 1 where no rate was confirmed.
+    docs/capacity.md says how it is done.
     """
     kind = registry.load(store)
     asked: dict[str, Any] = {
@@ -86,8 +94,7 @@ def capacity(
         kind,
         dataset=dataset,
         rows=rows,
-        index=one.index_of(kind, index),
-        params=one.values(param or (), "--param"),
+        indexes=[(one.index_of(kind, index), one.values(param or (), "--param"))],
         lane=lane,
         k=k,
         repeats=repeats,
@@ -101,8 +108,13 @@ def capacity(
         else:
             _table(trial)
     print(folder, file=sys.stderr if form is Form.JSONL else sys.stdout)
-    if not any(trial.status == "ok" for trial in found):
+    if not any(trial.status == "ok" and _confirmed(trial) is not None for trial in found):
         sys.exit(1)
+
+
+def _confirmed(trial: Trial) -> float | None:
+    phase = capacities.answer(trial)
+    return None if phase is None else capacities.confirmed(phase)
 
 
 def _lines(trial: Trial) -> None:
@@ -111,38 +123,41 @@ def _lines(trial: Trial) -> None:
     facts: dict[str, Any] = {**about, "rows": trial.rows, "repeat": trial.repeat}
     for tried in capacities.curve(trial):
         print(json.dumps({**facts, "kind": "rate", **_facts(tried)}))
+    print(json.dumps({**facts, "kind": "answer", **_answer(trial)}))
+
+
+def _answer(trial: Trial) -> dict[str, Any]:
     phase = capacities.answer(trial)
-    figures = {} if phase is None else {n: v.value for n, v in phase.metrics.items()}
-    told = {"status": trial.status, "valid": phase is not None and phase.valid}
-    params = {} if phase is None else {"limits": dict(phase.params)}
-    print(
-        json.dumps(
-            {**facts, "kind": "answer", **told, "answer": capacities.sentence(trial)}
-            | params
-            | figures
-        )
-    )
+    params: Mapping[str, Any] = {} if phase is None else phase.params
+    figures: Mapping[str, Value] = {} if phase is None else phase.metrics
+    return {
+        "status": trial.status,
+        "valid": phase is not None and phase.valid,
+        "answer": capacities.sentence(trial),
+        "limits": {name: params.get(name) for name in _LIMITS},
+        "dial": params.get("dial"),
+        "confirmed": _confirmed(trial),
+        **{n: figures[n].value if n in figures else None for n in _OF_AN_ANSWER},
+    }
 
 
 def _facts(tried: Tried) -> dict[str, Any]:
-    names = ("qps", "latency_p50", "latency_p99", "recall_mean", "errors", "count")
     return {
         "try": tried.number,
         "purpose": tried.purpose,
         "rate": tried.rate,
-        **tried.setting,
+        "search": dict(tried.setting),
         "held": tried.held,
         "why": tried.why,
         "client_bound": tried.client_bound,
         "valid": tried.phase.valid,
         "reason": tried.phase.reason,
-        **{name: tried.figure(name) for name in names},
+        **{name: tried.figure(name) for name in _OF_A_LOOK},
     }
 
 
 def _table(trial: Trial) -> None:
-    console = Console()
-    console.width = max(console.width, _WIDTH)  # a pipe has 80
+    console = one.on_stdout()
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("try", "rate/s", "answered/s", "p99 ms", "recall", "errors"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -162,8 +177,6 @@ def _table(trial: Trial) -> None:
             tried.verdict,
         )
     if table.row_count:
-        console.print(table, highlight=False)
+        console.print(table)
     name = f"{trial.series.store}, {trial.series.lane}, {trial.dataset}, {trial.rows:,} rows"
-    console.print(
-        f"{name}: {capacities.sentence(trial)}", highlight=False, markup=False, soft_wrap=True
-    )
+    console.print(f"{name}: {capacities.sentence(trial)}", soft_wrap=True)

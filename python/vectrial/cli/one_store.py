@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,9 @@ from vectrial.suite.model import Suite, validated
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|µs|ms|s)")
 _MS = {"us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3}
+
+#: Columns of a table that goes into a pipe.
+_PIPED = 200
 
 DATASET = "glove-words-50-50k"
 
@@ -103,26 +107,25 @@ def suite_of(
     *,
     dataset: str,
     rows: int | None,
-    index: str,
-    params: dict[str, Any],
+    indexes: Sequence[tuple[str, Mapping[str, Any]]],
     lane: str | None,
     k: int,
     repeats: int,
     experiments: Sequence[dict[str, Any]],
 ) -> Suite:
-    """The suite that a command measures: one store, one dataset."""
+    """The suite that a command measures: one store, one dataset.
+
+    indexes: kinds, each with the build parameters that are given.
+    """
+    through = {} if lane is None else {"lane": lane}
     plain: dict[str, Any] = {
         "name": f"{command}-{store.name}",
         "k": k,
         "repeats": repeats,
         "datasets": [{"name": dataset, **({} if rows is None else {"rows": rows})}],
         "stores": [
-            {
-                "store": store.name,
-                "index": index,
-                "params": params,
-                **({} if lane is None else {"lane": lane}),
-            }
+            {"store": store.name, "index": index, "params": dict(params), **through}
+            for index, params in indexes
         ],
         "experiments": list(experiments),
     }
@@ -132,6 +135,13 @@ def suite_of(
 def toml_of(suite: Suite) -> str:
     """The suite as a file."""
     return tomli_w.dumps(suite.model_dump(mode="json", exclude_none=True))
+
+
+def on_stdout() -> Console:
+    """Of tables on stdout: into a pipe, lines are as long as they are; nothing that a store said
+    is taken for markup."""
+    width = None if sys.stdout.isatty() else _PIPED
+    return Console(width=width, markup=False, emoji=False, highlight=False)
 
 
 def measure(suite: Suite, out: Path, console: Console) -> Path:

@@ -224,10 +224,12 @@ def measure(
     folder: Path,
     console: Console,
     same: Fingerprints | None = None,
+    again: str | None = None,
 ) -> Outcome:
     """Measure what `folder` does not hold yet of a plan; the suite is kept there as `text`.
 
     same: what the datasets must be, by name and rows; any where it does not name them.
+    again: how one goes on after an interruption, unless by `vectrial run --resume`.
 
     On Ctrl-C says how to go on, and ends the program.
     """
@@ -244,7 +246,8 @@ def measure(
             _point_latest(folder)
             outcome = run_plan(plan, writer, view)
         except KeyboardInterrupt:
-            console.print(f"interrupted; go on with: vectrial run --resume {folder}")
+            again = again or f"vectrial run --resume {folder}"
+            console.print(f"interrupted; go on with: {again}")
             raise SystemExit(130) from None
         writer.finish()
     return outcome

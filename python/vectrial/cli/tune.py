@@ -21,14 +21,13 @@ from vectrial.load.placement import size_bytes
 from vectrial.report.data import PhaseResult, Trial, load
 from vectrial.stores import registry
 from vectrial.stores.base import Store
-from vectrial.suite.model import DatasetRef, Suite
+from vectrial.suite.model import DatasetRef, Suite, read_suite
 from vectrial.tune.search import Build, Candidate, Limits, Measured, Tried, front, judged, search
 from vectrial.tune.space import defaults, knobs
 
 #: From so many rows on, builds are measured on a tenth of them first.
 _MANY = 20_000
 _SEED = 42
-_WIDTH = 120
 CHOSEN = "chosen.toml"
 
 
@@ -72,7 +71,8 @@ def tune(
     store's own parameters; the next are chosen by what was seen (Optuna). On 20,000 rows or more a
     build is tried on a tenth first, and left there when it is worse than most. Printed are the
     builds, what is best at each recall, and the choice, with a suite file that measures it anew
-    with repeats and finds its capacity. Progress goes to stderr.
+    with repeats and finds its capacity. Progress goes to stderr. Ends with 1 where nothing is
+    within the limits.
     """
     kind = registry.load(store)
     limits = Limits(
@@ -83,8 +83,11 @@ def tune(
     chosen = [one.index_of(kind, name) for name in index or (None,)]
     console = Console(stderr=True)
     shape = run_command.shape_of(DatasetRef(name=dataset, rows=rows))
-    bench = _Bench(kind, dataset, lane, k, seconds, console)
-    bench.folder = _folder(bench.suite(Build(chosen[0], {}), shape.rows), out, resume)
+    bench = _Bench(kind, dataset, shape.rows, lane, k, seconds, console)
+    if resume is None:
+        bench.folder = run_command.new_folder(out, bench.suite(Build(chosen[0], {}), shape.rows))
+    else:
+        _go_on(bench, resume)
     turned = {
         name: knobs(kind.capabilities.indexes[name], shape.rows, shape.dim) for name in chosen
     }
@@ -93,13 +96,13 @@ def tune(
         {n: defaults(kind.capabilities.indexes[n], of) for n, of in turned.items()},
         bench.measured,
         limits,
-        steps=[shape.rows // 10, shape.rows] if shape.rows >= _MANY else [shape.rows],
+        steps=bench.steps,
         budget=budget,
         seed=seed,
-        tell=lambda said: console.print(_line(said), highlight=False, markup=False),
+        tell=bench.told,
     )
     every = [each for said in tried if said.state != "again" for each in said.candidates]
-    best, _, reason = judged(Measured(every, "no build could be measured"), limits)
+    best, reason = _choice(every, limits)
     suite = None if best is None else bench.chosen(best, limits, rows)
     if suite is not None:
         (bench.folder / CHOSEN).write_text(one.toml_of(suite), encoding="utf-8")
@@ -116,32 +119,63 @@ class _Bench:
         self,
         store: type[Store],
         dataset: str,
+        rows: int,
         lane: str | None,
         k: int,
         seconds: float,
         console: Console,
     ) -> None:
-        self._store, self._dataset, self._lane, self._k = store, dataset, lane, k
-        self._seconds, self._console = seconds, console
+        """rows: of the dataset, all that are to be used."""
+        self._store, self._dataset, self._rows = store, dataset, rows
+        self._lane, self._k, self._seconds, self._console = lane, k, seconds, console
         self.folder = Path()
+        self._whole: list[Build] = []
+
+    @property
+    def steps(self) -> list[int]:
+        """Numbers of rows on which a build is measured, one after another."""
+        return [self._rows // 10, self._rows] if self._rows >= _MANY else [self._rows]
 
     def suite(self, build: Build, rows: int) -> Suite:
         """What is measured of a build on so many rows."""
-        kind = self._store.capabilities.indexes[build.kind]
-        values = ladder(kind, self._k)
-        spread = list(dict.fromkeys([*values[::2], *values[-1:]]))
+        return self._sweep([build], rows)
+
+    def _sweep(self, builds: Sequence[Build], rows: int) -> Suite:
+        asked: dict[str, list[int]] = {}
+        for kind in dict.fromkeys(build.kind for build in builds):
+            index = self._store.capabilities.indexes[kind]
+            values = ladder(index, self._k)
+            if index.dial:
+                asked[index.dial] = sorted({*asked.get(index.dial, []), *values[::2], *values[-1:]})
         sweep = {"min_s": self._seconds, "max_s": self._seconds}
-        asked = {kind.dial: spread} if kind.dial else {}
-        return self._suite(
-            "tune",
-            build,
-            rows,
-            1,
-            [
-                {"experiment": "footprint"},
-                {"experiment": "recall_sweep", "search": asked, **sweep},
-            ],
-        )
+        measured: list[dict[str, Any]] = [
+            {"experiment": "footprint"},
+            {"experiment": "recall_sweep", "search": asked, **sweep},
+        ]
+        return self._suite("tune", builds, rows, 1, measured)
+
+    def goes_on(self, kept: Suite, folder: Path) -> bool:
+        """Take up the run in this folder, whose suite is `kept`, if these options made it."""
+        builds, rows = [Build(ref.index, ref.params) for ref in kept.stores], kept.datasets[0].rows
+        known = self._store.capabilities.indexes
+        if rows not in self.steps or not all(build.kind in known for build in builds):
+            return False
+        if self._sweep(builds, rows) != kept:
+            return False
+        self.folder = folder.resolve()
+        self._whole = builds if rows == self._rows else []
+        return True
+
+    def told(self, said: Tried) -> None:
+        """A build was tried. The run's suite becomes one of those that were measured whole, so that
+        these are what it repeats."""
+        self._console.print(_line(said), highlight=False, markup=False, emoji=False)
+        if said.state == "complete" and said.build not in self._whole:
+            self._whole.append(said.build)
+            kept = self.folder / run_command.RESOLVED
+            fresh = kept.with_suffix(".part")  # an interruption leaves the one or the other
+            fresh.write_text(one.toml_of(self._sweep(self._whole, self._rows)), encoding="utf-8")
+            fresh.replace(kept)
 
     def chosen(self, best: Candidate, limits: Limits, rows: int | None) -> Suite:
         """What measures a choice anew, and finds its capacity."""
@@ -151,18 +185,22 @@ class _Bench:
             {"experiment": "recall_sweep", "search": dict(best.search)},
             {"experiment": "capacity", "recall": limits.recall, **p99},
         ]
-        return self._suite("tuned", best.build, rows, 3, asked)
+        return self._suite("tuned", [best.build], rows, 3, asked)
 
     def _suite(
-        self, name: str, build: Build, rows: int | None, repeats: int, asked: list[dict[str, Any]]
+        self,
+        name: str,
+        builds: Sequence[Build],
+        rows: int | None,
+        repeats: int,
+        asked: list[dict[str, Any]],
     ) -> Suite:
         return one.suite_of(
             name,
             self._store,
             dataset=self._dataset,
             rows=rows,
-            index=build.kind,
-            params=dict(build.params),
+            indexes=[(build.kind, build.params) for build in builds],
             lane=self._lane,
             k=self._k,
             repeats=repeats,
@@ -176,11 +214,9 @@ class _Bench:
         refused = [r.reason for r in plan.refusals if r.row.experiment == "recall_sweep"]
         if refused:
             raise UserError(refused[0])
-        try:
-            run_command.measure(plan, suite, one.toml_of(suite), self.folder, self._console)
-        except SystemExit:
-            self._console.print(f"or with the same options and --resume {self.folder}")
-            raise
+        again = f"the same command with --resume {self.folder}"
+        text = one.toml_of(suite)
+        run_command.measure(plan, suite, text, self.folder, self._console, again=again)
         keys = {trial.row.key for trial in plan.trials}
         trials = [trial for trial in load(self.folder).trials if trial.key in keys]
         held = (phase for t in trials if _is(t, "footprint") for phase in t.phases)
@@ -223,12 +259,26 @@ def _bytes(written: str) -> int:
         raise UserError(f"'{written}' is {error}", where="--memory") from error
 
 
-def _folder(suite: Suite, out: Path, resume: Path | None) -> Path:
-    if resume is None:
-        return run_command.new_folder(out, suite)
-    if not (resume / run_command.RESOLVED).is_file():
-        raise UserError("there is no run here to go on with", where=str(resume))
-    return resume.resolve()
+def _go_on(bench: _Bench, folder: Path) -> None:
+    if not (folder / run_command.RESOLVED).is_file():
+        raise UserError("there is no run here to go on with", where=str(folder))
+    if not bench.goes_on(read_suite(folder / run_command.RESOLVED), folder):
+        raise UserError(
+            "this run was not made by this command with these options",
+            where=str(folder),
+            remedy="give the options that it was begun with, or leave --resume out",
+        )
+
+
+def _choice(every: Sequence[Candidate], limits: Limits) -> tuple[Candidate | None, str]:
+    """The best of all builds, or why there is none."""
+    if not every:
+        return None, "no build could be measured whole; the reason is beside each"
+    best, _, fault = judged(Measured(every), limits)
+    if best is not None:
+        return best, ""
+    lacking = f"nothing is within the limits; the nearest has {fault}"
+    return None, f"{lacking}: relax a limit, or raise --budget"
 
 
 def _line(tried: Tried) -> str:
@@ -245,15 +295,17 @@ def _setting(search: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in search.items())
 
 
-def _facts(candidate: Candidate) -> dict[str, Any]:
+def _facts(candidate: Candidate | None) -> dict[str, Any]:
+    """All keys, whether there is a candidate or not."""
+    said = candidate
     return {
-        "index": candidate.build.kind,
-        "params": dict(candidate.build.params),
-        "search": dict(candidate.search),
-        "recall_mean": candidate.recall,
-        "qps": candidate.qps,
-        "latency_p99": candidate.p99_us,
-        "rss_growth_bytes": candidate.memory_bytes,
+        "index": said and said.build.kind,
+        "params": said and dict(said.build.params),
+        "search": said and dict(said.search),
+        "recall_mean": said and said.recall,
+        "qps": said and said.qps,
+        "latency_p99": said and said.p99_us,
+        "rss_growth_bytes": said and said.memory_bytes,
     }
 
 
@@ -268,15 +320,12 @@ def _lines(
     for said in tried:
         facts = {"build": said.number, "state": said.state, "reason": said.reason}
         own = {"index": said.build.kind, "params": dict(said.build.params)}
-        figures = own if said.best is None else _facts(said.best)
-        print(json.dumps({"kind": "build", **facts, **figures}))
+        print(json.dumps({"kind": "build", **facts, **_facts(said.best), **own}))
     for candidate in best_of:
         print(json.dumps({"kind": "front", **_facts(candidate)}))
-    told = {"kind": "choice", "recall_floor": limits.recall, "folder": str(folder)}
-    if best is None:
-        print(json.dumps({**told, "reason": reason}))
-    else:
-        print(json.dumps({**told, **_facts(best), "suite": str(folder / CHOSEN)}))
+    told = {"recall_floor": limits.recall, "folder": str(folder), "reason": reason}
+    suite = None if best is None else str(folder / CHOSEN)
+    print(json.dumps({"kind": "choice", **told, **_facts(best), "suite": suite}))
 
 
 def _tables(
@@ -287,21 +336,20 @@ def _tables(
     limits: Limits,
     folder: Path,
 ) -> None:
-    console = Console()
-    console.width = max(console.width, _WIDTH)  # a pipe has 80
+    console = one.on_stdout()
     builds = _table("build", "index", "state")
     for said in tried:
         row = (str(said.number), said.build.label, said.state)
         builds.add_row(*row, *(_figures(said.best) if said.best else ("—",) * 5), said.reason)
-    console.print(builds, highlight=False)
-    console.print("\nbest at each recall, of all builds:", highlight=False)
+    console.print(builds)
+    console.print("\nbest at each recall, of all builds:")
     at_best = _table("index")
     for candidate in best_of:
         note = "the choice" if candidate == best else candidate.fault(limits) or ""
         at_best.add_row(candidate.build.label, *_figures(candidate), note)
-    console.print(at_best, highlight=False)
+    console.print(at_best)
     if best is None:
-        print(f"\nno choice: {reason} is the nearest to the limits")
+        print(f"\nno choice: {reason}")
     else:
         print(f"\nchoice: {best.build.label}, {_setting(best.search)}: {best.qps:,.5g} q/s")
         print(f"measure it anew with: vectrial run {folder / CHOSEN}")
