@@ -96,7 +96,7 @@ def test_the_whole_suite_of_the_reference_is_planned_and_refuses_nothing() -> No
 
 def test_the_query_of_the_results_page_runs() -> None:
     page = (DOCS / "results-format.md").read_text(encoding="utf-8")
-    (query,) = re.findall(r'run\.sql\("""(.*?)"""\)', page, re.DOTALL)
+    (query,) = re.findall(r'query = """(.*?)"""', page, re.DOTALL)
     with duckdb.connect() as db:
         db.execute(DDL)
         db.execute(
