@@ -83,7 +83,12 @@ def changing(mix: str) -> Made:
     return made
 
 
-def sustained(rate: float = 1000.0, p99_ms: float = 20.0, recall: float = 0.952) -> Made:
+def sustained(
+    rate: float = 1000.0,
+    p99_ms: float = 20.0,
+    recall: float = 0.952,
+    arrivals: str = "poisson",
+) -> Made:
     """Five answers of `capacity`, each after looks at rates of its own."""
     made = Made()
     for repeat, factor in enumerate(NOISE, 1):
@@ -91,6 +96,7 @@ def sustained(rate: float = 1000.0, p99_ms: float = 20.0, recall: float = 0.952)
             experiment="capacity", phase="capacity", repeat=repeat, before=looks(rate * factor),
             phase_params={
                 "p99_ms": p99_ms, "recall": 0.95, "error_share": 0.001, "dial": "ef_search",
+                "arrivals": arrivals,
             },
             metrics={
                 "sustained_qps": rate * factor, "qps": rate * factor, "latency_p99": 1e4 * factor,
@@ -170,6 +176,12 @@ REASONS: list[tuple[str, Callable[[], tuple[Made, Made]], str, str]] = [
         lambda: (sustained(p99_ms=10.0), sustained(p99_ms=50.0)),
         "sustained_qps",
         "different p99 limit (ms): 10.0 in A, 50.0 in B",
+    ),
+    (
+        "arrivals",
+        lambda: (sustained(), sustained(arrivals="constant")),
+        "sustained_qps",
+        "different arrivals: poisson in A, constant in B",
     ),
     ("load", lambda: (at_rate(100), at_rate(200)), "p99", "offered load: 100/s in A, 200/s in B"),
     (

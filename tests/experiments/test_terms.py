@@ -109,6 +109,14 @@ def test_every_parameter_of_a_phase_is_a_term_or_a_setting(
     assert not unknown, "say in compare.groups.CONDITIONS or here what it is"
 
 
+def test_an_answer_of_capacity_tells_how_requests_arrived(tmp_path: Path) -> None:
+    asked = EXPERIMENTS["capacity"].model_validate(
+        {**SMALL["capacity"].params, "arrivals": "constant"}
+    )
+    answer = run(asked, MemoryStore, tmp_path)[-1]
+    assert (answer.name, answer.params["arrivals"]) == ("capacity", "constant")
+
+
 def test_no_index_has_a_parameter_called_as_a_term() -> None:
     taken = {
         (name, key)

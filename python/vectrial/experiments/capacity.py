@@ -269,7 +269,8 @@ class Capacity(Experiment):
         )
 
     def _limits(self) -> dict[str, Any]:
-        return {"p99_ms": self.p99_ms, "recall": self.recall, "error_share": self.errors}
+        limits = {"p99_ms": self.p99_ms, "recall": self.recall, "error_share": self.errors}
+        return {**limits, "arrivals": self.arrivals}  # what is sustained depends on them, too
 
 
 @dataclass
