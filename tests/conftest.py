@@ -6,6 +6,22 @@ import signal
 
 import pytest
 
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:  # the environment that a store has for itself
+    pass
+else:
+    # How long an example takes, or making one up, says how busy the machine is. Examples are other
+    # ones in every run, also where `CI` is set; one that fails is printed with what repeats it.
+    settings.register_profile(
+        "vectrial",
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize=False,
+        print_blob=True,
+    )
+    settings.load_profile("vectrial")
+
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Ctrl-C reaches the programs that tests start, also when this was started in a shell's

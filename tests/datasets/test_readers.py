@@ -49,7 +49,7 @@ def metadata(source: Source, rows: int = 7) -> pa.Table:
 
 
 @pytest.mark.parametrize("name", layouts.FILES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     data=st.data(),
     rows=st.integers(1, 20),
@@ -75,7 +75,7 @@ def test_round_trip(
 
 
 @pytest.mark.parametrize("name", ["a.fvecs", "a.fbin", "a.npy", "a.npz", "a.parquet", "a.hdf5"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(x=hnp.arrays(np.float32, (4, 3), elements=st.floats(-(2.0**99), 2.0**99, width=32)))
 def test_round_trip_of_any_float(
     tmp_path_factory: pytest.TempPathFactory, name: str, x: Any

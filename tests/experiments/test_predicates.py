@@ -41,7 +41,7 @@ def dataset(rows: int, queries: int = 12, dim: int = 4, metric: Metric = Metric.
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 400),
     pivots=st.integers(1, 9),
@@ -61,7 +61,7 @@ def test_every_filter_keeps_exactly_the_rows_of_its_share(
     assert len({to_json(one) for one in where}) <= made.pivots
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 300),
     depth=st.integers(1, DEEPEST),

@@ -51,7 +51,7 @@ def exact(versions: list[Version], when: dict[int, int], at: int, query: int) ->
     return np.array([alive[i][0] for i in np.argsort(far, kind="stable")[:K]])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(SPANS, min_size=1, max_size=30), SPANS, st.data())
 def test_an_answer_that_was_right_at_some_instant_is_not_held_against_a_store(
     spans: list[Span], search: Span, data: st.DataObject

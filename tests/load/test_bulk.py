@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vectrial.datasets.model import Dataset, Provenance
@@ -44,7 +44,6 @@ def silent(*_: object) -> None:
     pass
 
 
-@settings(deadline=None)
 @given(
     rows=st.integers(0, 5_000), batch=st.integers(1, 700), workers=st.integers(1, 5), dim=st.just(8)
 )

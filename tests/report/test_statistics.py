@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vectrial.report.fronts import fastest_at, pareto, qps_at
@@ -75,7 +75,6 @@ def test_equal_recall_is_straight_in_log_qps() -> None:
     assert qps_at([], 0.8) is None
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_interval_holds_the_median_and_lies_within_the_values(values: list[float]) -> None:
     low, high = median_interval(values)

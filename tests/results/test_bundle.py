@@ -92,7 +92,7 @@ def test_nothing_is_overwritten(run: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*ealing-*"))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_changed_byte_is_seen(sealed: Path, data: st.DataObject) -> None:
     files = members(sealed)

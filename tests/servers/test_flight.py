@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import flight
 
@@ -326,7 +326,6 @@ ANY = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(ANY)
 def test_a_filter_that_is_written_and_read_keeps_the_same_rows(where: Filter) -> None:
     side = [None, *range(-3, 4)]

@@ -183,7 +183,7 @@ VALUES = st.one_of(
 _EDGES = [sign * (2**53 + step) for sign in (-1, 1) for step in (-1, 0, 1)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(value=VALUES, other=VALUES)
 @example(value=-(2**53), other=-(2**53))
 @example(value=2**53, other=2**53)

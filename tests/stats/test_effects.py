@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -19,10 +19,8 @@ from vectrial.stats.intervals import median_interval, pooled_interval, quantile_
 
 POSITIVE = st.floats(1e-3, 1e6)
 GROUP = st.lists(POSITIVE, min_size=3, max_size=10)
-calm = settings(deadline=None)
 
 
-@calm
 @given(GROUP, GROUP)
 def test_welch_is_scipys(a: list[float], b: list[float]) -> None:
     found = unpaired(a, b)
@@ -36,7 +34,6 @@ def test_welch_is_scipys(a: list[float], b: list[float]) -> None:
     assert found.low <= found.ratio <= found.high
 
 
-@calm
 @given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=3, max_size=10))
 def test_pairs_are_scipys(pairs: list[tuple[float, float]]) -> None:
     a, b = (list(side) for side in zip(*pairs, strict=True))
@@ -46,7 +43,6 @@ def test_pairs_are_scipys(pairs: list[tuple[float, float]]) -> None:
         assert found.p == pytest.approx(float(theirs.pvalue), rel=1e-6, abs=1e-12)
 
 
-@calm
 @given(st.lists(st.tuples(*[POSITIVE] * 4), min_size=3, max_size=10))
 def test_effects_at_equal_pace_are_those_of_a_linear_model(
     repeats: list[tuple[float, float, float, float]],
@@ -166,7 +162,6 @@ def test_a_minimum_effect_shows_as_the_threshold_as_often_as_it_says() -> None:
     assert unpaired([1.0] * 3, [1.0] * 3).minimum(threshold=0.05) == 0.05
 
 
-@calm
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_keeps_order_and_lies_between_single_and_bonferroni(p: list[float]) -> None:
     adjusted = holm(p)
@@ -187,7 +182,6 @@ def test_holm_on_the_example_of_a_textbook() -> None:
 CURVE = st.lists(st.tuples(st.floats(0, 1), POSITIVE), min_size=1, max_size=12)
 
 
-@calm
 @given(CURVE, st.floats(0, 1), st.booleans())
 def test_nothing_is_extrapolated(
     points: list[tuple[float, float]], recall: float, higher: bool
@@ -201,7 +195,6 @@ def test_nothing_is_extrapolated(
         assert min(values) * (1 - 1e-9) <= found <= max(values) * (1 + 1e-9)
 
 
-@calm
 @given(CURVE, st.floats(0, 1), st.floats(0, 1))
 def test_every_recall_between_two_points_has_a_value_and_less_of_it_is_no_worse(
     points: list[tuple[float, float]], one: float, other: float

@@ -39,7 +39,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(OPERATIONS)
 def test_rows_do_what_a_dictionary_does(operations: list[tuple[str, list[int]]]) -> None:
     rows, model = Rows(SCHEMA, keep_vectors=True), dict[int, int]()
@@ -145,7 +145,7 @@ FILTERS: st.SearchStrategy[Filter] = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(FILTERS)
 def test_sql_means_what_the_algebra_means(where: Filter) -> None:
     pairs = [(n, s) for n in (None, -3, -1, 0, 2, 3) for s in (None, *WORDS)]
@@ -167,7 +167,7 @@ def test_sql_means_what_the_algebra_means(where: Filter) -> None:
     connection.close()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.sampled_from(list(Metric)),
     st.integers(1, 300),
