@@ -272,7 +272,7 @@ class Crew:
         """Send the requests of `batch`; whether there is time for more."""
         clock, recorder = _clock, self.recorders[client]
         answer, rest, done = self._taken(client), iter(batch), self.ended[client]
-        going = True
+        going = clock() < stop  # whoever was held up on the way here sends nothing any more
         try:
             while going:
                 pause = min(stop, self.report_at[client])
@@ -292,9 +292,10 @@ class Crew:
                         break
                 else:
                     break
-                going = done < stop and not self.halt
                 report()
-                self.report_at[client] = _clock() + int(PROGRESS_S * 1e9)
+                now = clock()
+                going = now < stop and not self.halt
+                self.report_at[client] = now + int(PROGRESS_S * 1e9)
         finally:
             self.issued[client] += len(batch) - length_hint(rest)
             self.ended[client] = done
