@@ -10,11 +10,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import little
 import psutil
 import pytest
 
+from vectrial.servers import guard
 from vectrial.servers.base import ServerError
 from vectrial.servers.local import Local, free_ports
 
@@ -29,8 +31,14 @@ def everything(server: Local) -> list[psutil.Process]:
 
 
 def all_ended(processes: list[psutil.Process], within_s: float = 10.0) -> bool:
+    def runs(process: psutil.Process) -> bool:
+        try:
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:  # it has just ended
+            return False
+
     ends = time.monotonic() + within_s
-    while any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes):
+    while any(map(runs, processes)):
         if time.monotonic() > ends:
             return False
         time.sleep(0.05)
@@ -146,9 +154,13 @@ def test_one_that_is_never_ready_shows_its_log_at_the_deadline(tmp_path: Path) -
     server = Local(little.recipe("--never"), tmp_path)
     server.start()
     try:
+        child = tmp_path / "data" / "child"
+        while not (child.exists() and child.read_text()):  # it comes so far, and no further
+            assert server.lives()
+            time.sleep(0.02)
         with pytest.raises(ServerError) as raised:
-            server.wait_ready(3)
-        assert "was not ready within 3 s" in str(raised.value)
+            server.wait_ready(0.5)
+        assert "was not ready within 0.5 s" in str(raised.value)
         assert "little: hello" in str(raised.value)
         running = everything(server)
     finally:
@@ -204,6 +216,34 @@ def test_no_server_outlives_whoever_started_it(how: signal.Signals, tmp_path: Pa
     parent.send_signal(how)
     parent.wait(20)
     assert all_ended(running)
+
+
+def test_one_that_ends_while_it_is_looked_for_keeps_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a server had started may be waited for by a parent of its own at any moment."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    other = subprocess.Popen(["sleep", "1000"])
+    found = [psutil.Process(one.pid) for one in (ended, other)]
+    ended.wait()
+
+    class Guard:
+        def children(self, recursive: bool) -> list[psutil.Process]:
+            return found if other.poll() is None else []
+
+    stand_in = SimpleNamespace(
+        Process=Guard,
+        NoSuchProcess=psutil.NoSuchProcess,
+        STATUS_ZOMBIE=psutil.STATUS_ZOMBIE,
+        wait_procs=lambda found, timeout: time.sleep(0.01),
+    )
+    monkeypatch.setattr(guard, "psutil", stand_in)
+    try:
+        guard.end_descendants()
+        assert other.poll() == -signal.SIGKILL
+    finally:
+        other.kill()
+        other.wait()
 
 
 def test_no_server_outlives_its_guard(tmp_path: Path) -> None:

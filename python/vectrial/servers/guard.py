@@ -90,11 +90,18 @@ def main(
 def end_descendants() -> None:
     """Kill every descendant of this process, until there is none."""
     me = psutil.Process()
-    while found := [one for one in me.children(recursive=True) if one.status() != "zombie"]:
+    while found := [one for one in me.children(recursive=True) if _runs(one)]:
         for one in found:
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.kill()
         psutil.wait_procs(found, timeout=1.0)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # ended, and waited for by its own parent
+        return False
 
 
 def remove(cgroups: Sequence[str]) -> None:
