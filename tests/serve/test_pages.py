@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import re
+import threading
 import time
 from html import unescape
 from pathlib import Path
@@ -14,11 +15,15 @@ from xml.etree import ElementTree
 import pyarrow.parquet as pq
 import pytest
 from served import Client
+from starlette.testclient import TestClient
 
 from vectrial.errors import UserError
 from vectrial.results.progress import Status, read_status, write_status
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
+from vectrial.serve import live
+from vectrial.serve.app import make_app
+from vectrial.serve.guard import Access
 from vectrial.serve.runs import Run, Runs, summary_of
 
 
@@ -157,6 +162,38 @@ def test_summaries_are_kept_and_made_anew(
     (kept,) = (tmp_path / "serve").iterdir()
     kept.write_text("[1, {broken")
     assert {run.state for run in Runs(folder).listing()} == {"unread"}
+
+
+def news_of(runs: Runs, page: str) -> str:
+    """What a page of the list is told in two looks."""
+
+    class Ending(threading.Event):
+        looks = 0
+
+        def is_set(self) -> bool:
+            self.looks += 1
+            return self.looks > 2
+
+    address = re.search(r'id="runs" [^>]*data-events="([^"]+)"', page)
+    assert address is not None
+    app = make_app(runs, Access(), Ending())
+    return TestClient(app, base_url="http://localhost:8877").get(unescape(address[1])).text
+
+
+def test_what_was_read_before_a_page_asked_for_news_is_told_to_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
+    monkeypatch.setattr(live, "_ALL_S", 0)
+    fresh = Runs(folder)
+    asked = TestClient(make_app(fresh, Access()), base_url="http://localhost:8877")
+    page = asked.get("/").text
+    assert "2 still being read" in page
+    fresh.read_all()
+    assert news_of(fresh, page).count("event: changed") == 1
+    page = asked.get("/").text
+    assert "still being read" not in page
+    assert "event: changed" not in news_of(fresh, page)
 
 
 def test_a_run_that_cannot_be_read_is_listed_with_the_reason(

@@ -31,7 +31,7 @@ from vectrial.serve.comparison import comparison_report
 from vectrial.serve.files import DATA, MEDIA, figure_file, logs_of, table_file
 from vectrial.serve.guard import Access, Guard
 from vectrial.serve.kept import Kept
-from vectrial.serve.live import Streams
+from vectrial.serve.live import Streams, version_of
 from vectrial.serve.place import At, Document, data_address, run_address
 from vectrial.serve.runs import Run, Runs
 from vectrial.serve.trial import trial_report
@@ -164,7 +164,7 @@ class _Pages:
             "every": len(every), "asked": asked, "choices": choices, "words": _WORDS,
             "unread": sum(run.state == "unread" for run in every), "first": at, "size": _PAGE,
             "address": run_address, "began": _began, "plural": text.plural,
-            "asks": self._access.token is not None,
+            "asks": self._access.token is not None, "version": version_of(every),
         }  # fmt: skip
         return _rendered(Document(report, At("/"), "index.html.j2", context))
 

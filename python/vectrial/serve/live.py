@@ -7,7 +7,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -31,16 +31,14 @@ class Streams:
         self._runs, self._ending, self._open = runs, ending, 0
 
     async def of_all(self, request: Request) -> Response:
-        """`changed` whenever the list is another than it was."""
+        """`changed` whenever the list is another than it was; at first, than the one that the page
+        was made of: `known` is that one's `version_of`."""
 
         def look() -> tuple[str, str]:
-            told = [
-                (run.id, run.state, run.changed if run.summary else 0)
-                for run in self._runs.listing()
-            ]
-            return "changed", hashlib.sha256(repr(told).encode()).hexdigest()
+            return "changed", version_of(self._runs.listing())
 
-        return self._stream(request, look, _ALL_S, first=False)
+        known = ("changed", request.query_params.get("known", ""))
+        return self._stream(request, look, _ALL_S, known)
 
     async def of_run(self, request: Request) -> Response:
         """`status`, the run's status as JSON, whenever it changes; `ended` when it is no longer
@@ -55,25 +53,29 @@ class Streams:
                 return "ended", "{}"
             return "status", json.dumps(told(run))
 
-        return self._stream(request, look, _RUN_S, first=True)
+        return self._stream(request, look, _RUN_S, None)
 
     def _stream(
-        self, request: Request, look: Callable[[], tuple[str, str]], every_s: float, *, first: bool
+        self,
+        request: Request,
+        look: Callable[[], tuple[str, str]],
+        every_s: float,
+        known: tuple[str, str] | None,
     ) -> Response:
+        """known: what was told to the page already."""
         if self._open >= _MOST:
             raise HTTPException(503, "too many pages are told of news already")
 
         async def events() -> AsyncIterator[str]:
             self._open += 1
             try:
-                known = None if first else await run_in_threadpool(look)
-                said = time.monotonic()
+                last, said = known, time.monotonic()
                 yield "retry: 3000\n\n"
                 while not self._ending.is_set() and not await request.is_disconnected():
                     found = await run_in_threadpool(look)
                     now = time.monotonic()
-                    if found != known:
-                        known, said = found, now
+                    if found != last:
+                        last, said = found, now
                         yield f"event: {found[0]}\ndata: {found[1]}\n\n"
                         if found[0] == "ended":
                             return
@@ -87,6 +89,12 @@ class Streams:
                 self._open -= 1
 
         return StreamingResponse(events(), media_type="text/event-stream")
+
+
+def version_of(listing: Iterable[Run]) -> str:
+    """Another one whenever a page of these runs is to be made anew."""
+    told = [(run.id, run.state, run.changed if run.summary else 0) for run in listing]
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 
 def told(run: Run) -> dict[str, object]:
