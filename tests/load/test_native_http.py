@@ -64,7 +64,9 @@ def test_what_goes_wrong_is_counted(
     with null_server("http", k=K, faults=[(fault, 30)]) as broken:
         search = Requests("search", vectors=VECTORS, k=K, options=IN)
         to = target("elasticsearch", broken.host, broken.port)
-        outcome = drive(to, [search], [source], timeout_s=0.2, duration_s=20, connections=8)
+        # Of an answer that comes, a busy machine decides when.
+        timeout_s = 1.0 if fault == "never" else 30.0
+        outcome = drive(to, [search], [source], timeout_s=timeout_s, duration_s=20, connections=8)
     record = only(outcome)
     assert errors(record) == {kind: COUNT // 30}
     assert record["recorder"].summary()["count"] == COUNT - COUNT // 30
@@ -73,17 +75,18 @@ def test_what_goes_wrong_is_counted(
 
 
 def test_an_open_loop_has_more_than_one_request_in_flight_without_being_told() -> None:
-    """Every answer takes 20 ms: one connection would carry 50 a second."""
-    with null_server("http", k=K, faults=[("late", 1)], late_s=0.02) as slow:
+    """Every answer takes 100 ms: one connection would carry 10 a second. There are fewer arrivals
+    than connections, so that a pause of the machine's cannot use them up."""
+    with null_server("http", k=K, faults=[("late", 1)], late_s=0.1) as slow:
         outcome = drive(
             target("elasticsearch", slow.host, slow.port),
             [Requests("search", vectors=VECTORS, k=K, options=IN)],
-            [arrivals(500, kind="constant")],
+            [arrivals(100, kind="constant")],
             duration_s=0.6,
         )
     record = only(outcome)
-    assert (record["issued"], outcome["unsent"], outcome["bound_met"]) == (300, 0, 0)
-    assert 4 <= outcome["peak_in_flight"] <= 64
+    assert (record["issued"], outcome["unsent"], outcome["bound_met"]) == (60, 0, 0)
+    assert 4 <= outcome["peak_in_flight"] <= 60
     assert outcome["reconnects"] == 0, "all were open before the clock started"
 
 
@@ -93,9 +96,9 @@ def test_a_source_has_no_more_connections_than_requests_may_be_in_flight() -> No
             target("elasticsearch", slow.host, slow.port),
             [Requests("search", vectors=VECTORS, k=K, options=IN)],
             [arrivals(500, kind="constant", in_flight=3)],
-            duration_s=0.3,
+            duration_s=1,
         )
-    assert (only(outcome)["issued"] + outcome["unsent"], outcome["peak_in_flight"]) == (150, 3)
+    assert (only(outcome)["issued"] + outcome["unsent"], outcome["peak_in_flight"]) == (500, 3)
     assert outcome["bound_met"] > 0
 
 

@@ -97,7 +97,7 @@ def test_what_goes_wrong_is_counted(
             target(protocol, broken.host, broken.port),
             [search],
             [source],
-            timeout_s=0.2,
+            timeout_s=1.0 if fault == "never" else 30.0,
             duration_s=20,
             connections=8,
         )
@@ -119,7 +119,8 @@ def test_a_late_reply_is_not_taken_for_the_next_one() -> None:
         outcome = drive(
             target("redis-pipelined", late.host, late.port),
             [search],
-            [arrivals(200, kind="constant", count=100)],
+            # A late reply is made up for before the next: some are in time again and again.
+            [arrivals(100, kind="constant", count=100)],
             timeout_s=0.1,
             duration_s=20,
         )
