@@ -42,19 +42,26 @@ class Library:
         return np.array([row], dtype=np.int64), np.zeros(1, np.float32)
 
 
-def served(library: Library, rate: float, *, alone: bool = False, in_flight: int = 64) -> Phase:
-    load = Open(rate, 0.5, "constant", in_flight=in_flight)
+def served(
+    library: Library,
+    rate: float,
+    *,
+    alone: bool = False,
+    in_flight: int = 64,
+    duration_s: float = 0.5,
+) -> Phase:
+    load = Open(rate, duration_s, "constant", in_flight=in_flight)
     return search(library, QUERIES, TRUTH, load, alone=alone, warmup_queries=4)
 
 
 def test_every_figure_is_of_the_same_requests() -> None:
     library = Library(0.002)
-    phase = served(library, 100)
+    phase = served(library, 25, duration_s=2.0)
     found = phase.metrics
     assert phase.valid, phase.reason
     assert (found["count"], found["errors"], found["unsent"]) == (50, 0, 0)
     assert found["recall_mean"] == 1
-    assert found["offered_rate"] == pytest.approx(100)
+    assert found["offered_rate"] == pytest.approx(25)
     assert found["concurrency"] == 64
     assert found["warmup_count"] == 64, "each caller has at least one"
     assert len(library.threads) > 1
@@ -62,7 +69,7 @@ def test_every_figure_is_of_the_same_requests() -> None:
     assert found["service_p50"] >= 2000
     assert found["littles_law"] == pytest.approx(1, abs=1e-3)
     assert {"latency", "lag", "service"} <= set(phase.histograms)
-    assert phase.params == {"loop": "open", "arrivals": "constant", "rate": 100}
+    assert phase.params == {"loop": "open", "arrivals": "constant", "rate": 25}
     assert set(phase.missing) == {name for name, value in found.items() if value is None}
 
 

@@ -82,7 +82,10 @@ def test_a_phase_accounts_for_everything(
     assert (metrics["count"], metrics["warmup_count"], metrics["unanswered"]) == (500, 50, 0)
     little = metrics["littles_law"] or 0
     if source["arrival"] == "closed":
-        assert 0.2 < little <= 1
+        seconds = (phase.ended_ns - phase.started_ns) / 1e9
+        mean_s = (metrics["latency_mean"] or 0) / 1e6
+        assert little == pytest.approx(500 * mean_s / seconds / 4)
+        assert 0 < little <= 1
         assert (metrics["in_flight_peak"] or 0) <= 4
     else:
         assert little == pytest.approx(1, abs=1e-3)
@@ -102,9 +105,12 @@ def test_an_open_loop_sees_the_stall_that_a_closed_loop_hides() -> None:
     assert by_schedule.metrics["sent_rate"] == pytest.approx(1000, rel=0.02)
     hdr = by_schedule.histograms["latency"]
     p90, p99 = histogram_quantiles(hdr, [0.9, 0.99])
-    # Uniform over the stall: the p90 is half of it, and the p99 19/20 of it.
-    assert 120_000 < p90 < 280_000
-    assert 320_000 < p99 < 440_000
+    # Uniform over the stall, which a busy machine draws out: the p90 is half of it, and the p99
+    # 19/20 of it.
+    longest = by_schedule.metrics["latency_max"] or 0
+    assert longest > 390_000
+    assert 0.3 < p90 / longest < 0.7
+    assert 0.8 < p99 / longest < 1.01
     assert (by_schedule.metrics["service_p99"] or 0) > 300_000, "sent when due, so it waits there"
     hidden = by_answers.metrics
     assert (hidden["latency_p99"] or 0) < 100_000
@@ -113,9 +119,7 @@ def test_an_open_loop_sees_the_stall_that_a_closed_loop_hides() -> None:
 
 def test_a_bound_that_is_met_is_told(server: NullServer) -> None:
     with null_server("silent") as silent:
-        (phase,) = run(
-            silent, [arrivals(500, in_flight=20)], duration_s=0.5, timeout_s=5, drain_s=0
-        )
+        (phase,) = run(silent, [arrivals(250, in_flight=20)], duration_s=1, timeout_s=9, drain_s=0)
     assert not phase.valid
     assert "no room for" in (phase.reason or "")
     assert (phase.metrics["unanswered"], phase.metrics["count"]) == (20, 0)
@@ -179,9 +183,9 @@ def test_a_backlog_that_grows_to_the_end_is_an_overload(
 def test_every_arrival_is_accounted_for_where_many_are_never_sent(kind: str, threads: int) -> None:
     with null_server("silent") as silent:
         to = target("null-grpc", silent.host, silent.port)
-        source = arrivals(2000, kind=kind, in_flight=7)
+        source = arrivals(600, kind=kind, in_flight=7)
         outcome = drive(
-            to, [SEARCH], [source], duration_s=0.3, threads=threads, drain_s=0, timeout_s=9
+            to, [SEARCH], [source], duration_s=1, threads=threads, drain_s=0, timeout_s=9
         )
     (record,) = outcome["classes"]
     arrived = record["issued"] + outcome["unsent"]
@@ -191,7 +195,7 @@ def test_every_arrival_is_accounted_for_where_many_are_never_sent(kind: str, thr
     assert outcome["backlog"] is not None
     assert outcome["backlog"][-1] == arrived, "all that was due is left over, sent or not"
     (phase,) = phases_of(outcome, by_answers=False)
-    assert phase.metrics["offered_rate"] == pytest.approx(arrived / 0.3)
+    assert phase.metrics["offered_rate"] == pytest.approx(arrived)
     assert "overloaded" in (phase.reason or "")
     assert f"{outcome['unsent']} were not sent" in (phase.reason or "")
 
@@ -264,6 +268,6 @@ def test_the_last_second_is_seen_while_the_run_goes_on(server: NullServer) -> No
 
 
 def test_a_dedicated_core_keeps_the_schedule_too(server: NullServer) -> None:
-    (phase,) = run(server, [arrivals(2000, kind="constant")], duration_s=0.3, dedicated=True)
+    (phase,) = run(server, [arrivals(500, kind="constant")], duration_s=2, dedicated=True)
     assert phase.valid, phase.reason
-    assert phase.metrics["count"] == 600
+    assert phase.metrics["count"] == 1000
