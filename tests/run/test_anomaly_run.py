@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import Vectrial
+from small import EASY, Vectrial
 
 from made_pictures import ANOMALIES, CLASSES, pictures
 from server_programs import program
@@ -83,7 +83,7 @@ def test_from_a_dataset_to_the_report(
 ) -> None:
     saved(variables["VECTRIAL_HOME"], monkeypatch)
     suite = tmp_path / "anomalies.toml"
-    suite.write_text(SUITE.format(repeats=2, store='store = "hnswlib"\nindex = "hnsw"'))
+    suite.write_text(SUITE.format(repeats=2, store='store = "hnswlib"\nindex = "hnsw"') + EASY)
     done = vectrial("run", str(suite))
     assert done.returncode == 0, done.stderr
     folder = Path(done.stdout.strip())
@@ -111,7 +111,7 @@ def test_both_lanes_of_a_server_find_the_same(
     saved(variables["VECTRIAL_HOME"], monkeypatch)
     suite = tmp_path / "anomalies.toml"
     store = 'store = "weaviate"\nindex = "hnsw"\nlane = ["native", "sdk"]'
-    suite.write_text(SUITE.format(repeats=1, store=store))
+    suite.write_text(SUITE.format(repeats=1, store=store) + EASY)
     done = vectrial("run", str(suite))
     assert done.returncode == 0, done.stderr
     found = figures(Path(done.stdout.strip()))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from small import Vectrial
+from small import EASY, Vectrial
 
 from server_programs import program
 from vectrial.home import servers_dir
@@ -49,7 +49,7 @@ def served(tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.Monkey
     variables["VECTRIAL_WEAVIATE_BIN"] = str(program(WEAVIATE))
     assert servers_dir().exists() or os.environ.get("VECTRIAL_WEAVIATE_BIN")
     path = tmp_path / "served.toml"
-    path.write_text(SUITE)
+    path.write_text(SUITE + EASY)
     return path
 
 
@@ -159,7 +159,7 @@ def test_the_server_ends_with_a_run_that_is_killed(
 def test_a_server_that_dies_fails_its_trial_and_the_run_goes_on(
     served: Path, tmp_path: Path, variables: dict[str, str]
 ) -> None:
-    text = SUITE.replace("min_s = 0.3", "min_s = 3.0").replace("[16, 128]", "[16]")
+    text = SUITE.replace("min_s = 0.3", "min_s = 3.0").replace("[16, 128]", "[16]") + EASY
     served.write_text(text)
     run = start(served, tmp_path, variables)
     server = until_measuring(run)
