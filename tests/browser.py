@@ -99,7 +99,7 @@ class Browser:
         assert "exceptionDetails" not in got, got
         return got["result"].get("value")
 
-    def wait_for(self, script: str, timeout_s: float = 10) -> None:
+    def wait_for(self, script: str, timeout_s: float = 60) -> None:
         """Until a JavaScript expression is true, on this page or on one that takes its place."""
         deadline = time.monotonic() + timeout_s
         while not self._holds(script):

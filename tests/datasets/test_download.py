@@ -145,7 +145,7 @@ def test_waits_longer_each_time(tmp_path: Path) -> None:
 
 
 def test_a_server_that_falls_silent(tmp_path: Path) -> None:
-    policy = Policy(timeout_s=0.3, attempts=3, backoff_s=0, spare_bytes=0, sleep=lambda _: None)
+    policy = Policy(timeout_s=2, attempts=3, backoff_s=0, spare_bytes=0, sleep=lambda _: None)
     with serving(Site({"/a.bin": CONTENT}, stall_s=30)) as site:
         got = download(Remote(f"{site.url}/a.bin", SUM), tmp_path / "a.bin", silent, policy)
     assert got.path.read_bytes() == CONTENT

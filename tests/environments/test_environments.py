@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 
 from vectrial import environments
@@ -115,15 +116,18 @@ def test_a_killed_process_keeps_others_out_until_its_children_have_ended(
     package: Path, tmp_path: Path
 ) -> None:
     """Else an orphaned installer would write into the folder that the next one builds."""
-    ended = tmp_path / "ended"
+    ended, may_end = tmp_path / "ended", tmp_path / "may-end"
     script = (
         "import sys\n"
         "from pathlib import Path\n"
         "from vectrial import environments as e\n"
         "from vectrial.stores.base import Environment\n"
         f"e._PACKAGE = Path({str(package)!r})\n"
-        "late = 'import pathlib, sys, time; time.sleep(2); pathlib.Path(sys.argv[1]).touch()'\n"
-        f"step = (sys.executable, '-c', late, {str(ended)!r})\n"
+        "late = 'import pathlib, sys, time; until = time.monotonic() + 60\\n'\n"
+        "late += 'while not pathlib.Path(sys.argv[2]).exists() and time.monotonic() < until:'\n"
+        "late += ' time.sleep(0.05)\\n'\n"
+        "late += 'pathlib.Path(sys.argv[1]).touch()'\n"
+        f"step = (sys.executable, '-c', late, {str(ended)!r}, {str(may_end)!r})\n"
         "e._steps = lambda environment, folder: [(step, {})]\n"
         "say = lambda line: print(line, flush=True)\n"
         f"e.ensure(Environment('tiny', {TINY.python!r}), say)\n"
@@ -131,14 +135,18 @@ def test_a_killed_process_keeps_others_out_until_its_children_have_ended(
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as killed:
         assert killed.stdout is not None
         assert b"installing" in killed.stdout.readline()
-        log = environments.path(TINY).with_name(f"{environments.path(TINY).name}.log")
-        while not log.exists() or not log.read_text():
+        while not psutil.Process(killed.pid).children():  # from then on it has the lock, too
+            assert killed.poll() is None
             time.sleep(0.01)
-        time.sleep(0.2)  # the line is written just before the child is started
         killed.kill()
     assert not ended.exists()
     lines: list[str] = []
-    environments.ensure(TINY, lines.append)
+
+    def hear(line: str) -> None:
+        lines.append(line)
+        may_end.touch()
+
+    environments.ensure(TINY, hear)
     assert "another process is making it" in lines[0]
     assert ended.exists()
 

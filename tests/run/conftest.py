@@ -34,7 +34,7 @@ def vectrial(tmp_path: Path, variables: dict[str, str]) -> Vectrial:
             text=True,
             cwd=tmp_path,
             env=variables,
-            timeout=300,
+            timeout=570,
             check=False,
         )
 

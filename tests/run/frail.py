@@ -56,8 +56,9 @@ class Frail(MemoryStore):
             ports = set(self._address.ports.values())
             for one in psutil.net_connections("tcp"):
                 if one.pid and one.status == psutil.CONN_LISTEN and one.laddr.port in ports:
-                    psutil.Process(one.pid).kill()
-                    psutil.wait_procs([psutil.Process(one.pid)], timeout=5)
+                    server = psutil.Process(one.pid)
+                    server.kill()
+                    psutil.wait_procs([server], timeout=30)
         try:
             little.starts(self._address)
         except NotReady as error:

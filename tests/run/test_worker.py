@@ -154,7 +154,7 @@ def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same() -> None:
     thread.start()
     heard = 0
     try:
-        for _ in process.messages(0.4):
+        for _ in process.messages(2.0):
             heard += 1
             assert heard < 100, "it goes on and on"
         assert heard
@@ -164,4 +164,4 @@ def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same() -> None:
         thread.join()
         process._child.kill()
         process._child.wait()
-    assert process.why() == "took longer than trial_timeout_s = 0.4"
+    assert process.why() == "took longer than trial_timeout_s = 2"
