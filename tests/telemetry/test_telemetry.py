@@ -59,12 +59,35 @@ def test_files_may_vanish_while_they_are_counted(tmp_path: Path) -> None:
         thread.join()
 
 
+#: More than 0.3 s of processor time: counters are told in steps of 10 ms, each rounded down.
+WORK = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.4: pass\n"
+#: Starts a child when it is told to, and sees it end when it is told to.
+PARENT = """
+import subprocess, sys
+print(flush=True); input()
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdin=subprocess.PIPE)
+input()
+child.communicate(b"\\n")
+print(flush=True); input()
+"""
+
+
 def test_a_tree_remembers_those_that_ended() -> None:
-    work = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.3: pass\n"
-    tree = ProcessTree(os.getpid())
-    before = tree.usage()
-    child = subprocess.Popen([sys.executable, "-c", work + "input()"], stdin=subprocess.PIPE)
+    """Not the tree of this process, which has the servers of other tests in it."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, WORK + "input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
+    assert parent.stdin is not None
+    assert parent.stdout is not None
     try:
+        parent.stdout.readline()
+        tree = ProcessTree(parent.pid)
+        before = tree.usage()
+        parent.stdin.write("\n")
         deadline = time.monotonic() + 60
         while True:
             during = tree.usage()
@@ -75,19 +98,20 @@ def test_a_tree_remembers_those_that_ended() -> None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert during.rss_bytes > before.rss_bytes
+        parent.stdin.write("\n")
+        parent.stdout.readline()
+        after = tree.usage()
     finally:
-        child.communicate(b"\n")
-    after = tree.usage()
+        parent.communicate("\n\n\n")
     assert after is not None
     assert after.cpu_s >= during.cpu_s
     assert after.rss_bytes < during.rss_bytes
 
 
 def test_a_tree_counts_those_that_nobody_saw() -> None:
-    work = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.3: pass\n"
     tree = ProcessTree(os.getpid())
     before = tree.usage()
-    subprocess.run([sys.executable, "-c", work], check=True)
+    subprocess.run([sys.executable, "-c", WORK], check=True)
     after = tree.usage(look=False)
     assert before is not None
     assert after is not None

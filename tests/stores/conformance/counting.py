@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from vectrial.stores.base import Address
 
@@ -16,6 +16,7 @@ class Received:
     """Bytes from the server until now, all ports together."""
 
     count: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @contextmanager
@@ -45,7 +46,8 @@ def _pass_on(source: socket.socket, to: socket.socket, received: Received | None
     with suppress(OSError):
         while data := source.recv(1 << 16):
             if received is not None:
-                received.count += len(data)
+                with received.lock:  # adding is not one step, and connections are threads
+                    received.count += len(data)
             to.sendall(data)
     for end in (source, to):
         with suppress(OSError):
