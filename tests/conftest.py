@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -22,9 +23,17 @@ else:
     )
     settings.load_profile("vectrial")
 
+_HOME = os.environ.get("VECTRIAL_HOME")
+
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Ctrl-C reaches the programs that tests start, also when this was started in a shell's
     background, where it is ignored: what is ignored stays so in every descendant."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _home_of_all() -> None:
+    """A test begins with the home that all began with, so that it does the same when run alone."""
+    assert os.environ.get("VECTRIAL_HOME") == _HOME, "another test's home was left behind"

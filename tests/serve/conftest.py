@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from served import Client
+from served import Client, client_of
 from starlette.testclient import TestClient
 
 from synthetic import SCRIPT, write_run
-from vectrial.serve.app import make_app
-from vectrial.serve.guard import Access
 from vectrial.serve.runs import Runs
 
 
@@ -31,14 +27,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def runs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+def runs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Read, with a cache of its own."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("VECTRIAL_HOME", str(tmp_path_factory.mktemp("home")))
-    found = Runs(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VECTRIAL_HOME", str(tmp_path_factory.mktemp("home")))
+        found = Runs(folder)
     found.read_all()
-    yield found
-    patch.undo()
+    return found
 
 
 @pytest.fixture
@@ -46,7 +41,6 @@ def client(runs: Runs) -> Client:
     """Makes a client of the application, by default as a browser on this machine asks."""
 
     def make(host: str = "localhost:8877", **access: object) -> TestClient:
-        app = make_app(runs, Access(**access), threading.Event())  # type: ignore[arg-type]
-        return TestClient(app, base_url=f"http://{host}", follow_redirects=False)
+        return client_of(runs, host, **access)
 
     return make
