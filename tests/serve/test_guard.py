@@ -6,11 +6,13 @@ import logging
 from pathlib import Path
 
 import pytest
-from served import TOKEN, Client
+from served import TOKEN, Client, client_of
 
-from synthetic import SCRIPT
+from synthetic import SCRIPT, write_run
 from vectrial.cli.serve import listen, token_of
 from vectrial.errors import UserError
+from vectrial.report import html
+from vectrial.report.document import Report
 from vectrial.serve.guard import COOKIE, HEADERS, Access, loopback, place_within
 from vectrial.serve.runs import Runs
 
@@ -121,10 +123,20 @@ def test_guessing_is_slowed(client: Client) -> None:
 
 def test_login_is_sent_by_our_own_page(client: Client) -> None:
     sent = {"token": TOKEN, "next": "/"}
-    answer = client(token=TOKEN).post(
-        "/login", data=sent, headers={"origin": "http://evil.example"}
-    )
-    assert answer.status_code == 403
+    for strange in ("http://evil.example", "null"):
+        answer = client(token=TOKEN).post("/login", data=sent, headers={"origin": strange})
+        assert answer.status_code == 403
+    own = {"origin": "http://localhost:8877"}
+    assert client(token=TOKEN).post("/login", data=sent, headers=own).status_code == 303
+
+
+def test_a_browser_says_that_our_own_forms_are_ours(client: Client) -> None:
+    """Under no-referrer it sends "Origin: null" with them; see also the test in a browser."""
+    page = client(token=TOKEN).get("/login")
+    assert page.headers["referrer-policy"] == "same-origin"
+    assert 'name="referrer"' not in page.text, "it would stand above the header"
+    alone = html.render(Report("A file", "", (), (), (), ()))
+    assert '<meta name="referrer" content="no-referrer">' in alone
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
+from served import TOKEN
 
 from browser import CHROMIUM, Browser, browser
 from synthetic import write_run
@@ -49,11 +51,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def address(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@contextmanager
+def served(root: Path, home: Path, token: str | None = None) -> Iterator[str]:
     """The command itself, as a person starts it."""
-    environment = {**os.environ, "VECTRIAL_HOME": str(tmp_path_factory.mktemp("home"))}
+    environment = {**os.environ, "VECTRIAL_HOME": str(home)}
     environment.pop("VECTRIAL_SERVE_TOKEN", None)
+    if token is not None:
+        environment["VECTRIAL_SERVE_TOKEN"] = token
     command = [sys.executable, "-m", "vectrial.cli.main", "serve", str(root), "--port", "0"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -67,6 +71,19 @@ def address(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture(scope="module")
+def address(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(root, tmp_path_factory.mktemp("home")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def guarded(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The same, where the token is asked for."""
+    with served(root, tmp_path_factory.mktemp("home"), TOKEN) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +164,25 @@ def test_page(
     assert violations(chromium, axe) == []
 
 
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_the_token_is_typed_into_the_form(
+    chromium: Browser, guarded: str, axe: str, size: tuple[int, int], dark: bool
+) -> None:
+    chromium.open(f"{guarded}/compare", *size, dark=dark)
+    assert chromium.value("location.pathname") == "/login"
+    assert chromium.value("document.documentElement.scrollWidth") <= size[0]
+    assert violations(chromium, axe) == []
+    chromium.value(f"document.querySelector('[name=token]').value = {TOKEN!r}")
+    chromium.value("document.querySelector('.filter button').click()")
+    chromium.wait_for("location.pathname === '/compare'")
+    chromium.open(f"{guarded}/", *size, dark=dark)
+    chromium.value("document.querySelector('.leave button').click()")
+    chromium.wait_for("location.pathname === '/login'")
+    chromium.open(f"{guarded}/", *size, dark=dark)
+    assert chromium.value("location.pathname") == "/login", "the session is over"
+
+
 def focused(chromium: Browser, wanted: str, most: int = 60) -> None:
     """Press Tab until what matches a selector has the focus."""
     for _ in range(most):
@@ -205,9 +241,9 @@ def test_a_run_under_way_tells_how_far_it_is(chromium: Browser, address: str, ro
         for said in ("Job 1 of 2: <b>faiss</b>", "25 %", "1,000 q/s", "two\none"):
             assert said in chromium.value(shown)
         assert chromium.complaints() == []
-        # Its last words are said before its database is closed.
+        # Its last words are said before its database is closed: the page is made anew meanwhile.
+        chromium.value("window.before = 1")
         write_status(root / "third", status.model_copy(update={"ended": True}))
-        time.sleep(1.5)
-        chromium.wait_for(f"{shown}.includes('Under way')")
+        chromium.wait_for(f"window.before === undefined && {shown}.includes('Under way')")
     chromium.wait_for("!!document.querySelector('.part')", timeout_s=30)
     assert chromium.complaints() == []
