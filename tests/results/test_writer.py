@@ -166,3 +166,24 @@ def test_a_run_that_is_resumed_by_other_code_says_so(tmp_path: Path) -> None:
         run = reader.run()
     assert run["git_revision"] == "a"
     assert run["environment"]["resumed_at_revisions"] == ["b", "c"]
+
+
+def test_a_run_that_is_resumed_is_not_complete_before_it_ends(tmp_path: Path) -> None:
+    def begun(writer: RunWriter) -> None:
+        writer.begin(suite_name="s", command="c", version="0", environment={})
+
+    def finished() -> bool:
+        with RunReader(tmp_path / "r") as reader:
+            return reader.run()["finished_at"] is not None
+
+    with RunWriter(tmp_path / "r") as writer:
+        begun(writer)
+        writer.finish()
+    assert finished()
+    with RunWriter(tmp_path / "r") as writer:
+        begun(writer)  # and is killed
+    assert not finished()
+    with RunWriter(tmp_path / "r") as writer:
+        begun(writer)
+        writer.finish()
+    assert finished()

@@ -108,6 +108,7 @@ class RunWriter:
         revision of Vectrial."""
         revision = environment.get("git", {}) or {}
         if self._db.execute("select count(*) from run").fetchone() != (0,):
+            self._db.execute("update run set finished_at = null")
             if isinstance(revision, Mapping) and revision.get("revision"):
                 self._resumed(str(revision["revision"]))
             return
