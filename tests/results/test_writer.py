@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from vectrial.errors import UserError
@@ -187,3 +188,31 @@ def test_a_run_that_is_resumed_is_not_complete_before_it_ends(tmp_path: Path) ->
         begun(writer)
         writer.finish()
     assert finished()
+
+
+def complete(folder: Path) -> Path:
+    with RunWriter(folder) as writer:
+        writer.begin(suite_name="s", command="c", version="0", environment={})
+        writer.trial(record())
+        writer.finish()
+    return folder
+
+
+def test_what_is_damaged_within_is_said(tmp_path: Path) -> None:
+    with duckdb.connect(str(complete(tmp_path / "r") / "run.duckdb")) as db:
+        db.execute("drop table trial")
+    with RunReader(tmp_path / "r") as reader, pytest.raises(UserError, match="damaged") as told:
+        reader.measured()
+    assert "\n" not in str(told.value), "one line"
+    with RunWriter(tmp_path / "r") as writer, pytest.raises(UserError, match="damaged"):
+        writer.finished_keys()
+
+
+def test_what_is_no_run_leaves_no_database_open(tmp_path: Path) -> None:
+    database = tmp_path / "run.duckdb"
+    for columns in ("x varchar", "schema_version varchar"):
+        with duckdb.connect(str(database)) as db:  # would be refused beside a reader's
+            db.execute(f"drop table if exists run; create table run ({columns})")
+            db.execute("insert into run values ('new')")
+        with pytest.raises(UserError, match="damaged, or not a run's"):
+            RunReader(tmp_path)

@@ -130,9 +130,9 @@ def test_a_run_that_is_being_written(refused: Call, tmp_path: Path) -> None:
     try:
         assert holder.stdout.readline() == "open\n"
         (tmp_path / "run" / "suite.toml").write_text(SUITE)
-        assert "another vectrial is writing to it" in refused("report", str(tmp_path / "run"))
+        assert "another process has it open" in refused("report", str(tmp_path / "run"))
         message = refused("run", "--resume", str(tmp_path / "run"))
-        assert "another vectrial is writing to it" in message
+        assert "another process has it open" in message
     finally:
         holder.stdin.close()
         holder.wait(timeout=30)

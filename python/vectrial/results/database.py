@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -13,14 +15,15 @@ DATABASE = "run.duckdb"
 
 
 class BeingWritten(UserError):
-    """A run that another process is writing: nobody else may read it."""
+    """A run that another process has open: the one that writes it lets nobody else read it."""
 
 
 def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     """The database of the run in `folder`; one that is to be written is made if it is not there.
 
+
     Raises:
-        BeingWritten: another process writes it.
+        BeingWritten: another process has it open, and one of the two writes.
         UserError: it is damaged, or it has another layout: to be read
             a newer one, to be written any other.
     """
@@ -28,18 +31,19 @@ def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection
     try:
         db = duckdb.connect(str(path), read_only=read_only)
     except duckdb.Error as error:
-        if "lock" in str(error):
+        # The message holds the path, and that of a damaged file the word "block".
+        if "Could not set lock on file" in str(error):
             raise BeingWritten(
-                "another vectrial is writing to it",
+                "another process has it open",
                 where=str(folder),
-                remedy="wait until the run under way has ended",
+                remedy="wait until the run under way has ended, or close what else looks at it",
             ) from error
-        raise UserError(
-            f"its {DATABASE} is damaged, or not a run's: {error}",
-            where=str(folder),
-            remedy="give the folder that `vectrial run` printed, or runs/latest",
-        ) from error
-    version = _layout(db)
+        raise _damaged(folder, error) from error
+    try:
+        version = _layout(db)
+    except duckdb.Error as error:
+        db.close()
+        raise _damaged(folder, error) from error
     newer = version is not None and version > SCHEMA_VERSION
     older = version is not None and version < SCHEMA_VERSION
     if newer or (older and not read_only):
@@ -59,9 +63,32 @@ def has_tables(db: duckdb.DuckDBPyConnection) -> bool:
     return found != (0,)
 
 
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """What is read inside may be damaged: only a part of a database is looked at as it is opened.
+
+    Raises:
+        UserError: it is.
+    """
+    try:
+        yield
+    except duckdb.Error as error:
+        raise _damaged(folder, error) from error
+
+
+def _damaged(folder: Path, error: Exception) -> UserError:
+    """What is said of a database that cannot be read, on one line."""
+    said = str(error).partition("\n")[0]
+    return UserError(
+        f"its {DATABASE} is damaged, or not a run's: {said}",
+        where=str(folder),
+        remedy="take it from a bundle or a backup, or measure anew",
+    )
+
+
 def _layout(db: duckdb.DuckDBPyConnection) -> int | None:
     """None for a run that has not begun."""
     if not has_tables(db):
         return None
-    found = db.execute("select schema_version from run").fetchone()
-    return None if found is None else int(found[0])
+    found = db.execute("select schema_version::integer from run").fetchone()
+    return None if found is None else found[0]

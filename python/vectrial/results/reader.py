@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from vectrial.errors import UserError
-from vectrial.results.database import DATABASE, has_tables, open_database
+from vectrial.results.database import DATABASE, has_tables, open_database, reading
 
 #: One row per measured value, joined with everything that says what it is.
 _MEASURED = """
@@ -62,8 +62,13 @@ class RunReader:
         return self.query(f'select * from "{name}"')
 
     def query(self, sql: str, parameters: list[Any] | None = None) -> pa.Table:
-        """Any read-only SQL over the run's tables."""
-        return self._db.execute(sql, parameters or []).to_arrow_table()
+        """Any read-only SQL over the run's tables.
+
+        Raises:
+            UserError: what is asked for is damaged, or not there.
+        """
+        with reading(self.folder):
+            return self._db.execute(sql, parameters or []).to_arrow_table()
 
     def rows(self, sql: str, parameters: list[Any] | None = None) -> list[dict[str, Any]]:
         """As `query`, as plain dicts."""

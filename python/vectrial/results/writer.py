@@ -14,7 +14,7 @@ import duckdb
 from vectrial.errors import UserError
 from vectrial.experiments.base import Phase
 from vectrial.gate import GateRow
-from vectrial.results.database import has_tables, open_database
+from vectrial.results.database import has_tables, open_database, reading
 from vectrial.results.schema import DDL, METRICS, SCHEMA_VERSION
 
 
@@ -105,7 +105,7 @@ class RunWriter:
         self, *, suite_name: str, command: str, version: str, environment: Mapping[str, Any]
     ) -> None:
         """Record the run itself; on a resumed run the first record stays, and is told of another
-        revision of Vectrial."""
+        revision of Vectrial. The run is not complete until `finish`, however often it was."""
         revision = environment.get("git", {}) or {}
         if self._db.execute("select count(*) from run").fetchone() != (0,):
             self._db.execute("update run set finished_at = null")
@@ -165,10 +165,15 @@ class RunWriter:
 
     def finished_keys(self) -> set[str]:
         """Keys of the trials that need not be measured again: those that were measured.
-        Failed and skipped ones are tried again."""
-        rows = self._db.execute(
-            "select key from trial where status in ('ok', 'invalid')"
-        ).fetchall()
+        Failed and skipped ones are tried again.
+
+        Raises:
+            UserError: the run is damaged.
+        """
+        with reading(self.folder):
+            rows = self._db.execute(
+                "select key from trial where status in ('ok', 'invalid')"
+            ).fetchall()
         return {row[0] for row in rows}
 
     def trial(self, record: TrialRecord) -> None:
