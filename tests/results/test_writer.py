@@ -198,6 +198,47 @@ def complete(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    "source", ["read_text('{0}/secret')", "read_csv('{0}/secret')", "glob('{0}/*')"]
+)
+def test_a_run_of_somebody_else_reads_no_other_file(tmp_path: Path, source: str) -> None:
+    """What is asked for as a table may be a view of theirs."""
+    (tmp_path / "secret").write_text("hidden\n")
+    folder = complete(tmp_path / "r")
+    with duckdb.connect(str(folder / "run.duckdb")) as db:
+        db.execute("drop table error")
+        db.execute(f"create view error as select * from {source.format(tmp_path)}")
+    with RunReader(folder) as reader, pytest.raises(UserError) as told:
+        reader.table("error")
+    assert "hidden" not in str(told.value)
+
+
+def test_the_run_itself_may_be_such_a_view(tmp_path: Path) -> None:
+    """It is asked for as the database is opened."""
+    (tmp_path / "secret").write_text("3\n")
+    with duckdb.connect(str(complete(tmp_path / "r") / "run.duckdb")) as db:
+        db.execute("create table other as from run; drop table run")
+        db.execute("create schema s; create table s.run (x int)")
+        read = f"(select max(content) from read_text('{tmp_path}/secret'))"
+        db.execute(
+            f"create view run as select * replace ({read}::int as schema_version) from other"
+        )
+    with pytest.raises(UserError, match="damaged"):
+        RunReader(tmp_path / "r")
+
+
+def test_a_run_is_written_and_read_many_times_all_the_same(tmp_path: Path) -> None:
+    folder = complete(tmp_path / "r")
+    with RunReader(folder) as reader, RunReader(folder) as other:
+        assert reader.table("metric").equals(other.table("metric"))
+    with RunWriter(folder) as writer:
+        for number in range(3):
+            writer.trial(record(f"more-{number}"))
+        writer.finish()
+    with RunReader(folder) as reader:
+        assert reader.table("trial").num_rows == 4
+
+
 def test_what_is_damaged_within_is_said(tmp_path: Path) -> None:
     with duckdb.connect(str(complete(tmp_path / "r") / "run.duckdb")) as db:
         db.execute("drop table trial")

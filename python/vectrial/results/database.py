@@ -21,6 +21,8 @@ class BeingWritten(UserError):
 def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     """The database of the run in `folder`; one that is to be written is made if it is not there.
 
+    Times come out of it in UTC, wherever it is read. It reaches no other file and no address: a
+    run may be somebody else's, and what we take for a table a view of theirs.
 
     Raises:
         BeingWritten: another process has it open, and one of the two writes.
@@ -40,6 +42,7 @@ def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection
             ) from error
         raise _damaged(folder, error) from error
     try:
+        db.execute("set enable_external_access = false")
         version = _layout(db)
     except duckdb.Error as error:
         db.close()
