@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +260,35 @@ def test_what_is_no_run_leaves_no_database_open(tmp_path: Path) -> None:
             db.execute("insert into run values ('new')")
         with pytest.raises(UserError, match="damaged, or not a run's"):
             RunReader(tmp_path)
+
+
+def test_times_are_the_same_in_every_time_zone(tmp_path: Path) -> None:
+    """The database would tell them in the zone of the machine, for which it asks once."""
+    folder = complete(tmp_path / "r")
+    (folder / "suite.toml").write_text("")
+    script = """
+import sys
+from pathlib import Path
+from vectrial.report.build import build
+from vectrial.report.data import load
+from vectrial.results.bundle import seal
+from vectrial.results.reader import RunReader
+folder = Path(sys.argv[1])
+with RunReader(folder) as reader:
+    print(reader.run()["started_at"].isoformat())
+    print(reader.table("run").column("started_at").type)
+print(seal(folder, Path(sys.argv[2])).seal)
+print(dict(build(load(folder)).meta)["Measured"])
+"""
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", script, str(folder), str(tmp_path / zone.partition("/")[2])],
+            env={**os.environ, "TZ": zone}, capture_output=True, text=True, check=True,
+        ).stdout
+        for zone in ("Asia/Tokyo", "America/New_York")
+    }  # fmt: skip
+    (one,) = said
+    began, kind, _, measured = one.splitlines()
+    assert began.endswith("+00:00")
+    assert "UTC" in kind
+    assert measured == f"{began[:10]} {began[11:16]} UTC"

@@ -43,6 +43,7 @@ def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection
         raise _damaged(folder, error) from error
     try:
         db.execute("set enable_external_access = false")
+        db.execute("set TimeZone = 'UTC'")
         version = _layout(db)
     except duckdb.Error as error:
         db.close()

@@ -62,7 +62,7 @@ class RunReader:
         return self.query(f'select * from "{name}"')
 
     def query(self, sql: str, parameters: list[Any] | None = None) -> pa.Table:
-        """Any read-only SQL over the run's tables.
+        """Any read-only SQL over the run's tables. Times are in UTC.
 
         Raises:
             UserError: what is asked for is damaged, or not there.
