@@ -13,6 +13,7 @@ from vectrial.cli.serve import listen, token_of
 from vectrial.errors import UserError
 from vectrial.report import html
 from vectrial.report.document import Report
+from vectrial.results.reader import RunReader
 from vectrial.serve.guard import COOKIE, HEADERS, Access, loopback, place_within
 from vectrial.serve.runs import Runs
 
@@ -172,6 +173,33 @@ def test_a_linked_folder_outside_is_not_listed(runs: Runs, tmp_path: Path) -> No
     (tmp_path / "root" / "way-out").symlink_to(tmp_path / "outside", target_is_directory=True)
     assert Runs(tmp_path / "root").listing() == []
     assert [run.name for run in runs.listing()].count("first") == 1, "latest is the same run"
+
+
+def test_a_linked_file_outside_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    outside = tmp_path / "outside"
+    outside.write_text("hidden")
+    folder = write_run(
+        tmp_path / "runs" / "sent", stores={"faiss": (1.0, "hnsw", True)}, efs=(16,),
+        builds=((16, 128),), only_sweep=True,
+    )  # fmt: skip
+    for name in ("suite.toml", "environment.json"):
+        (folder / name).symlink_to(outside)
+    (folder / "logs").mkdir()
+    (folder / "logs" / "x.log").symlink_to(outside)
+    (tmp_path / "runs" / "way-out").mkdir()
+    (tmp_path / "runs" / "way-out" / "run.duckdb").symlink_to(folder / "run.duckdb")
+    runs = Runs(tmp_path / "runs" / "sent")
+    (run,) = runs.listing()
+    asked = client_of(runs)
+    for place in ("data/suite.toml", "data/environment.json", "logs/x.log"):
+        assert asked.get(f"/runs/{run.id}/{place}").status_code == 404, place
+    assert "hidden" not in asked.get(f"/runs/{run.id}").text
+    with RunReader(folder) as reader:
+        assert reader.suite() == ""
+    assert Runs(tmp_path / "runs" / "way-out").listing() == []
 
 
 def test_what_stores_say_is_text(client: Client, runs: Runs) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from vectrial.errors import UserError
 from vectrial.results.database import DATABASE, has_tables, open_database, reading
+from vectrial.results.folder import is_own
 
 #: One row per measured value, joined with everything that says what it is.
 _MEASURED = """
@@ -83,9 +84,10 @@ class RunReader:
         return rows
 
     def suite(self) -> str:
-        """The suite as it was run, TOML; empty where the folder does not hold it."""
+        """The suite as it was run, TOML; empty where the folder does not hold it, or a link that
+        leads out of it."""
         kept = self.folder / "suite.toml"
-        return kept.read_text(encoding="utf-8") if kept.is_file() else ""
+        return kept.read_text(encoding="utf-8") if is_own(self.folder, kept) else ""
 
     def run(self) -> dict[str, Any]:
         """The run's own record, `environment` as a dict.

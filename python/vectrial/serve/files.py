@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from vectrial.report import draw, export
 from vectrial.report.document import Figure, Table
+from vectrial.results.folder import is_own
 from vectrial.results.reader import RunReader
 from vectrial.results.schema import EXPORT_KEYS
 
@@ -104,7 +105,17 @@ def _table(name: str) -> Callable[[Path], bytes]:
     return read
 
 
+def _as_it_is(name: str) -> Callable[[Path], bytes]:
+    def read(folder: Path) -> bytes:
+        if not is_own(folder, folder / name):
+            raise FileNotFoundError(name)
+        return (folder / name).read_bytes()
+
+    return read
+
+
 #: What a run has to be taken away: name of the file → how it is made of the run's folder.
+#: FileNotFoundError where the folder holds none.
 DATA: Mapping[str, Callable[[Path], bytes]] = {
     "measurements.csv": _measurements_csv,
     "measurements.jsonl": _measurements_jsonl,
@@ -113,16 +124,11 @@ DATA: Mapping[str, Callable[[Path], bytes]] = {
         f"{name}.parquet": _table(name)
         for name in ("trial", "phase", "metric", "window", "telemetry", "gate", "error")
     },
-    "suite.toml": lambda folder: (folder / "suite.toml").read_bytes(),
-    "environment.json": lambda folder: (folder / "environment.json").read_bytes(),
+    **{name: _as_it_is(name) for name in ("suite.toml", "environment.json")},
 }
 
 
 def logs_of(folder: Path) -> dict[str, Path]:
     """The run's logs by name. A link that leads out of the run is none of them."""
     inside = folder / "logs"
-    return {
-        path.name: path
-        for path in sorted(inside.glob("*.log"))
-        if path.is_file() and path.resolve().is_relative_to(inside.resolve())
-    }
+    return {path.name: path for path in sorted(inside.glob("*.log")) if is_own(inside, path)}

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from vectrial.errors import UserError
 from vectrial.home import home
 from vectrial.results.database import DATABASE, BeingWritten
+from vectrial.results.folder import is_own
 from vectrial.results.progress import Status, read_status
 from vectrial.results.reader import RunReader
 
@@ -245,7 +246,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _walk(root: Path, folder: Path, depth: int) -> Iterator[Path]:
-    if (folder / DATABASE).is_file():
+    if is_own(root, folder / DATABASE):
         yield folder
         return
     if depth == 0:
