@@ -7,12 +7,14 @@ import io
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vectrial.errors import DataError, UserError
+from vectrial.results import bundle
 from vectrial.results.bundle import SUFFIX, opened, run_folder, seal, unpack
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
@@ -81,6 +83,50 @@ def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
     one, other = seal(run, tmp_path / "one"), seal(run, tmp_path / "other")
     assert one.path.read_bytes() == other.path.read_bytes()
     assert one.seal == other.seal
+
+
+def test_a_link_out_of_the_run_is_not_sent(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hidden")
+    (run / "logs" / "x.log").symlink_to(tmp_path / "secret")
+    (run / "logs" / "y.log").symlink_to("deep/a.log")
+    files = members(seal(run).path)
+    assert "run/logs/x.log" not in files
+    assert files["run/logs/y.log"] == b"said\n\xff"
+    for name in ("suite.toml", "run.duckdb"):
+        kept = tmp_path / f"kept-{name}"
+        (run / name).rename(kept)
+        (run / name).symlink_to(kept)
+        with pytest.raises(UserError, match=f"holds no {name} of its own"):
+            seal(run, tmp_path / "other")
+        (run / name).unlink()
+        kept.rename(run / name)
+
+
+def test_a_run_without_its_suite_is_not_sealed(run: Path) -> None:
+    (run / "suite.toml").unlink()
+    with pytest.raises(UserError, match=r"holds no suite\.toml"):
+        seal(run)
+
+
+@pytest.mark.parametrize("change", ["other", "shorter", "longer", "gone"])
+def test_a_run_that_changes_while_it_is_sealed(
+    run: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    log, pack = run / "logs" / "deep" / "a.log", bundle._pack
+
+    def after_a_change(*given: Any) -> None:
+        contents = {"other": b"Said\n\xff", "shorter": b"sa", "longer": b"sAid\n\xffmore"}
+        if change in contents:
+            log.write_bytes(contents[change])
+        else:
+            log.unlink()
+        pack(*given)
+
+    monkeypatch.setattr(bundle, "_pack", after_a_change)
+    with pytest.raises(UserError, match=r"changed while it was sealed: logs/deep/a\.log"):
+        seal(run)
+    assert not list(run.parent.glob(f"*{SUFFIX}"))
+    assert not list(run.parent.glob(".sealing-*"))
 
 
 def test_nothing_is_overwritten(run: Path, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 A bundle is a gzipped tar: `manifest.json` first, then the run's files under `run/`. The manifest
 names every file with its size and SHA-256; the seal is the SHA-256 of the manifest, so whoever was
-told it knows that nothing was changed since. The same run gives the same bytes.
+told it knows that nothing was changed since. The same run gives the same bytes when it is sealed
+again by the same version of Vectrial: the manifest names it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -26,6 +27,7 @@ from vectrial import __version__
 from vectrial.datasets.archive import safe_unpack
 from vectrial.errors import DataError, UserError
 from vectrial.results.database import DATABASE
+from vectrial.results.folder import is_own
 from vectrial.results.reader import RunReader
 
 SUFFIX = ".vectrial.tar.gz"
@@ -33,6 +35,8 @@ FORMAT = 1
 _MANIFEST, _RUN = "manifest.json", "run"
 #: What a run folder holds that is measured, or says how it was; the report is made from these.
 _KEPT = (DATABASE, f"{DATABASE}.wal", "suite.toml", "environment.json", "logs/**/*")
+#: What a run cannot be read, or repeated, without.
+_NEEDED = (DATABASE, "suite.toml")
 
 
 class Sealed(BaseModel):
@@ -74,19 +78,19 @@ class Bundle:
 
 
 def seal(run: Path, out: Path | None = None) -> Bundle:
-    """Write the bundle of a run.
+    """Write the bundle of a run. A link that leads out of its folder is not part of it.
 
     Args:
         run: its folder; a link such as `runs/latest` is followed.
         out: the file to write, or a folder to write it into; beside the run's folder unless given.
 
     Raises:
-        UserError: no run is there, it is being written, or there is a file of that name already.
+        UserError: no run is there, it is being written, it lacks a file that a bundle must have,
+            or there is a file of that name already.
     """
     with RunReader(run) as reader:  # refuses what is no run, or one under way
         record, folder = reader.run(), reader.folder
     target = _target(folder, out)
-    files = [path for pattern in _KEPT for path in sorted(folder.glob(pattern)) if path.is_file()]
     manifest = Manifest(
         format=FORMAT,
         vectrial_version=__version__,
@@ -94,7 +98,7 @@ def seal(run: Path, out: Path | None = None) -> Bundle:
         suite_name=str(record["suite_name"]),
         started_at=record["started_at"].isoformat(),
         finished_at=record["finished_at"].isoformat() if record["finished_at"] else None,
-        files=tuple(_sealed(folder, path) for path in files),
+        files=tuple(_sealed(folder, path) for path in _files(folder)),
     )
     written = _bytes_of(manifest)
     with tempfile.TemporaryDirectory(prefix=".sealing-", dir=target.parent) as scratch:
@@ -158,6 +162,18 @@ def _target(folder: Path, out: Path | None) -> Path:
     return target.resolve()
 
 
+def _files(folder: Path) -> list[Path]:
+    found = [path for one in _KEPT for path in sorted(folder.glob(one)) if is_own(folder, path)]
+    for name in _NEEDED:
+        if folder / name not in found:
+            raise UserError(
+                f"the run holds no {name} of its own",
+                where=str(folder),
+                remedy="put it there: without it a bundle could not be repeated",
+            )
+    return found
+
+
 def _sealed(folder: Path, path: Path) -> Sealed:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -170,7 +186,11 @@ def _bytes_of(manifest: Manifest) -> bytes:
 
 
 def _pack(packed: Path, manifest: bytes, folder: Path, told: Manifest) -> None:
-    """Neither times nor owners nor the file's name go in: the same run gives the same bytes."""
+    """Neither times nor owners nor the file's name go in: the same run gives the same bytes.
+
+    Raises:
+        UserError: a file is no longer what the manifest says, since the run is measured again.
+    """
     with (
         packed.open("wb") as raw,
         gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as stream,
@@ -178,8 +198,42 @@ def _pack(packed: Path, manifest: bytes, folder: Path, told: Manifest) -> None:
     ):
         tar.addfile(_member(_MANIFEST, len(manifest)), io.BytesIO(manifest))
         for one in told.files:
-            with (folder / one.path).open("rb") as content:
-                tar.addfile(_member(f"{_RUN}/{one.path}", one.size_bytes), content)
+            try:
+                with (folder / one.path).open("rb") as content:
+                    read = _Read(content)
+                    tar.addfile(_member(f"{_RUN}/{one.path}", one.size_bytes), read)
+            except (FileNotFoundError, EOFError) as error:
+                raise _changed(folder, one) from error
+            if read.sha256 != one.sha256:
+                raise _changed(folder, one)
+
+
+class _Read:
+    """A file while it is packed, and the checksum of what was read of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._digest = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        """As a file; EOFError where it holds less."""
+        part = self._file.read(size)
+        if len(part) < size:
+            raise EOFError
+        self._digest.update(part)
+        return part
+
+    @property
+    def sha256(self) -> str:
+        """Of all that was read, in hex."""
+        return self._digest.hexdigest()
+
+
+def _changed(folder: Path, one: Sealed) -> UserError:
+    return UserError(
+        f"the run changed while it was sealed: {one.path}",
+        where=str(folder),
+        remedy="wait until nothing writes to it, and seal it again",
+    )
 
 
 def _member(name: str, size_bytes: int) -> tarfile.TarInfo:
