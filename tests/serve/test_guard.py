@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,42 @@ def test_a_linked_file_outside_is_not_shown(
     with RunReader(folder) as reader:
         assert reader.suite() == ""
     assert Runs(tmp_path / "runs" / "way-out").listing() == []
+
+
+def test_what_cannot_be_looked_at_is_passed_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    root = tmp_path / "runs"
+    (root / "run").mkdir(parents=True)
+    (root / "run" / "run.duckdb").write_bytes(b"")
+    (root / "loop").symlink_to("loop")
+    (root / "closed").mkdir(mode=0)
+    (root / "half").mkdir()
+    (root / "half" / "run.duckdb").symlink_to("run.duckdb")
+    try:
+        assert [run.name for run in Runs(root).listing()] == ["run"]
+        assert client_of(Runs(root)).get("/").status_code == 200
+    finally:
+        (root / "closed").chmod(0o700)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
+def test_a_run_that_was_closed_since_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "runs" / "run"
+    folder.mkdir(parents=True)
+    (folder / "run.duckdb").write_bytes(b"")
+    runs = Runs(tmp_path / "runs")
+    (run,) = runs.listing()
+    folder.chmod(0)
+    try:
+        assert runs.listing() == []
+        assert runs.get(run.id) is None
+    finally:
+        folder.chmod(0o700)
 
 
 def test_what_stores_say_is_text(client: Client, runs: Runs) -> None:

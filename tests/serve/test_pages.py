@@ -6,17 +6,21 @@ import csv
 import io
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
-from served import Client
+from served import Client, client_of
 from starlette.testclient import TestClient
 
+from synthetic import write_run
 from vectrial.errors import UserError
 from vectrial.results.progress import Status, read_status, write_status
 from vectrial.results.reader import RunReader
@@ -30,6 +34,12 @@ from vectrial.serve.runs import Run, Runs, summary_of
 def named(runs: Runs, name: str) -> Run:
     (run,) = (run for run in runs.listing() if run.name == name)
     return run
+
+
+def small_run(folder: Path) -> Path:
+    """A run of one store: a trial and a phase for each of three repeats."""
+    stores = {"faiss": (1.0, "hnsw", True)}
+    return write_run(folder, stores=stores, efs=(16,), builds=((16, 128),), only_sweep=True)
 
 
 def test_list(client: Client, runs: Runs) -> None:
@@ -196,20 +206,81 @@ def test_what_was_read_before_a_page_asked_for_news_is_told_to_it(
     assert "event: changed" not in news_of(fresh, page)
 
 
+@pytest.mark.parametrize("place", ["runs", "blocks"])
 def test_a_run_that_cannot_be_read_is_listed_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
+    """Whatever its path is called: a block is no lock."""
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-    bad = tmp_path / "runs" / "bad"
+    bad = tmp_path / place / "bad"
     bad.mkdir(parents=True)
     (bad / "run.duckdb").write_bytes(b"this is no database")
-    runs = Runs(tmp_path / "runs")
+    runs = Runs(tmp_path / place)
     runs.read_all()
     (run,) = runs.listing()
     assert run.state == "unreadable"
     assert "damaged" in run.why
     with pytest.raises(UserError, match="damaged"):
         summary_of(bad)
+
+
+def test_a_run_that_is_damaged_hinders_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    for name in ("a-bad", "b-foreign", "c-strange", "d-good"):
+        small_run(tmp_path / "runs" / name)
+    for name, does in (
+        ("a-bad", "drop table trial"),
+        ("b-foreign", "drop table run; create table run (x integer)"),
+        (
+            "c-strange",
+            "create table x as select * replace (null as suite_name) from run;"
+            " drop table run; alter table x rename to run",
+        ),
+    ):
+        with duckdb.connect(str(tmp_path / "runs" / name / "run.duckdb")) as db:
+            db.execute(does)
+    runs = Runs(tmp_path / "runs")
+    runs.read_all()
+    assert {run.name: run.state for run in runs.listing()} == {
+        "a-bad": "unreadable", "b-foreign": "unreadable", "c-strange": "unreadable",
+        "d-good": "finished",
+    }  # fmt: skip
+    kept = Runs(tmp_path / "runs")
+    assert {run.state for run in kept.listing()} == {"unreadable", "finished"}, "once is enough"
+    asked = client_of(runs)
+    answer = asked.get(f"/runs/{named(runs, 'a-bad').id}")
+    assert answer.status_code == 400
+    assert "damaged" in answer.text
+    good = named(runs, "d-good").id
+    for number in ("9" * 40, "9" * 5000, "0", "-1", "x"):
+        assert asked.get(f"/runs/{good}/trials/{number}").status_code == 404
+
+
+def test_a_run_that_another_process_had_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a shell that looks at it; that it is closed changes no file."""
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    folder = small_run(tmp_path / "runs" / "run")
+    script = "import duckdb, sys; db = duckdb.connect(sys.argv[1]); print(1, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(folder / "run.duckdb")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as other:  # fmt: skip
+        assert other.stdout is not None
+        assert other.stdout.readline() == "1\n"
+        runs = Runs(tmp_path / "runs")
+        runs.read_all()
+        (run,) = runs.listing()
+        assert run.state == "running"
+        assert "another process has it open" in run.why
+        files = (folder / "run.duckdb").stat()
+        other.communicate("\n", timeout=30)
+    assert (folder / "run.duckdb").stat().st_mtime_ns == files.st_mtime_ns
+    runs.read_all()
+    assert named(runs, "run").state == "finished"
 
 
 def test_a_run_that_never_began_to_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

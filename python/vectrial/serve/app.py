@@ -62,7 +62,7 @@ def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) 
         *_document("/compare", pages.compare),
         *_document("/runs/{run}", pages.run),
         *_document("/runs/{run}/trials", pages.trials),
-        *_document("/runs/{run}/trials/{trial:int}", pages.trial),
+        *_document("/runs/{run}/trials/{trial}", pages.trial),
         *_document("/runs/{run}/values", pages.values),
         Route("/runs/{run}/data/{name}", pages.data),
         Route("/runs/{run}/logs/{name}", pages.log),
@@ -200,7 +200,7 @@ class _Pages:
 
     def trial(self, request: Request) -> Document:
         """One trial."""
-        run, number = self._found(request), request.path_params["trial"]
+        run, number = self._found(request), _number(request.path_params["trial"])
         found = trial_report(run.folder, number)
         if found is None:
             raise HTTPException(404, "the run has no such trial")

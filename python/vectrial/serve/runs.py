@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -116,9 +116,7 @@ class Runs:
         """Every run, the newest first; those that are not read yet are read meanwhile."""
         found = [self._run(folder) for folder in _folders(self.root)]
         self._places = {run.id: run.folder for run in found}
-        unread = [run for run in found if run.state == "unread"]
-        if unread:
-            self._begin_reading(unread)
+        self._look_into(found)
         return sorted(found, key=lambda run: (run.at, run.name), reverse=True)
 
     def get(self, run_id: str) -> Run | None:
@@ -127,7 +125,11 @@ class Runs:
         if folder is None:
             self.listing()  # it may be a new one
             folder = self._places.get(run_id)
-        return self._run(folder) if folder is not None and (folder / DATABASE).is_file() else None
+        if folder is None or not is_own(self.root, folder / DATABASE):
+            return None
+        run = self._run(folder)
+        self._look_into([run])
+        return run
 
     def read_all(self) -> None:
         """Read whatever is unread, and return when that is done."""
@@ -153,22 +155,23 @@ class Runs:
         state: State = "interrupted" if known.summary.finished is None else "finished"
         return Run(run_id, folder, name, state, known.summary, changed=changed)
 
-    def _begin_reading(self, unread: list[Run]) -> None:
+    def _look_into(self, found: list[Run]) -> None:
+        """Begin to read what is not read, and again what another process had open: that it is
+        closed changes no file."""
+        left = [r for r in found if r.state == "unread" or (r.state == "running" and not r.status)]
         with self._lock:
-            if self._reader is None or not self._reader.is_alive():
-                self._reader = threading.Thread(target=self._read, args=(unread,), daemon=True)
+            if left and (self._reader is None or not self._reader.is_alive()):
+                self._reader = threading.Thread(target=self._read, args=(left,), daemon=True)
                 self._reader.start()
 
-    def _read(self, unread: Iterable[Run]) -> None:
-        for run in unread:
-            files = _files(run.folder)
-            try:
-                known = _Known(files=files, summary=summary_of(run.folder))
-            except UserError as error:
-                written = isinstance(error, BeingWritten)
-                known = _Known(files=files, summary=None, why=str(error), written=written)
+    def _read(self, left: list[Run]) -> None:
+        news = False
+        for run in left:
+            known = _read(run.folder)
             self._known = {**self._known, run.name: known}
-        self._keep()
+            news = news or not known.written
+        if news:
+            self._keep()
 
     def _keep(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -176,6 +179,18 @@ class Runs:
         fresh = self._file.with_suffix(f".{os.getpid()}")
         fresh.write_bytes(_KEPT.dump_json((_LAYOUT, kept)))
         fresh.replace(self._file)
+
+
+def _read(folder: Path) -> _Known:
+    """The summary of a run, or why there is none."""
+    files = _files(folder)
+    try:
+        return _Known(files=files, summary=summary_of(folder))
+    except UserError as error:
+        written = isinstance(error, BeingWritten)
+        return _Known(files=files, summary=None, why=str(error), written=written)
+    except (OSError, ValueError) as error:  # closed to us, or not what a run's tables hold
+        return _Known(files=files, summary=None, why=f"it cannot be read: {error}")
 
 
 def summary_of(folder: Path) -> Summary:
@@ -256,9 +271,17 @@ def _walk(root: Path, folder: Path, depth: int) -> Iterator[Path]:
     except OSError:
         return  # not ours to read
     for entry in inside:
-        if entry.is_dir() and not entry.name.startswith(".") and entry.name not in _NOT_RUNS:
+        if not entry.name.startswith(".") and entry.name not in _NOT_RUNS and _is_folder(entry):
             # A link may lead in a circle: it is looked at, and not searched.
             yield from _walk(root, Path(entry.path), 0 if entry.is_symlink() else depth - 1)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Not so of what cannot be looked at, such as a link to itself."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _files(folder: Path) -> tuple[tuple[int, int], ...]:
