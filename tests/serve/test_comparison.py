@@ -6,11 +6,17 @@ import csv
 import io
 import re
 from html import unescape
+from types import SimpleNamespace
 
 import pytest
 from served import Client
 
+from vectrial.compare.cells import Cell
+from vectrial.compare.judge import Kind, Verdict
+from vectrial.results.schema import METRICS
+from vectrial.serve import comparison
 from vectrial.serve.runs import Runs
+from vectrial.stats.intervals import spread_of
 
 
 def ids(runs: Runs) -> tuple[str, str]:
@@ -55,6 +61,17 @@ def test_two_runs_chosen_in_the_list(client: Client, runs: Runs) -> None:
     assert "a verdict needs 3" in page, "one of the runs has two repeats"
     assert f'value="{first}" selected' in page
     assert f'value="{second}" selected' in page
+
+
+def test_a_recall_is_not_rounded_up() -> None:
+    spread = spread_of([0.9496, 0.9497, 0.99951])
+    cell = Cell("faiss", "recall_sweep", "search", {}, METRICS["recall_mean"])
+    side = SimpleNamespace(store="faiss")
+    shown = comparison._value(Verdict(cell, Kind.TIE), spread, "1", side, 1)  # type: ignore[arg-type]
+    assert shown.text == "0.9497"
+    assert shown.detail == "0.9496–0.9995"
+    assert shown.source is not None
+    assert shown.source.side == 1
 
 
 @pytest.mark.parametrize(

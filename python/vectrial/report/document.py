@@ -186,6 +186,8 @@ def spread_cell(
     spread = point.spread(metric)
     if spread is None:
         return Cell(text.NOTHING, note=point.why_missing(metric), tone="absent")
+    if show is None and text.is_recall(metric):
+        show = text.recall
     return replace(value_cell(spread, unit, show=show), source=source_of(point, metric))
 
 

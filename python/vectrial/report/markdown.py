@@ -56,10 +56,16 @@ def _block(block: Block, figures: str) -> Iterator[str]:
             yield f"### {escape(block.title)}\n"
         for paragraph in block.paragraphs:
             if block.code:
-                yield f"```\n{paragraph.replace('```', '')}\n```\n"
+                fence = _fence(paragraph)
+                yield f"{fence}\n{paragraph}\n{fence}\n"
             else:
                 yield f"- {escape(paragraph)}" if block.bullets else f"{escape(paragraph)}\n"
         yield ""
+
+
+def _fence(code: str) -> str:
+    """What stands before and after: longer than any that is part of it."""
+    return "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
 
 
 def _table(table: Table) -> Iterator[str]:

@@ -23,8 +23,15 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def recall(value: float) -> str:
-    """Four decimals, and never 1 for what is not."""
-    return f"{math.floor(value * 10_000) / 10_000:.4f}"
+    """Four decimals, cut off, and never 1 for what is not."""
+    # 0.5005 · 10,000 is a little less than 5,005.
+    whole = math.floor(round(value * 10_000, 6))
+    return f"{min(whole, 9_999 if value < 1 else whole) / 10_000:.4f}"
+
+
+def is_recall(metric: str) -> bool:
+    """Whether a metric is a recall, of which rounding up would tell an untruth."""
+    return metric.startswith("recall_")
 
 
 def duration(us: float) -> str:
@@ -67,6 +74,11 @@ def measure(value: float, unit: str) -> str:
     if unit in ("1", ""):
         return f"{value:,.0f}" if float(value).is_integer() else number(value)
     return f"{number(value)} {unit}"
+
+
+def figure(metric: str, value: float, unit: str) -> str:
+    """A value of a metric of the results."""
+    return recall(value) if is_recall(metric) else measure(value, unit)
 
 
 def spread(value: Spread, unit: str) -> str:

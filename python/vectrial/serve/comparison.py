@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -26,6 +27,7 @@ from vectrial.report.document import (
     Text,
     Tone,
     plain,
+    value_cell,
 )
 from vectrial.report.theme import beside_names, chart_of, described, finished, ink, legend
 from vectrial.stats.intervals import Spread
@@ -142,10 +144,10 @@ def _value(verdict: Verdict, spread: Spread | None, unit: str, side: Side, numbe
     if spread is None:
         return Cell(text.NOTHING, tone="absent")
     trials = (("store", _store(verdict, side)), ("experiment", verdict.cell.experiment))
-    return Cell(
-        text.measure(spread.median, unit), spread.median, text.spread(spread, unit),
-        low=spread.low, high=spread.high, source=Source(trials=trials, side=number),
-    )  # fmt: skip
+    metric = verdict.cell.metric
+    show = text.recall if metric is not None and text.is_recall(metric.name) else None
+    cell = value_cell(spread, unit, show=show)
+    return replace(cell, source=Source(trials=trials, side=number))
 
 
 def _store(verdict: Verdict, side: Side) -> str:

@@ -180,7 +180,7 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
         cell = (
             Cell(text.NOTHING, note=reason or "nothing was recorded", tone="absent")
             if value is None
-            else Cell(text.measure(value, row["unit"]), value, note=reason,
+            else Cell(text.figure(row["name"], value, row["unit"]), value, note=reason,
                       tone="ok" if row["valid"] else "invalid")
         )  # fmt: skip
         known = METRICS.get(row["name"])
