@@ -96,6 +96,50 @@ def test_a_measurement_is_not_disturbed_by_many_writings(
     assert written[-1].part_done == 99, "the end is told whatever the time"
 
 
+def test_what_is_said_between_trials_is_seen_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may stand for minutes, while a server starts."""
+    monkeypatch.setattr(run_status.time, "monotonic", lambda: 7.0)
+    plan = SimpleNamespace(trials=(1, 2), refusals=())
+    with KeptView(plan, Seen(), tmp_path) as view:  # type: ignore[arg-type]
+        view.live(Live("search", None, 990, None, None, None, 0, 0.1, 3.0))
+        assert not status_of(tmp_path).live, "the clock stands still"
+        view.finished(record("ok"))
+        assert status_of(tmp_path).done == 1
+        view.live(Live("search", None, 990, None, None, None, 0, 0.1, 3.0))
+        view.job(SimpleNamespace(label="milvus hnsw"), 2, 2)  # type: ignore[arg-type]
+        found = status_of(tmp_path)
+        assert (found.job, found.live) == ("milvus hnsw", "")
+        view.note("the client's ceiling is looked for")
+        assert status_of(tmp_path).recent[-1] == "the client's ceiling is looked for"
+
+
+def test_a_run_that_is_resumed_begins_where_it_stood(tmp_path: Path) -> None:
+    plan = SimpleNamespace(trials=(1, 2, 3), refusals=(4,))
+    with KeptView(plan, Seen(), tmp_path, before=2) as view:  # type: ignore[arg-type]
+        assert status_of(tmp_path).done == 2
+        for status in ("skipped", "ok"):
+            view.finished(record(status))
+        found = status_of(tmp_path)
+        assert (found.done, found.trials) == (4, 4)
+        assert found.counts == {"skipped": 1, "ok": 1}
+
+
+def test_a_full_disk_does_not_leave_the_bars_on_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = Seen()
+    plan = SimpleNamespace(trials=(), refusals=())
+
+    def full(*given: object) -> None:
+        raise OSError("no space left on device")
+
+    with pytest.raises(OSError, match="no space"), KeptView(plan, seen, tmp_path):  # type: ignore[arg-type]
+        monkeypatch.setattr(run_status, "write_status", full)
+    assert seen.told == ["enter", "exit"]
+
+
 def test_it_ends_with_an_interrupt_too(tmp_path: Path) -> None:
     plan = SimpleNamespace(trials=(), refusals=())
     with pytest.raises(KeyboardInterrupt), KeptView(plan, Seen(), tmp_path):  # type: ignore[arg-type]

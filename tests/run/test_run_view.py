@@ -23,6 +23,7 @@ LINE = (
 
 class NoTrials:
     trials = ()
+    refusals = ()
 
 
 def test_one_line_says_what_a_phase_is_doing() -> None:
@@ -52,6 +53,21 @@ def test_a_terminal_shows_it_beneath_the_bar() -> None:
         view.live(LIVE)
         view._live.refresh()
     assert LINE in out.getvalue()
+
+
+def test_the_bar_is_full_when_a_run_that_was_resumed_ends() -> None:
+    from vectrial.results.writer import TrialRecord
+
+    console = Console(file=io.StringIO(), force_terminal=True, width=140)
+    plan = SimpleNamespace(trials=(1, 2, 3), refusals=(4,))
+    view = run_view.make_view(plan, console, 2)  # type: ignore[arg-type]
+    assert isinstance(view, run_view.LiveView)
+    (task,) = view._whole.tasks
+    assert (task.completed, task.total) == (2, 4)
+    what = SimpleNamespace(store="faiss", lane="embedded", experiment="crud", params={})
+    for status in ("skipped", "ok"):
+        view.finished(TrialRecord(what, status, None))  # type: ignore[arg-type]
+    assert task.completed == 4
 
 
 def test_what_is_skipped_for_one_reason_is_said_once() -> None:

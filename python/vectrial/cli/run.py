@@ -234,8 +234,7 @@ def measure(
     On Ctrl-C says how to go on, and ends the program.
     """
     signal.signal(signal.SIGTERM, _terminated)
-    shown = make_view(plan, console)
-    with RunWriter(folder) as writer, KeptView(plan, shown, folder) as view:
+    with RunWriter(folder) as writer, _view(plan, writer, console) as view:
         _begin(writer, suite, text)
         try:
             for ref in plan.datasets:
@@ -261,6 +260,12 @@ def _require_same(dataset: Dataset, same: Fingerprints) -> None:
             f" fingerprint is {dataset.fingerprint[:12]}, there it was {wanted[:12]}",
             remedy="fetch it anew (vectrial data fetch), or run the suite without --from",
         )
+def _view(plan: Plan, writer: RunWriter, console: Console) -> KeptView:
+    """What one sees. Trials that an earlier process measured are done from the beginning."""
+    before = len(writer.finished_keys() & {trial.row.key for trial in plan.trials})
+    return KeptView(plan, make_view(plan, console, before), writer.folder, before)
+
+
 
 
 def _begin(writer: RunWriter, suite: Suite, text: str) -> None:

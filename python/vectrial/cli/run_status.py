@@ -15,7 +15,8 @@ from vectrial.results.progress import Status, write_status
 from vectrial.results.writer import TrialRecord
 from vectrial.suite.plan import Job, Plan, PlannedTrial
 
-#: Seconds between two writings: a measurement is under way.
+#: Seconds between two writings while a trial is measured. What is said between trials is written at
+#: once: it may stand for minutes, while a server starts or the client's ceiling is looked for.
 EVERY_S = 1.0
 #: Lines about trials that are kept.
 _RECENT = 30
@@ -24,12 +25,13 @@ _RECENT = 30
 class KeptView:
     """A view that tells another one everything, and keeps it."""
 
-    def __init__(self, plan: Plan, view: View, folder: Path) -> None:
+    def __init__(self, plan: Plan, view: View, folder: Path, before: int = 0) -> None:
+        """before: trials of the plan that an earlier process has measured."""
         self._view, self._folder = view, folder
         now = time.time()
         # Those that were refused end too: at once, as skipped.
         trials = len(plan.trials) + len(plan.refusals)
-        self._status = Status(pid=os.getpid(), began=now, updated=now, trials=trials)
+        self._status = Status(pid=os.getpid(), began=now, updated=now, trials=trials, done=before)
         self._written = 0.0
 
     def __enter__(self) -> Self:
@@ -43,8 +45,10 @@ class KeptView:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._tell(at_once=True, ended=True, live="", what="")
-        self._view.__exit__(kind, error, trace)
+        try:
+            self._tell(at_once=True, ended=True, live="", what="")
+        finally:
+            self._view.__exit__(kind, error, trace)
 
     def fetching(self, done: float, of: float, what: str) -> None:
         """A dataset or an environment is being prepared."""
@@ -54,7 +58,10 @@ class KeptView:
     def job(self, job: Job, number: int, of: int) -> None:
         """A job begins."""
         self._view.job(job, number, of)
-        self._tell(job=job.label, number=number, jobs=of, what="", part_done=0, part_of=0)
+        self._tell(
+            at_once=True, job=job.label, number=number, jobs=of, what="", live="",
+            part_done=0, part_of=0,
+        )  # fmt: skip
 
     def started(self, trial: PlannedTrial) -> None:
         """A trial begins."""
@@ -76,6 +83,7 @@ class KeptView:
         self._view.finished(record)
         status = self._status
         self._tell(
+            at_once=True,
             done=status.done + 1,
             counts={**status.counts, record.status: status.counts.get(record.status, 0) + 1},
             live="",
@@ -85,7 +93,7 @@ class KeptView:
     def note(self, text: str) -> None:
         """Something worth a line."""
         self._view.note(text)
-        self._tell(recent=(*self._status.recent, text)[-_RECENT:])
+        self._tell(at_once=True, recent=(*self._status.recent, text)[-_RECENT:])
 
     def _tell(self, *, at_once: bool = False, **changed: object) -> None:
         self._status = self._status.model_copy(update={**changed, "updated": time.time()})

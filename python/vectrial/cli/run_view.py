@@ -49,16 +49,22 @@ class View(Watcher, Protocol):
     ) -> None: ...
 
 
-def make_view(plan: Plan, console: Console) -> View:
-    """The live view when stderr is a terminal, else plain lines."""
-    return LiveView(plan, console) if console.is_terminal else PlainView(plan, console)
+def make_view(plan: Plan, console: Console, before: int = 0) -> View:
+    """The live view when stderr is a terminal, else plain lines.
+
+    before: trials of the plan that an earlier process has measured; nothing is told of them.
+    """
+    kind = LiveView if console.is_terminal else PlainView
+    return kind(plan, console, before)
 
 
 class PlainView:
     """One line per trial; nothing that a log file could not hold."""
 
-    def __init__(self, plan: Plan, console: Console) -> None:
-        self._console, self._of, self._done = console, len(plan.trials), 0
+    def __init__(self, plan: Plan, console: Console, before: int = 0) -> None:
+        # Those that were refused end too: at once, as skipped.
+        self._of = len(plan.trials) + len(plan.refusals)
+        self._console, self._done = console, before
         self._last = ("", 0.0)
         self._shown: float | None = None
         self._skipped: tuple[str, str | None] | None = None
@@ -125,8 +131,8 @@ class PlainView:
 class LiveView(PlainView):
     """A bar over all trials, one for the work under way, and finished trials scrolling above."""
 
-    def __init__(self, plan: Plan, console: Console) -> None:
-        super().__init__(plan, console)
+    def __init__(self, plan: Plan, console: Console, before: int = 0) -> None:
+        super().__init__(plan, console, before)
         self._whole = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(),
@@ -139,7 +145,7 @@ class LiveView(PlainView):
         self._part = Progress(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%")
         )
-        self._trials = self._whole.add_task("trials", total=self._of)
+        self._trials = self._whole.add_task("trials", total=self._of, completed=before)
         self._now = self._part.add_task("preparing", total=None)
         self._label = "preparing"
         self._figures = Text(style="dim", no_wrap=True, overflow="ellipsis")

@@ -1,7 +1,8 @@
 """How far a run under way is, in a small file of its folder: its database is its writer's alone.
 
-The file is replaced in one step, at most once a second, so that whoever reads it sees a whole one
-and measuring is not disturbed.
+The file is replaced in one step, so that whoever reads it sees a whole one: at most once a second
+while a trial is measured, which is not disturbed so, and at once when a job begins, a trial ends,
+or there is something to note.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ class Status(BaseModel):
     """A run under way.
 
     pid: of the process that writes the run. began, updated: seconds since 1970.
-    trials: of the whole plan, those that are skipped too; done: of them, by this process;
-        counts: those by status.
+    trials: of the whole plan, those that are skipped too; done: of them, by this process or, where
+        the run is resumed, an earlier one; counts: those of this process by status.
     job: what is loaded now, the number-th of `jobs`. what: the work under way; part_done of
         part_of of it are done (0 of 0: not known).
     live: the last second of a long phase. recent: the last lines about trials, the newest last.
