@@ -29,6 +29,7 @@ from vectrial.serve import live
 from vectrial.serve.app import make_app
 from vectrial.serve.guard import Access
 from vectrial.serve.runs import Run, Runs, summary_of
+from vectrial.serve.trials import values_report
 
 
 def named(runs: Runs, name: str) -> Run:
@@ -91,6 +92,25 @@ def test_values_are_those_measured(client: Client, runs: Runs) -> None:
         "metric=qps&phases=x,-1",
     ):
         assert asked.get(f"/runs/{run.id}/values?{wrong}").status_code == 404
+
+
+def test_what_a_figure_was_made_of_says_what_counts(tmp_path: Path) -> None:
+    folder = small_run(tmp_path / "run")
+    with duckdb.connect(str(folder / "run.duckdb")) as db:
+        db.execute("update metric set valid = false where phase_id = 1 and name = 'qps'")
+        db.execute("update metric set valid = false, value = null where phase_id = 2")
+        db.execute("update metric set value = 0.9496 where phase_id = 3 and name = 'recall_mean'")
+    states = {}
+    for metric in ("qps", "recall_mean"):
+        report = values_report(folder, metric, [1, 2, 3])
+        assert report is not None
+        (table,) = report.tables()
+        for row in table.rows:
+            states[metric, row.cells[0].value] = (row.cells[2].text, row.cells[3].text)
+    assert [states["qps", trial][1] for trial in (1, 2, 3)] == ["invalid", "no value", "ok"]
+    assert states["recall_mean", 1][1] == "ok"
+    assert states["recall_mean", 3] == ("0.9496", "ok"), "not rounded up"
+    assert "their sum" in report.sections[0].lead, "a count is no median"
 
 
 def test_trials_are_filtered(client: Client, runs: Runs) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from vectrial.report import text
 from vectrial.report.document import Cell, Column, Report, Row, Section, Source, Table, plain
@@ -32,7 +33,7 @@ def values_report(folder: Path, metric: str, phases: Sequence[int]) -> Report | 
     if not rows:
         return None
     columns = (
-        Column("trial", "Trial", numeric=False),
+        Column("trial", "Trial"),
         Column("repeat", "Repeat"),
         Column("value", METRICS[metric].meaning if metric in METRICS else metric, rows[0]["unit"]),
         Column("state", "State", numeric=False),
@@ -44,7 +45,8 @@ def values_report(folder: Path, metric: str, phases: Sequence[int]) -> Report | 
     for row in rows:
         parts = [json.loads(row[key]) for key in ("index_params", "trial_params", "params")]
         value = row["value"]
-        shown = text.NOTHING if value is None else text.measure(value, row["unit"])
+        shown = text.NOTHING if value is None else text.figure(metric, value, row["unit"])
+        state = _state(row)
         made.append(
             Row(
                 (
@@ -53,7 +55,7 @@ def values_report(folder: Path, metric: str, phases: Sequence[int]) -> Report | 
                     ),
                     plain(row["repeat"]),
                     Cell(shown, value, note=row["reason"] or ""),
-                    Cell(row["status"], row["status"], tone=tone_of(row["status"])),
+                    Cell(state, state, tone=tone_of(state)),
                     plain(row["store"]),
                     plain(f"{row['experiment']}, {row['phase']}"),
                     plain(text.params({k: v for part in parts for k, v in part.items()})),
@@ -61,9 +63,19 @@ def values_report(folder: Path, metric: str, phases: Sequence[int]) -> Report | 
             )
         )
     table = Table("values", f"{metric}, as measured", tuple(columns), tuple(made))
-    lead = "The figure is the median of the valid ones. Each leads to the trial that measured it."
+    lead = (
+        "The figure is the median of the valid ones, or of all where none is; a count, as of"
+        " errors, is their sum. Each leads to the trial that measured it."
+    )
     section = Section("values", "Where this is from", lead, (table,))
     return Report(f"{metric} of {rows[0]['store']}", "", (), (), (), (section,))
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    """Of a value: its trial's, or of a trial that ended well, whether the value counts."""
+    if row["status"] != "ok" or row["valid"]:
+        return str(row["status"])
+    return "no value" if row["value"] is None else "invalid"
 
 
 def trials_report(
@@ -85,7 +97,7 @@ def trials_report(
     }
     left = [row for row in rows if all(row[key] == value for key, value in wanted.items() if value)]
     columns = (
-        Column("trial", "Trial", numeric=False),
+        Column("trial", "Trial"),
         Column("store", "Store", numeric=False),
         Column("experiment", "Experiment", numeric=False),
         Column("dataset", "Dataset", numeric=False),
