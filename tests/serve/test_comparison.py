@@ -83,6 +83,8 @@ def test_a_recall_is_not_rounded_up() -> None:
         ("a={0}:faiss&b={0}:fais", "did you mean"),
         ("a={0}:faiss&b={0}:memory&metric=speed", "is not a metric"),
         ("a={0}:faiss&b={0}:memory&threshold=x", "is not a threshold"),
+        ("a={0}:faiss&b={0}:memory&threshold=%20", "is not a threshold"),
+        ("a={0}:faiss&b={0}:memory&threshold=5+10", "is not a threshold"),
         ("a={0}:faiss&b={0}:memory&recall=7", "is not a recall"),
         ("a={0}:faiss&b={0}:<script>", "&lt;script&gt;"),
         ("a={0}", "Two runs, store by store"),

@@ -278,7 +278,7 @@ class _Pages:
             sides.append((run, named or None))
         (run, store), (other, other_store) = sides
         wanted = Asked(metrics_of(asked["metrics"].split()), _shares(asked["recall"], "recall"))
-        threshold, *_ = _shares(asked["threshold"], "threshold in percent", 0.01)
+        threshold = _threshold(asked["threshold"])
         found = compared(
             *pair(self._data(run), store, self._data(other), other_store), wanted, threshold
         )
@@ -300,6 +300,15 @@ def _shares(given: str, name: str, unit: float = 1.0) -> tuple[float, ...]:
     if not all(0 <= one <= 1 for one in found):
         raise UserError(f"'{given}' is not a {name}", remedy="write 5" if unit < 1 else "write 0.9")
     return found
+
+
+def _threshold(given: str) -> float:
+    """One number of a form, in percent, as a share."""
+    name = "threshold in percent"
+    found = _shares(given, name, 0.01)
+    if len(found) != 1:
+        raise UserError(f"'{given}' is not a {name}", remedy="write 5")
+    return found[0]
 
 
 def _under_way(run: Run) -> Document:
