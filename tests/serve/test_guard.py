@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from pathlib import Path
 
 import pytest
 from served import TOKEN, Client, client_of
+from starlette.testclient import TestClient
 
 from synthetic import SCRIPT, write_run
 from vectrial.cli.serve import listen, token_of
@@ -15,6 +17,8 @@ from vectrial.errors import UserError
 from vectrial.report import html
 from vectrial.report.document import Report
 from vectrial.results.reader import RunReader
+from vectrial.serve import live
+from vectrial.serve.app import make_app
 from vectrial.serve.guard import COOKIE, HEADERS, Access, loopback, place_within
 from vectrial.serve.runs import Runs
 
@@ -237,6 +241,35 @@ def test_a_run_that_was_closed_since_is_gone(
         assert runs.get(run.id) is None
     finally:
         folder.chmod(0o700)
+
+
+@pytest.mark.parametrize("by", ["session", "leaving"])
+def test_news_end_with_the_session(runs: Runs, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+    monkeypatch.setattr(live, "_ALL_S", 0.25)
+    access, ending = Access(token=TOKEN), threading.Event()
+    session = access.begin()
+    asked = TestClient(make_app(runs, access, ending), base_url="http://localhost")
+    ends = access.end if by == "session" else lambda _: ending.set()
+    soon, fallback = threading.Timer(0.5, ends, [session]), threading.Timer(20, ending.set)
+    soon.start()
+    fallback.start()
+    try:
+        answer = asked.get("/events", headers={"cookie": f"{COOKIE}={session}"})
+    finally:
+        fallback.cancel()
+        soon.join()
+    assert answer.status_code == 200
+    assert answer.text.startswith("retry:")
+    assert ending.is_set() is (by == "leaving"), "it went on without the session"
+
+
+def test_a_page_too_many_is_told_so(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And asks again: a refusal it would take for good."""
+    monkeypatch.setattr(live, "_MOST", 0)
+    answer = client().get("/events")
+    assert answer.status_code == 200
+    assert "event: full" in answer.text
+    assert "retry: 30000" in answer.text
 
 
 def test_what_stores_say_is_text(client: Client, runs: Runs) -> None:

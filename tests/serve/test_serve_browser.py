@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shutil
@@ -183,6 +184,15 @@ def test_the_token_is_typed_into_the_form(
     assert chromium.value("location.pathname") == "/login", "the session is over"
 
 
+def test_a_page_that_is_open_when_the_session_ends(chromium: Browser, guarded: str) -> None:
+    chromium.open(f"{guarded}/", *DESKTOP, dark=False)
+    chromium.value(f"document.querySelector('[name=token]').value = {TOKEN!r}")
+    chromium.value("document.querySelector('.filter button').click()")
+    chromium.wait_for("!!document.getElementById('runs')")
+    chromium.value("fetch('/logout', {method: 'POST'}).then(() => 0)")
+    chromium.wait_for("location.pathname === '/login'", timeout_s=30)
+
+
 def focused(chromium: Browser, wanted: str, most: int = 60) -> None:
     """Press Tab until what matches a selector has the focus."""
     for _ in range(most):
@@ -221,6 +231,47 @@ def test_two_runs_are_chosen_and_compared(chromium: Browser, address: str) -> No
     chromium.value("document.querySelector('.over button').click()")
     chromium.wait_for("location.pathname === '/compare' && !!document.querySelector('.cards')")
     assert "B against A" in chromium.value("document.body.innerText")
+
+
+def test_the_list_keeps_its_order_when_it_is_renewed(
+    chromium: Browser, address: str, root: Path
+) -> None:
+    run_address(chromium, address, "first")
+    small = "[...document.querySelectorAll('.runs .pick small')]"
+    names = f"{small}.map((one) => one.textContent).join()"
+    shown = "document.getElementById('runs').innerText"
+    now = time.time()
+    status = Status(pid=os.getpid(), began=now, updated=now, trials=9, done=2)
+    button = "document.querySelector('.runs th button')"
+    try:
+        for sort, order in (
+            ("ascending", "first,second,third"),
+            ("descending", "third,second,first"),
+        ):
+            chromium.value(f"{button}.click()")
+            assert chromium.value(f"{button}.parentElement.ariaSort") == sort
+            assert chromium.value(names) == order
+            (root / "third" / "progress.json").unlink(missing_ok=True)
+            chromium.wait_for(f"!{shown}.includes('under way')")
+            write_status(root / "third", status)
+            chromium.wait_for(f"{shown}.includes('under way')")
+            assert chromium.value(f"{button}.parentElement.ariaSort") == sort
+            assert chromium.value(names) == order
+    finally:
+        (root / "third" / "progress.json").unlink(missing_ok=True)
+    assert chromium.complaints() == []
+
+
+def test_a_page_too_many_says_that_it_stands_still(chromium: Browser, address: str) -> None:
+    host = address.partition("//")[2]
+    with ExitStack() as held:
+        for _ in range(32):
+            one = held.enter_context(closing(http.client.HTTPConnection(host, timeout=20)))
+            one.request("GET", "/events")
+            assert held.enter_context(one.getresponse()).status == 200
+        chromium.open(f"{address}/", *PHONE, dark=False)
+        chromium.wait_for("document.getElementById('runs').innerText.includes('stands still')")
+        assert chromium.value("document.documentElement.scrollWidth") <= PHONE[0]
 
 
 def test_a_run_under_way_tells_how_far_it_is(chromium: Browser, address: str, root: Path) -> None:

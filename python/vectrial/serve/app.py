@@ -51,7 +51,7 @@ _ICON = (
 def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) -> ASGIApp:
     """The application. ending: set when it is to be left, so that no page is waited for."""
     pages = _Pages(runs, access)
-    streams = Streams(runs, threading.Event() if ending is None else ending)
+    streams = Streams(runs, access, threading.Event() if ending is None else ending)
     routes = [
         Route("/", pages.index),
         Route("/icon.svg", lambda request: Response(_ICON, media_type="image/svg+xml")),

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from vectrial.serve.guard import Access
 from vectrial.serve.runs import Run, Runs
 
 #: Pages that are told at once; each looks at a few files every so often.
@@ -22,13 +23,20 @@ _MOST = 32
 _RUN_S, _ALL_S = 1.0, 3.0
 #: Seconds without news after which a sign of life is sent.
 _BEAT_S = 15.0
+#: What a page is told that is one too many: a refusal it would take for good, this it asks again.
+_FULL = "retry: 30000\nevent: full\ndata: {}\n\n"
 
 
 class Streams:
     """The streams of events."""
 
-    def __init__(self, runs: Runs, ending: threading.Event) -> None:
-        self._runs, self._ending, self._open = runs, ending, 0
+    def __init__(self, runs: Runs, access: Access, ending: threading.Event) -> None:
+        self._runs, self._access, self._ending, self._open = runs, access, ending, 0
+
+    async def _goes_on(self, request: Request) -> bool:
+        """Whether who asked is there, and may still see it: a session ends."""
+        admitted = self._access.admits(request.headers)
+        return admitted and not self._ending.is_set() and not await request.is_disconnected()
 
     async def of_all(self, request: Request) -> Response:
         """`changed` whenever the list is another than it was; at first, than the one that the page
@@ -64,14 +72,14 @@ class Streams:
     ) -> Response:
         """known: what was told to the page already."""
         if self._open >= _MOST:
-            raise HTTPException(503, "too many pages are told of news already")
+            return Response(_FULL, media_type="text/event-stream")
 
         async def events() -> AsyncIterator[str]:
             self._open += 1
             try:
                 last, said = known, time.monotonic()
                 yield "retry: 3000\n\n"
-                while not self._ending.is_set() and not await request.is_disconnected():
+                while await self._goes_on(request):
                     found = await run_in_threadpool(look)
                     now = time.monotonic()
                     if found != last:
