@@ -8,7 +8,14 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+import pytest
 from small import Vectrial
+
+from vectrial.cli import run as run_command
+from vectrial.errors import UserError
+from vectrial.results import bundle
+from vectrial.results.writer import RunWriter
+from vectrial.suite.runner import Outcome
 
 SUITE = """
 name = "tiny"
@@ -37,6 +44,12 @@ def test_a_bundle_is_repeated_on_the_same_data_only(vectrial: Vectrial, tmp_path
     told = json.loads(checked.stdout)
     assert told["seal"] in sealed.stderr
     assert told["suite_name"] == "tiny"
+    laid = vectrial("bundle", "tiny.vectrial.tar.gz", "--unpack", "laid", "--format", "jsonl")
+    assert json.loads(laid.stdout) == {**told, "folder": "laid"}
+    refused = vectrial("bundle", "tiny.vectrial.tar.gz", "--out", "elsewhere.vectrial.tar.gz")
+    assert refused.returncode == 2
+    assert "--out is where a bundle is written" in refused.stderr
+    assert not (tmp_path / "elsewhere.vectrial.tar.gz").exists()
 
     again = vectrial("run", "--from", "tiny.vectrial.tar.gz", "--no-report", "--out", "again")
     assert again.returncode == 0, again.stderr
@@ -96,3 +109,27 @@ def test_wrong_uses_are_explained(vectrial: Vectrial, tmp_path: Path) -> None:
         result = vectrial(*arguments)
         assert result.returncode == 2, result.stderr
         assert said in result.stderr, (arguments, result.stderr)
+
+
+def test_a_bundle_without_a_suite_cannot_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """We seal none; others may."""
+    with RunWriter(tmp_path / "r") as writer:
+        writer.begin(suite_name="s", command="c", version="0", environment={})
+    monkeypatch.setattr(bundle, "_NEEDED", ())
+    path = bundle.seal(tmp_path / "r").path
+    with pytest.raises(UserError, match=r"holds no suite\.toml") as told:
+        run_command._suite(None, None, path)
+    assert told.value.where == str(path), "and not a folder that is gone by now"
+
+
+def test_the_run_is_named_though_nothing_can_be_shown_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tiny.toml").write_text(SUITE)
+    monkeypatch.setattr(run_command, "measure", lambda *given: Outcome({"ok": 1}))
+    with pytest.raises(UserError, match="there is no run here"):
+        run_command.run(tmp_path / "tiny.toml", None, False, None, None, None, tmp_path, True)
+    (folder,) = capsys.readouterr().out.splitlines()
+    assert Path(folder).parent == tmp_path

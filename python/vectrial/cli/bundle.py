@@ -46,6 +46,12 @@ def bundle(
     the data: to repeat a run on data of your own, they must be sent and imported as well.
     """
     console = Console(stderr=True)
+    if run.is_file() and out is not None:
+        raise UserError(
+            "--out is where a bundle is written, and this is one already",
+            where=str(run),
+            remedy="--unpack FOLDER lays its run into a folder; without either it is checked",
+        )
     if not run.is_file():
         if unpack is not None:
             raise UserError(
@@ -59,7 +65,8 @@ def bundle(
         with opened(run) as (made, _):
             pass
     if form is Form.JSONL:
-        print(json.dumps(_described(made)))
+        folder = {} if unpack is None else {"folder": str(unpack)}
+        print(json.dumps({**_described(made), **folder}))
         return
     told = made.manifest
     console.print(

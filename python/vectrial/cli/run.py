@@ -94,10 +94,12 @@ def run(
         return
     folder = resume.resolve() if resume is not None else new_folder(out, suite)
     outcome = measure(plan, suite, text, folder, console, sealed)
-    _show(folder, report, console)
-    if bundle is not None and outcome.counts.get("ok"):
-        _compare(bundle, folder, console)
-    print(folder)
+    try:
+        _show(folder, report, console)
+        if bundle is not None and outcome.counts.get("ok"):
+            _compare(bundle, folder, console)
+    finally:
+        print(folder)  # it was measured, whatever can be said of it
     if outcome.counts and not set(outcome.counts) - {"failed", "skipped"}:
         sys.exit(1)
 
@@ -121,7 +123,13 @@ def _suite(
         return (*_read(kept), str(kept), {})
     assert sealed is not None
     with opened(sealed) as (_, folder):
-        suite, text = _read(folder / RESOLVED)
+        kept = folder / RESOLVED
+        if not kept.is_file():
+            raise UserError(
+                f"the bundle holds no {RESOLVED}", where=str(sealed), remedy="have it sealed anew"
+            )
+        text = kept.read_text(encoding="utf-8")
+        suite = parse_suite(text, f"{sealed}: {RESOLVED}")
         with RunReader(folder) as reader:
             rows = reader.rows("select name, rows, fingerprint, metric_space, source from dataset")
     _require_here(suite, rows, sealed)
@@ -252,6 +260,12 @@ def measure(
     return outcome
 
 
+def _view(plan: Plan, writer: RunWriter, console: Console) -> KeptView:
+    """What one sees. Trials that an earlier process measured are done from the beginning."""
+    before = len(writer.finished_keys() & {trial.row.key for trial in plan.trials})
+    return KeptView(plan, make_view(plan, console, before), writer.folder, before)
+
+
 def _require_same(dataset: Dataset, same: Fingerprints) -> None:
     wanted = same.get((dataset.name, dataset.rows), dataset.fingerprint)
     if dataset.fingerprint != wanted:
@@ -260,12 +274,6 @@ def _require_same(dataset: Dataset, same: Fingerprints) -> None:
             f" fingerprint is {dataset.fingerprint[:12]}, there it was {wanted[:12]}",
             remedy="fetch it anew (vectrial data fetch), or run the suite without --from",
         )
-def _view(plan: Plan, writer: RunWriter, console: Console) -> KeptView:
-    """What one sees. Trials that an earlier process measured are done from the beginning."""
-    before = len(writer.finished_keys() & {trial.row.key for trial in plan.trials})
-    return KeptView(plan, make_view(plan, console, before), writer.folder, before)
-
-
 
 
 def _begin(writer: RunWriter, suite: Suite, text: str) -> None:
