@@ -253,13 +253,14 @@ def test_what_is_damaged_within_is_said(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_leaves_no_database_open(tmp_path: Path) -> None:
-    database = tmp_path / "run.duckdb"
+    database, kept = tmp_path / "run.duckdb", []  # an error holds what it was raised beside
     for columns in ("x varchar", "schema_version varchar"):
         with duckdb.connect(str(database)) as db:  # would be refused beside a reader's
             db.execute(f"drop table if exists run; create table run ({columns})")
             db.execute("insert into run values ('new')")
-        with pytest.raises(UserError, match="damaged, or not a run's"):
+        with pytest.raises(UserError, match="damaged, or not a run's") as told:
             RunReader(tmp_path)
+        kept.append(told)
 
 
 def test_times_are_the_same_in_every_time_zone(tmp_path: Path) -> None:

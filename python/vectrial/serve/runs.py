@@ -167,7 +167,7 @@ class Runs:
     def _read(self, left: list[Run]) -> None:
         news = False
         for run in left:
-            known = _read(run.folder)
+            known = _look(run.folder)
             self._known = {**self._known, run.name: known}
             news = news or not known.written
         if news:
@@ -181,7 +181,7 @@ class Runs:
         fresh.replace(self._file)
 
 
-def _read(folder: Path) -> _Known:
+def _look(folder: Path) -> _Known:
     """The summary of a run, or why there is none."""
     files = _files(folder)
     try:
