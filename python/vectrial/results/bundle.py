@@ -145,6 +145,7 @@ def unpack(path: Path, into: Path) -> Bundle:
     """
     if into.exists():
         raise UserError("the folder exists already", where=str(into), remedy="give another")
+    into = into.absolute()
     into.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".unsealing-", dir=into.parent) as scratch:
         root = Path(scratch) / "content"
