@@ -185,7 +185,7 @@ def test_a_linked_file_outside_is_not_shown(
 ) -> None:
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     outside = tmp_path / "outside"
-    outside.write_text("hidden")
+    outside.write_text("a word of another file")
     folder = write_run(
         tmp_path / "runs" / "sent", stores={"faiss": (1.0, "hnsw", True)}, efs=(16,),
         builds=((16, 128),), only_sweep=True,
@@ -197,11 +197,12 @@ def test_a_linked_file_outside_is_not_shown(
     (tmp_path / "runs" / "way-out").mkdir()
     (tmp_path / "runs" / "way-out" / "run.duckdb").symlink_to(folder / "run.duckdb")
     runs = Runs(tmp_path / "runs" / "sent")
+    runs.read_all()
     (run,) = runs.listing()
     asked = client_of(runs)
     for place in ("data/suite.toml", "data/environment.json", "logs/x.log"):
         assert asked.get(f"/runs/{run.id}/{place}").status_code == 404, place
-    assert "hidden" not in asked.get(f"/runs/{run.id}").text
+    assert "a word of another file" not in asked.get(f"/runs/{run.id}").text
     with RunReader(folder) as reader:
         assert reader.suite() == ""
     assert Runs(tmp_path / "runs" / "way-out").listing() == []
@@ -218,9 +219,11 @@ def test_what_cannot_be_looked_at_is_passed_by(
     (root / "closed").mkdir(mode=0)
     (root / "half").mkdir()
     (root / "half" / "run.duckdb").symlink_to("run.duckdb")
+    runs = Runs(root)
     try:
-        assert [run.name for run in Runs(root).listing()] == ["run"]
-        assert client_of(Runs(root)).get("/").status_code == 200
+        runs.read_all()
+        assert [run.name for run in runs.listing()] == ["run"]
+        assert client_of(runs).get("/").status_code == 200
     finally:
         (root / "closed").chmod(0o700)
 

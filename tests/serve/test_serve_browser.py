@@ -176,10 +176,10 @@ def test_the_token_is_typed_into_the_form(
     assert violations(chromium, axe) == []
     chromium.value(f"document.querySelector('[name=token]').value = {TOKEN!r}")
     chromium.value("document.querySelector('.filter button').click()")
-    chromium.wait_for("location.pathname === '/compare'")
+    chromium.wait_for("location.pathname === '/compare'", timeout_s=30)
     chromium.open(f"{guarded}/", *size, dark=dark)
     chromium.value("document.querySelector('.leave button').click()")
-    chromium.wait_for("location.pathname === '/login'")
+    chromium.wait_for("location.pathname === '/login'", timeout_s=30)
     chromium.open(f"{guarded}/", *size, dark=dark)
     assert chromium.value("location.pathname") == "/login", "the session is over"
 
@@ -188,7 +188,7 @@ def test_a_page_that_is_open_when_the_session_ends(chromium: Browser, guarded: s
     chromium.open(f"{guarded}/", *DESKTOP, dark=False)
     chromium.value(f"document.querySelector('[name=token]').value = {TOKEN!r}")
     chromium.value("document.querySelector('.filter button').click()")
-    chromium.wait_for("!!document.getElementById('runs')")
+    chromium.wait_for("!!document.getElementById('runs')", timeout_s=30)
     chromium.value("fetch('/logout', {method: 'POST'}).then(() => 0)")
     chromium.wait_for("location.pathname === '/login'", timeout_s=30)
 
@@ -252,9 +252,9 @@ def test_the_list_keeps_its_order_when_it_is_renewed(
             assert chromium.value(f"{button}.parentElement.ariaSort") == sort
             assert chromium.value(names) == order
             (root / "third" / "progress.json").unlink(missing_ok=True)
-            chromium.wait_for(f"!{shown}.includes('under way')")
+            chromium.wait_for(f"!{shown}.includes('under way')", timeout_s=30)
             write_status(root / "third", status)
-            chromium.wait_for(f"{shown}.includes('under way')")
+            chromium.wait_for(f"{shown}.includes('under way')", timeout_s=30)
             assert chromium.value(f"{button}.parentElement.ariaSort") == sort
             assert chromium.value(names) == order
     finally:
@@ -270,7 +270,9 @@ def test_a_page_too_many_says_that_it_stands_still(chromium: Browser, address: s
             one.request("GET", "/events")
             assert held.enter_context(one.getresponse()).status == 200
         chromium.open(f"{address}/", *PHONE, dark=False)
-        chromium.wait_for("document.getElementById('runs').innerText.includes('stands still')")
+        chromium.wait_for(
+            "document.getElementById('runs').innerText.includes('stands still')", timeout_s=30
+        )
         assert chromium.value("document.documentElement.scrollWidth") <= PHONE[0]
 
 
@@ -295,6 +297,8 @@ def test_a_run_under_way_tells_how_far_it_is(chromium: Browser, address: str, ro
         # Its last words are said before its database is closed: the page is made anew meanwhile.
         chromium.value("window.before = 1")
         write_status(root / "third", status.model_copy(update={"ended": True}))
-        chromium.wait_for(f"window.before === undefined && {shown}.includes('Under way')")
+        chromium.wait_for(
+            f"window.before === undefined && {shown}.includes('Under way')", timeout_s=30
+        )
     chromium.wait_for("!!document.querySelector('.part')", timeout_s=30)
     assert chromium.complaints() == []
