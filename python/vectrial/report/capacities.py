@@ -114,7 +114,8 @@ def sentence(trial: Trial) -> str:
     at = f", {dial} = {effort:g}" if dial and effort is not None else ""
     p99, recall = figures["latency_p99"] or 0.0, figures["recall_mean"] or 0.0
     said = (
-        f"{text.number(rate)}/s with {limits(phase)}: p99 {p99 / 1e3:,.3g} ms, recall"
-        f" {recall:.4f}, {figures['errors']:,.0f} errors in {figures['count']:,.0f} requests{at}"
+        f"{text.number(rate)}/s with {limits(phase)}: p99 {p99 / 1e3:,.3g} ms,"
+        f" recall {text.recall(recall)}, {figures['errors']:,.0f} errors in"
+        f" {figures['count']:,.0f} requests{at}"
     )
     return said if trial.status == "ok" else f"{said} — {trial.status}: {trial.reason}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from vectrial.report import capacities, sections_anomaly, sections_experiments, text
@@ -12,19 +13,18 @@ from vectrial.report.audit import doubts
 from vectrial.report.data import PhaseResult, Point, RunData, Series, Trial
 from vectrial.report.document import (
     Block,
-    Cell,
     Column,
     Row,
     Section,
     Table,
     Text,
     plain,
-    source_of,
+    spread_cell,
 )
 from vectrial.report.sections_gate import wrong_stores
 from vectrial.stats.intervals import LEAST_REPEATS
 
-#: A load average above this share of the cores when a phase began deserves a warning, since
+#: A load average that is above the cores by this share when a phase began deserves a warning, since
 #: something else was using the machine.
 BUSY = 0.5
 #: Loads shorter than so many seconds, and latencies of fewer operations, deserve one.
@@ -245,18 +245,9 @@ def _every_metric(run: RunData, point: Point) -> Iterator[Row]:
     names = dict.fromkeys(name for phase in point.phases for name in phase.metrics)
     for name in names:
         unit = next(p.metrics[name].unit for p in point.phases if name in p.metrics)
-        spread = point.spread(name)
-        shown = Cell(text.NOTHING, note=point.why_missing(name), tone="absent")
-        if spread is not None:
-            shown = Cell(
-                text.measure(spread.median, unit),
-                spread.median,
-                text.spread(spread, unit),
-                note=point.reason or "",
-                low=spread.low,
-                high=spread.high,
-                source=source_of(point, name),
-            )
+        shown = spread_cell(point, name, unit)
+        if shown.value is not None:
+            shown = replace(shown, note=point.reason or "")
         head = (run.labels[point.series], point.dataset, point.experiment, point.phase)
         cells = (*map(plain, head), plain(operating_point(point)), plain(name), shown, plain(unit))
         yield Row(cells, point.state, point.series)
