@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small import Vectrial
+from small import EASY, Vectrial
 
 from server_programs import program
 from vectrial.results.reader import RunReader
@@ -62,7 +62,7 @@ def test_the_data_plane_on_both_lanes(
 ) -> None:
     variables["VECTRIAL_WEAVIATE_BIN"] = str(program(WEAVIATE))
     suite = tmp_path / "plane.toml"
-    suite.write_text(SUITE)
+    suite.write_text(SUITE + EASY)
     done = vectrial("run", str(suite))
     assert done.returncode == 0, done.stderr
     with RunReader(Path(done.stdout.strip())) as run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small import Vectrial
+from small import EASY, Vectrial
 
 from server_programs import program
 from vectrial.results.reader import RunReader
@@ -55,7 +55,7 @@ def test_they_work_on_a_server(
 ) -> None:
     variables["VECTRIAL_WEAVIATE_BIN"] = str(program(WEAVIATE))
     suite = tmp_path / "looked-on.toml"
-    suite.write_text(SUITE)
+    suite.write_text(SUITE + EASY)
     done = vectrial("run", str(suite), "--no-report")
     assert done.returncode == 0, done.stderr
     with RunReader(Path(done.stdout.strip())) as run:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small import Vectrial
+from small import EASY, Vectrial
 
 from server_programs import program
 from vectrial.results.reader import RunReader
@@ -19,9 +19,6 @@ name = "traffic"
 repeats = 1
 k = 10
 batch_rows = 400
-[client_limits]
-lag_us = 1e9
-cpu_share = 100
 [[datasets]]
 name = "clustered-16-2k-meta"
 queries = 50
@@ -53,7 +50,7 @@ def test_both_lanes_agree_on_what_came_through(
     if store == "weaviate":
         variables["VECTRIAL_WEAVIATE_BIN"] = str(program(WEAVIATE))
     suite = tmp_path / "traffic.toml"
-    suite.write_text(SUITE.replace("STORE", store))
+    suite.write_text(SUITE.replace("STORE", store) + EASY)
     done = vectrial("run", str(suite), "--no-report")
     assert done.returncode == 0, done.stderr
     with RunReader(Path(done.stdout.strip())) as run:
