@@ -189,7 +189,7 @@ def test_an_engine_that_hangs_does_not_end_the_run(
     with Docker(quick, tmp_path / "s", progress=told.append) as server:
         running = containers(engine)
         (engine / "hangs").write_text("inspect image kill stop")
-        monkeypatch.setattr(docker, "_ASK_S", 5.0)  # in which it says its version
+        monkeypatch.setattr(docker, "_ASK_S", 3.0)  # in which it says its version
         assert at_hand(quick).works is None, "it may have to be pulled"
         monkeypatch.setattr(docker, "_ASK_S", 1.0)
         assert server.processes() == {}
