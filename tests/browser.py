@@ -25,6 +25,13 @@ FLAGS = (
 _KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), "Space": (32, " ")}
 
 
+def _loaded(event: dict[str, Any]) -> str | None:
+    """What has loaded, where an event says that something has."""
+    if event["method"] != "Page.lifecycleEvent" or event["params"]["name"] != "load":
+        return None
+    return str(event["params"]["loaderId"])
+
+
 class Browser:
     """One page; every event that it sent is kept in `events`."""
 
@@ -42,6 +49,7 @@ class Browser:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Call a method and wait for its answer."""
@@ -82,8 +90,9 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", media="screen", features=[scheme])
         self.events.clear()
-        self.call("Page.navigate", url=url)
-        self.wait(lambda: any(e["method"] == "Page.loadEventFired" for e in self.events))
+        # A page that was left for this one may still tell that it has loaded.
+        own = self.call("Page.navigate", url=url)["loaderId"]
+        self.wait(lambda: any(_loaded(event) == own for event in self.events))
 
     def wait(self, done: Callable[[], bool], timeout_s: float = 60) -> None:
         """Take in events until `done`."""
