@@ -61,7 +61,7 @@ def _figure(verdict: Verdict, spread: Spread | None) -> str:
         return text.NOTHING
     metric = verdict.cell.metric
     assert metric is not None
-    judged = metric.name.startswith("recall") or metric.name in JUDGED  # never 1 for what is not
+    judged = text.is_recall(metric.name) or metric.name in JUDGED  # never 1 for what is not
     cell = value_cell(spread, metric.unit, show=text.recall if judged else None)
     return f"{cell.text}{f' ({cell.detail})' if cell.detail else ''}"
 

@@ -35,10 +35,14 @@ _ANSWERS = (
     Column("repeats", "Repeats", "1"),
     Column("limits", "Within", numeric=False),
 )
-_TRIED = (
+#: The columns of `_whose`.
+_WHOSE = (
     Column("store", "Store", numeric=False),
     Column("dataset", "Dataset", numeric=False),
     Column("repeat", "Repeat"),
+)
+_TRIED = (
+    *_WHOSE,
     Column("try", "Look"),
     Column("purpose", "To", numeric=False),
     Column("rate", "Offered/s", "1/s"),
@@ -50,9 +54,7 @@ _TRIED = (
     Column("verdict", "Held", numeric=False),
 )
 _PASSES = (
-    Column("store", "Store", numeric=False),
-    Column("dataset", "Dataset", numeric=False),
-    Column("repeat", "Repeat"),
+    *_WHOSE,
     Column("setting", "Setting", numeric=False),
     Column("recall", "Recall", "1"),
     Column("qps", "Answers/s", "1/s"),
@@ -109,7 +111,7 @@ def _answer(run: RunData, point: Point) -> Row:
         plain(run.labels[point.series]),
         rate,
         spread_cell(point, "latency_p99", "us"),
-        spread_cell(point, "recall_mean", "1", show=text.recall),
+        spread_cell(point, "recall_mean", "1"),
         spread_cell(point, "errors", "1"),
         _effort(point, first),
         spread_cell(point, "confirmations", "1"),
@@ -166,6 +168,5 @@ def _figure(phase: PhaseResult, metric: str, unit: str) -> Cell:
     found = phase.metrics.get(metric)
     if found is None or found.value is None:
         return Cell(text.NOTHING)
-    value = found.value
-    shown = text.recall(value) if metric == "recall_mean" else text.measure(value, unit)
-    return replace(plain(value, shown), source=Source((phase.phase_id,), metric))
+    shown = text.figure(metric, found.value, unit)
+    return replace(plain(found.value, shown), source=Source((phase.phase_id,), metric))
