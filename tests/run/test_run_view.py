@@ -93,14 +93,14 @@ def test_a_capacity_is_told_by_its_answer_and_not_by_what_led_there() -> None:
 
     alone = Phase("recall", 0, 1, metrics={"recall_mean": 0.99, "qps": 1234.0})
     answer = Phase("capacity", 1, 2, metrics={"sustained_qps": 500.0, "recall_mean": 0.96})
-    lacking = {"sustained_qps": None, "recall_mean": 0.912}
+    lacking = {"sustained_qps": None, "recall_mean": 0.91999}
     why = "recall 0.95 is not reached"
     none = Phase("capacity", 1, 2, metrics=lacking, valid=False, reason=why)
     what = SimpleNamespace(store="faiss", lane="embedded", params={}, experiment="capacity")
     found = TrialRecord(what, "ok", phases=[alone, answer])  # type: ignore[arg-type]
-    assert run_view.describe(found) == "faiss capacity: sustains 500 q/s, recall 0.960"
+    assert run_view.describe(found) == "faiss capacity: sustains 500 q/s, recall 0.9600"
     # A trial is invalid only where all of its phases are.
     lost = TrialRecord(what, "ok", phases=[alone, none])  # type: ignore[arg-type]
-    assert run_view.describe(lost) == f"faiss capacity: recall 0.912  INVALID: {why}"
+    assert run_view.describe(lost) == f"faiss capacity: recall 0.9199  INVALID: {why}"
     gate = TrialRecord(what, "invalid", "gate failed", phases=[alone, answer])  # type: ignore[arg-type]
     assert run_view.describe(gate).endswith("INVALID: gate failed")

@@ -24,6 +24,7 @@ from rich.text import Text
 from vectrial.experiments.base import Phase
 from vectrial.load import messages
 from vectrial.load.live import Live
+from vectrial.report.text import is_recall, recall
 from vectrial.results.writer import TrialRecord
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.suite.plan import Job, Plan, PlannedTrial
@@ -230,7 +231,7 @@ def describe(record: TrialRecord) -> str:
 
 _SHOWN = (
     ("sustained_qps", "sustains {:,.0f} q/s"),
-    ("recall_mean", "recall {:.3f}"),
+    ("recall_mean", "recall {}"),
     ("qps", "{:,.0f} q/s"),
     ("latency_p50", "p50 {:,.0f} µs"),
     ("latency_p99", "p99 {:,.0f} µs"),
@@ -249,11 +250,11 @@ def _figures(record: TrialRecord) -> str:
             parts.append(f"{phase.name} {p50:,.0f} µs" if p50 is not None else f"{phase.name} –")
         return ", ".join(parts)
     parts = []
-    for name, text in _SHOWN:
+    for name, said in _SHOWN:
         for phase in _answers(record) or record.phases:
             value = phase.metrics.get(name)
             if value is not None:
-                parts.append(text.format(value))
+                parts.append(said.format(recall(value) if is_recall(name) else value))
                 break
     return ", ".join(parts)
 

@@ -18,7 +18,7 @@ from vectrial.cli.form import Form, FormOption
 from vectrial.errors import UserError
 from vectrial.experiments.dial import ladder
 from vectrial.load.placement import size_bytes
-from vectrial.report.data import PhaseResult, Trial, load
+from vectrial.report.data import Trial, load
 from vectrial.stores import registry
 from vectrial.stores.base import Store
 from vectrial.suite.model import DatasetRef, Suite, read_suite
@@ -220,7 +220,7 @@ class _Bench:
         keys = {trial.row.key for trial in plan.trials}
         trials = [trial for trial in load(self.folder).trials if trial.key in keys]
         held = (phase for t in trials if _is(t, "footprint") for phase in t.phases)
-        memory = next((_value(phase, "rss_growth_bytes") for phase in held), None)
+        memory = next((phase.value("rss_growth_bytes") for phase in held), None)
         return Measured(*_candidates(build, trials, memory))
 
 
@@ -235,8 +235,8 @@ def _candidates(
             reason = trial.reason or trial.status
             continue
         (phase,) = trial.phases
-        recall, qps = _value(phase, "recall_mean"), _value(phase, "qps")
-        p99_us = _value(phase, "latency_p99")
+        recall, qps = phase.value("recall_mean"), phase.value("qps")
+        p99_us = phase.value("latency_p99")
         if recall is not None and qps is not None and p99_us is not None:
             search = {n: v for n, v in trial.params.items() if n not in ("k", "returns")}
             found.append(Candidate(build, search, recall, qps, p99_us, memory))
@@ -245,11 +245,6 @@ def _candidates(
 
 def _is(trial: Trial, experiment: str) -> bool:
     return trial.experiment == experiment
-
-
-def _value(phase: PhaseResult, metric: str) -> float | None:
-    found = phase.metrics.get(metric)
-    return None if found is None else found.value
 
 
 def _bytes(written: str) -> int:

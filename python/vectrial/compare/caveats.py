@@ -94,8 +94,8 @@ def _weather(run: RunData, trials: Sequence[Trial]) -> Iterable[str]:
 
 
 def _values(trials: Sequence[Trial], metric: str) -> list[float]:
-    told = (p.metrics.get(metric) for t in trials for p in t.phases)
-    return [one.value for one in told if one is not None and one.value is not None]
+    told = (p.value(metric) for t in trials for p in t.phases)
+    return [value for value in told if value is not None]
 
 
 def _worst(trials: Sequence[Trial], metric: str) -> float:

@@ -42,8 +42,7 @@ class Tried:
 
     def figure(self, metric: str) -> float | None:
         """A metric of the same requests."""
-        found = self.phase.metrics.get(metric)
-        return None if found is None else found.value
+        return self.phase.value(metric)
 
 
 def trials(run: RunData) -> list[Trial]:
@@ -60,7 +59,7 @@ def confirmed(phase: PhaseResult) -> float | None:
     """The rate that an answer's phases confirmed: the answer itself, or what it is at least."""
     if "confirmations" not in phase.metrics:
         return None
-    found = (phase.metrics[name].value for name in ("sustained_qps", "bracket_low"))
+    found = (phase.value(name) for name in ("sustained_qps", "bracket_low"))
     return next((rate for rate in found if rate is not None), None)
 
 

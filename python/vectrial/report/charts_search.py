@@ -155,7 +155,7 @@ def percentiles(run: RunData, points: Sequence[Point]) -> dict[int, list[tuple[f
     out = {}
     for i, point in enumerate(points):
         parts = [run.histograms[p.phase_id] for p in point.phases if p.phase_id in run.histograms]
-        count = sum(p.metrics["count"].value or 0 for p in point.phases if "count" in p.metrics)
+        count = sum(p.value("count") or 0 for p in point.phases)
         if parts:
             nines = [n for n in _NINES if count * 10**-n >= 1]
             merged = histogram_merge(parts)

@@ -54,6 +54,11 @@ class PhaseResult:
     metrics: Mapping[str, Value]
     errors: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
 
+    def value(self, metric: str) -> float | None:
+        """What was measured, trusted or not; None where there is no value."""
+        found = self.metrics.get(metric)
+        return None if found is None else found.value
+
 
 @dataclass(frozen=True, order=True)
 class Series:

@@ -209,8 +209,7 @@ def value_cell(spread: Spread, unit: str, *, show: Callable[[float], str] | None
 
 def count_cell(point: Point, metric: str, note: str = "") -> Cell:
     """A count over the repeats that the point's figures come from, together."""
-    values = [p.metrics[metric].value for p in point.phases if metric in p.metrics]
-    known = [value for value in values if value is not None]
+    known = [value for p in point.phases if (value := p.value(metric)) is not None]
     if not known:
         return Cell(text.NOTHING, note=point.why_missing(metric), tone="absent")
     total = int(sum(known))

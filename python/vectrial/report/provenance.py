@@ -93,7 +93,7 @@ def _few_repeats(run: RunData) -> str:
 
 
 def _brief(run: RunData) -> str | None:
-    loads = [v for _, p in _phases(run) if p.name == "load" and (v := _value(p, "load_s"))]
+    loads = [v for _, p in _phases(run) if p.name == "load" and (v := p.value("load_s"))]
     brief = [seconds for seconds in loads if seconds < BRIEF_S]
     if not brief:
         return None
@@ -109,8 +109,8 @@ def _thin(run: RunData) -> str | None:
         trial.experiment.replace("_", " ")
         for trial, phase in _phases(run)
         if "batches" not in phase.metrics
-        and _value(phase, "latency_p50") is not None
-        and (_value(phase, "count") or THIN) < THIN
+        and phase.value("latency_p50") is not None
+        and (phase.value("count") or THIN) < THIN
     )
     if not thin:
         return None
@@ -131,18 +131,13 @@ def _phases(run: RunData) -> Iterator[tuple[Trial, PhaseResult]]:
     return ((trial, phase) for trial in run.trials for phase in trial.phases)
 
 
-def _value(phase: PhaseResult, metric: str) -> float | None:
-    found = phase.metrics.get(metric)
-    return None if found is None else found.value
-
-
 def _busy(run: RunData) -> str | None:
     cores = _cores(run.run["environment"])
     loads = [
-        value.value
+        load
         for trial in run.trials
         for phase in trial.phases
-        if (value := phase.metrics.get("load_1m")) is not None and value.value is not None
+        if (load := phase.value("load_1m")) is not None
     ]
     if not cores or not loads:
         return None

@@ -165,8 +165,8 @@ def _whose(run: RunData, trial: Trial) -> tuple[Cell, ...]:
 
 
 def _figure(phase: PhaseResult, metric: str, unit: str) -> Cell:
-    found = phase.metrics.get(metric)
-    if found is None or found.value is None:
+    value = phase.value(metric)
+    if value is None:
         return Cell(text.NOTHING)
-    shown = text.figure(metric, found.value, unit)
-    return replace(plain(found.value, shown), source=Source((phase.phase_id,), metric))
+    shown = text.figure(metric, value, unit)
+    return replace(plain(value, shown), source=Source((phase.phase_id,), metric))

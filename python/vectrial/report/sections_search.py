@@ -178,7 +178,7 @@ _POOLED = (
 
 def _of_all_repeats(run: RunData, point: Point) -> Row:
     parts = [run.histograms[p.phase_id] for p in point.phases if p.phase_id in run.histograms]
-    count = sum(p.metrics["count"].value or 0 for p in point.phases if "count" in p.metrics)
+    count = sum(p.value("count") or 0 for p in point.phases)
     cells = (
         plain(run.labels[point.series]),
         *(_pooled(point, parts, name, quantile) for name, quantile in _QUANTILES),
