@@ -245,6 +245,15 @@ def test_a_trace_is_played_at_its_own_pace_or_stretched(tmp_path: Path) -> None:
     assert loop.offsets(3.0).tolist() == [0, 250_000_000, 1_000_000_000]
 
 
+def test_a_trace_is_told_from_another_at_any_pace() -> None:
+    def told(*times: float, rate: float = 1.0) -> str:
+        return OpenLoop(arrivals="trace", trace=times).offered(rate).pattern
+
+    assert told(0, 0.5, 2) == told(0, 0.5, 2, rate=3.0) != told(0, 0.6, 2)
+    assert told(0, 0.5, 2).startswith("trace ")
+    assert OpenLoop(rates=(5,)).offered(5.0).pattern == "poisson"
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -95,13 +96,20 @@ class OpenLoop(Experiment):
         """The trace in nanoseconds from its start, stretched to so many arrivals per second."""
         return np.rint(np.array(self.trace) * 1e9 * self._own_rate() / rate).astype(np.int64)
 
+    def _name(self) -> str:
+        """Of the trace, by its times, so that results under two traces are told apart."""
+        return hashlib.sha256(np.array(self.trace).tobytes()).hexdigest()[:8]
+
+    def offered(self, rate: float) -> Open:
+        """So many arrivals per second."""
+        if self.arrivals != "trace":
+            return Open(rate, self.duration_s, self.arrivals, in_flight=self.in_flight)
+        offsets = self.offsets(rate)
+        length_s = min(self.duration_s, int(offsets[-1]) / 1e9 + 1 / rate)
+        return Open(rate, length_s, self.arrivals, offsets, self.in_flight, self._name())
+
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        rate = float(point["rate"])
-        offsets, length_s = None, self.duration_s
-        if self.arrivals == "trace":
-            offsets = self.offsets(rate)
-            length_s = min(length_s, int(offsets[-1]) / 1e9 + 1 / rate)
-        load = Open(rate, length_s, self.arrivals, offsets, self.in_flight)
+        load = self.offered(float(point["rate"]))
         yield lanes.search(context, point, load, warmup_queries=self.warmup_queries)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:

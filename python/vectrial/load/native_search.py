@@ -127,4 +127,4 @@ def _longest_s(load: Load) -> float:
 def _params(load: Load) -> Mapping[str, Any]:
     if isinstance(load, Closed):
         return {"loop": "closed", "clients": load.clients}
-    return {"loop": "open", "arrivals": load.arrivals, "rate": load.rate}
+    return {"loop": "open", "arrivals": load.pattern, "rate": load.rate}

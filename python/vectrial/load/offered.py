@@ -35,7 +35,7 @@ class Open:
     """Requests sent when a schedule says, whether earlier ones were answered or not.
 
     arrivals: "constant" or "poisson" with `rate` a second, or "trace" with `offsets`.
-    offsets: int64, ns from the start, ascending.
+    offsets: int64, ns from the start, ascending. trace: a name that tells them from others.
     in_flight: at most so many at once; arrivals that find no room wait, and are counted.
     """
 
@@ -44,6 +44,12 @@ class Open:
     arrivals: str = "poisson"
     offsets: NDArray[np.int64] | None = None
     in_flight: int = IN_FLIGHT
+    trace: str = ""
+
+    @property
+    def pattern(self) -> str:
+        """How requests arrive, as results tell it."""
+        return f"{self.arrivals} {self.trace}".rstrip()
 
 
 Load = Closed | Open

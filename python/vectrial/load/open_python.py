@@ -205,7 +205,7 @@ def phase_of_served(
         outcome["classes"][0],
         clients=None,
         load_1m=load_1m,
-        params={"loop": "open", "arrivals": load.arrivals, "rate": load.rate},
+        params={"loop": "open", "arrivals": load.pattern, "rate": load.rate},
         no_recall="no ground truth was given",
     )
     phase.metrics |= {
