@@ -31,7 +31,8 @@ from vectrial.stores.base import (
     Schema,
     untested,
 )
-from vectrial.stores.milvus import Consistency, HnswBuild, HnswSearch, Milvus, Reads, credentials
+from vectrial.stores.milvus import Milvus, credentials
+from vectrial.stores.milvus_indexes import Consistency, HnswBuild, HnswSearch, Reads
 
 pytestmark = pytest.mark.server
 

@@ -12,19 +12,16 @@ from __future__ import annotations
 import base64
 import importlib.metadata
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
-from vectrial.errors import StoreError, UserError
+from vectrial.errors import StoreError
 from vectrial.filters import Filter
 from vectrial.stores.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
@@ -32,10 +29,8 @@ from vectrial.stores.base import (
     Address,
     Capabilities,
     Durability,
-    Field,
     FieldType,
     Index,
-    IndexKind,
     Params,
     Returning,
     Schema,
@@ -45,6 +40,18 @@ from vectrial.stores.base import (
     WireRows,
 )
 from vectrial.stores.milvus_filters import expression
+from vectrial.stores.milvus_indexes import (
+    FIELD_INDEX,
+    INDEXED_FROM,
+    INDEXES,
+    KINDS,
+    Consistency,
+    Progress,
+    Reads,
+    build_params,
+    has_index,
+    search_params,
+)
 from vectrial.stores.naming import collection_name
 from vectrial.stores.typed import fitted
 
@@ -52,61 +59,11 @@ from vectrial.stores.typed import fitted
 TESTED, MAJOR = "2.3.5", "2."
 _ID, _VECTOR = "id", "vector"
 _METRIC = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}
-_KINDS = {"hnsw": "HNSW", "ivf_flat": "IVF_FLAT", "ivf_sq8": "IVF_SQ8", "flat": "FLAT"}
-#: Indexes of fields. There is none for bool.
-_FIELD_INDEX = {FieldType.INT: "STL_SORT", FieldType.FLOAT: "STL_SORT", FieldType.STRING: "Trie"}
 #: Rows of one request that writes or reads, and the most bytes of vectors in one that writes.
 _ROWS, _BYTES = 1_000, 16 << 20
 _LONGEST_STRING = 65_535
 #: The most rows that a query with a limit may ask for.
 _WINDOW = 16_384
-#: Segments of fewer rows get no index (`indexCoord.segment.minSegmentNumRowsToEnableIndex`).
-_INDEXED_FROM = 1_024
-_POLL_S = 0.05
-_INDEXING_S = 3600.0
-
-
-class Consistency(StrEnum):
-    """What a search must have seen."""
-
-    STRONG = "strong"  # every write acknowledged before it was sent
-    BOUNDED = "bounded"  # every write acknowledged 5 s before, as servers are set
-    EVENTUALLY = "eventually"  # nothing in particular
-
-
-class Reads(Params):
-    """consistency: of the search. Milvus' own default is bounded. A strong search waits until
-    the clock of the query nodes has passed its own time, which ticks every 200 ms."""
-
-    consistency: Consistency = Consistency.BOUNDED
-
-
-_STRONG = {"consistency": Consistency.STRONG}
-
-
-class HnswBuild(Params):
-    """m, ef_construction: of the graph of each segment (the lowest layer has up to 2m links)."""
-
-    m: int = Bound(default=16, ge=2, le=2048)
-    ef_construction: int = Bound(default=200, ge=1)
-
-
-class HnswSearch(Reads):
-    """ef_search: candidates held in each graph, at least k."""
-
-    ef_search: int = Bound(default=64, ge=1)
-
-
-class IvfBuild(Params):
-    """nlist: lists of each segment's index."""
-
-    nlist: int = Bound(default=128, ge=1, le=65_536)
-
-
-class IvfSearch(Reads):
-    """nprobe: lists looked into."""
-
-    nprobe: int = Bound(default=8, ge=1, le=65_536)
 
 
 class Milvus(Store):
@@ -126,25 +83,7 @@ class Milvus(Store):
             Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
             Metric.IP: ScoreKind.INNER_PRODUCT,
         },
-        indexes={
-            # Under a filter a search of the graph may end early, and the same search asked twice
-            # has two answers: of 20 under each of 33 filters that keep 10 to 40 % of 2,000 rows,
-            # the mean recall was 0.85 to 1 at any m and ef_search (0.35 at worst under ip). Where
-            # far rows replaced others under inner product, 0.81 was seen without a filter.
-            "hnsw": IndexKind(
-                HnswBuild,
-                HnswSearch,
-                generous={"ef_search": 2048},
-                recall_floors={Metric.IP: 0.7},
-                fresh=_STRONG,
-                filtered_floor=0.2,
-            ),
-            "ivf_flat": IndexKind(IvfBuild, IvfSearch, generous={"nprobe": 1024}, fresh=_STRONG),
-            "ivf_sq8": IndexKind(
-                IvfBuild, IvfSearch, generous={"nprobe": 1024}, fresh=_STRONG, exact_scores=False
-            ),
-            "flat": IndexKind(search=Reads, exact=True),
-        },
+        indexes=INDEXES,
         filters=ALL_OPERATORS - {"is_null"},
         find=ALL_OPERATORS - {"is_null"},
         field_types=frozenset(FieldType),
@@ -250,10 +189,10 @@ class Milvus(Store):
         and load the collection."""
         self._make_indexes()
         if len(self._client.list_persistent_segments(self._name)) > 1:
-            self._until("indexes", self._not_indexed)
-            job = self._client.compact(self._name)
-            self._until("compaction", lambda: self._not_compacted(job))
-            self._until("indexes", self._not_indexed)
+            progress = self._progress()
+            progress.until_indexed()
+            progress.until_compacted(self._client.compact(self._name))
+            progress.until_indexed()
         self._index_and_load()
 
     def _make_indexes(self) -> None:
@@ -263,13 +202,13 @@ class Milvus(Store):
         indexes.add_index(
             _VECTOR,
             index_name=_VECTOR,
-            index_type=_KINDS[self._index.kind],
+            index_type=KINDS[self._index.kind],
             metric_type=_METRIC[self._schema.metric],
-            params=_build_params(self._index.params),
+            params=build_params(self._index.params),
         )
-        for field in filter(_has_index, self._schema.fields):
+        for field in filter(has_index, self._schema.fields):
             name = self._names[field.name]
-            indexes.add_index(name, index_name=name, index_type=_FIELD_INDEX[field.type])
+            indexes.add_index(name, index_name=name, index_type=FIELD_INDEX[field.type])
         self._client.create_index(self._name, indexes, sync=False)
 
     def _index_and_load(self) -> None:
@@ -284,69 +223,29 @@ class Milvus(Store):
             self._index_and_load()
         return self._client
 
+    def _progress(self) -> Progress:
+        return Progress(self._client, self._name, structure=self._index.kind != "flat")
+
     def wait_indexed(self) -> str:
         """Flushes what is not flushed, then asks for the state of every index, and compares the
         segments that the query nodes hold with those that are stored."""
         if self._wired or not self._flushed:  # what is written over the wire is not known here
             self.flush()
         self._index_and_load()
-        self._until("indexes", self._not_indexed)
-        if self._not_served():
-            # Query nodes are told of new segments every 10 s, and now.
-            self._client.refresh_load(self._name)
-        self._until("query nodes", self._not_served)
+        progress = self._progress()
+        progress.until_indexed()
+        progress.until_served()
         self.count()  # strong: from here on no read sees less
         segments = self._client.list_loaded_segments(self._name)
-        scanned = sum(one.num_rows for one in segments if one.num_rows < _INDEXED_FROM)
+        scanned = sum(one.num_rows for one in segments if one.num_rows < INDEXED_FROM)
         told = (
             "every index is Finished with no rows pending; each of the"
             f" {len(segments)} flushed segments is loaded"
-            f"{' with its index' if self._has_structure() else ''}, and no other is"
+            f"{' with its index' if progress.structure else ''}, and no other is"
         )
-        if scanned and self._has_structure():
-            told += f"; {scanned} rows are in segments below {_INDEXED_FROM:,} rows and scanned"
+        if scanned and progress.structure:
+            told += f"; {scanned} rows are in segments below {INDEXED_FROM:,} rows and scanned"
         return told
-
-    def _not_indexed(self) -> str:
-        for name in self._client.list_indexes(self._name):
-            told = self._client.describe_index(self._name, name)
-            if told["state"] == "Failed":
-                raise StoreError(f"index {name} failed: {told.get('index_state_fail_reason')}")
-            if told["state"] != "Finished" or told["indexed_rows"] != told["total_rows"]:
-                return f"{told['indexed_rows']} of {told['total_rows']} rows in index {name}"
-        return ""
-
-    def _not_compacted(self, job: int) -> str:
-        state = self._client.get_compaction_state(job)
-        return "" if state == "Completed" else str(state)
-
-    def _not_served(self) -> str:
-        stored = self._client.list_persistent_segments(self._name)
-        held = self._client.list_loaded_segments(self._name)
-        missing = {one.segment_id for one in stored} ^ {one.segment_id for one in held}
-        growing = [one for one in (*stored, *held) if _state(one) not in ("Flushed", "Sealed")]
-        bare = [
-            one
-            for one in held
-            if self._has_structure() and one.num_rows >= _INDEXED_FROM and not one.index_id
-        ]
-        if missing or growing or bare:
-            return (
-                f"{len(missing)} segments not up to date, {len(growing)} growing,"
-                f" {len(bare)} without an index"
-            )
-        return ""
-
-    def _has_structure(self) -> bool:
-        """Whether the index of the vectors is something to load: FLAT searches the rows."""
-        return self._index.kind != "flat"
-
-    def _until(self, what: str, lack: Callable[[], str]) -> None:
-        ends = time.monotonic() + _INDEXING_S
-        while found := lack():
-            if time.monotonic() > ends:
-                raise StoreError(f"{what} not done after {_INDEXING_S:g} s: {found}")
-            time.sleep(_POLL_S)
 
     # -- data ------------------------------------------------------------------------------
 
@@ -441,7 +340,7 @@ class Milvus(Store):
             "output_fields": self._returned(returning),
             "search_params": {
                 "metric_type": _METRIC[self._schema.metric],
-                "params": _search_params(params, k),
+                "params": search_params(params, k),
             },
             "anns_field": _VECTOR,
             "consistency_level": params.consistency.capitalize(),
@@ -476,7 +375,7 @@ class Milvus(Store):
         options = {
             **self._wire_options(),
             "metric": _METRIC[self._schema.metric],
-            "params": json.dumps(_search_params(params, k)),
+            "params": json.dumps(search_params(params, k)),
             "consistency": params.consistency.value,
         }
         if fields := self._returned(returning):
@@ -532,35 +431,3 @@ def credentials(address: Address) -> str:
     if not text and "user" in secrets:
         text = f"{secrets['user']}:{secrets.get('password', '')}"
     return base64.b64encode(text.encode()).decode()
-
-
-def _has_index(field: Field) -> bool:
-    return field.indexed and field.type in _FIELD_INDEX
-
-
-def _state(segment: Any) -> str:
-    return str(getattr(segment.state, "name", segment.state))
-
-
-def _build_params(params: Params) -> dict[str, int]:
-    match params:
-        case HnswBuild():
-            return {"M": params.m, "efConstruction": params.ef_construction}
-        case IvfBuild():
-            return {"nlist": params.nlist}
-        case _:
-            return {}
-
-
-def _search_params(params: Params, k: int) -> dict[str, int]:
-    match params:
-        case HnswSearch(ef_search=ef):
-            if ef < k:
-                raise UserError(
-                    f"ef_search is {ef} and k is {k}, and Milvus wants ef_search to be at least k"
-                )
-            return {"ef": ef}
-        case IvfSearch():
-            return {"nprobe": params.nprobe}
-        case _:
-            return {}
