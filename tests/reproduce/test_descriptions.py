@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from vectrial.cli import reproduce
 from vectrial.errors import UserError
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.published import REPORTS, figures
-from vectrial.reproduce import REPRODUCTIONS
+from vectrial.reproduce import REPRODUCTIONS, planning
 from vectrial.reproduce.collect import _FACTORS, cells, places
 from vectrial.reproduce.planning import Settings, plan_parts
 from vectrial.reproduce.render import KEYS, jsonl, sheets, shown
@@ -72,9 +75,49 @@ def test_the_reports_own_size_is_asked_for_at_scale_one() -> None:
     assert {(p.rows, p.dataset) for p in plans} == {(1_000_000, "uniform-128-1000000-cosine")}
 
 
-def test_published_sizes_are_scaled() -> None:
+def test_published_sizes_are_their_own_where_they_fit() -> None:
+    """All that are loaded stand for those that do not fit, which a share of theirs would be
+    farther from; where none fits, they grow as the published ones do."""
     (glove, *_) = REPRODUCTIONS["milvus-weaviate"].parts
-    assert [glove.size(n, 118_351) for n in (10_000, 100_000, 1_183_514)] == [1000, 10_000, 118_351]
+    published = (10_000, 100_000, 1_183_514)
+    for rows, wanted in (
+        (1_183_514, [10_000, 100_000, 1_183_514]),
+        (118_351, [10_000, 100_000, 118_351]),
+        (50_000, [10_000, 50_000, 50_000]),
+        (5_918, [200, 500, 5_918]),
+    ):
+        assert [glove.size(n, rows) for n in published] == wanted
+
+
+def test_the_dataset_is_the_first_that_is_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    (_, arxiv, *_) = REPRODUCTIONS["milvus-weaviate"].parts
+    _, wordnet, debian = arxiv.sources
+    rows_of = {wordnet: 116_033, debian: 59_004}
+    kept = SimpleNamespace(queries=range(1000))
+    monkeypatch.setattr(
+        planning.library, "load", lambda name: SimpleNamespace(**vars(kept), rows=rows_of[name])
+    )
+    for here, scale, wanted in (
+        ([debian], 0.01, (debian, 21_386)),
+        ([wordnet, debian], 0.01, (wordnet, 21_386)),
+        ([debian, wordnet], 0.1, (wordnet, 116_033)),
+        ([debian], 0.1, (debian, 59_004)),
+    ):
+        monkeypatch.setattr(planning.library, "names", lambda here=here: here)
+        _, plan, *_ = plan_parts(REPRODUCTIONS["milvus-weaviate"], Settings(scale), KINDS)
+        assert (plan.dataset, plan.rows) == wanted
+
+
+def test_nothing_goes_on_with_other_data_than_it_was_begun_with(tmp_path: Path) -> None:
+    plans = plan_parts(REPRODUCTIONS["docarray-1m"], Settings(0.01), KINDS)
+    parts = {plan.part.name: {"dataset": plan.dataset, "rows": plan.rows} for plan in plans}
+    manifest = tmp_path / reproduce.MANIFEST
+    manifest.write_text(json.dumps({"parts": parts}))
+    reproduce._refuse_other_data(tmp_path, plans)
+    parts["vendor"] = {"dataset": "uniform-128-5000-cosine", "rows": 5_000}
+    manifest.write_text(json.dumps({"parts": parts}))
+    with pytest.raises(UserError, match="5,000 rows of uniform-128-5000-cosine"):
+        reproduce._refuse_other_data(tmp_path, plans)
 
 
 def test_a_scale_or_store_that_makes_no_sense_is_refused() -> None:

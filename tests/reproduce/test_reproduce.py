@@ -214,7 +214,12 @@ def test_through_the_command_line(tmp_path: Path) -> None:
     assert {path.name for path in (folder / "report" / "figures").iterdir()} == {
         "index-time.svg", "index-time.png",
     }  # fmt: skip
-    for arguments in (["docarray-1m", "--show", str(folder)], ["docarray-1m", "--scale", "0"]):
+    for arguments in (
+        ["docarray-1m", "--show", str(folder)],
+        ["docarray-1m", "--scale", "0"],
+        ["--resume", str(folder), "--scale", "0.1"],
+        ["--show", str(folder), "--store", "faiss"],
+    ):
         refused = vectrial(tmp_path, "reproduce", *arguments)
         assert refused.returncode == 2, refused.stderr
     wrong = vectrial(tmp_path, "reproduce", "docaray-1m")

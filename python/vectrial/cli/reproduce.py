@@ -105,6 +105,12 @@ def reproduce(
             "the folder says which report it is of", where=str(folder), remedy=f"leave {name} out"
         )
     if folder is not None:
+        if scale is not None or store or faithful or repeats > 1:
+            raise UserError(
+                "the folder says what was asked for",
+                where=str(folder),
+                remedy="leave --scale, --store, --faithful and --repeats out, or begin a new one",
+            )
         report, settings = _kept(folder)
     elif name is None:
         _list()
@@ -121,6 +127,8 @@ def reproduce(
     if show is None:
         if folder is None:
             folder = _new_folder(out, report)
+        else:
+            _refuse_other_data(folder, parts)
         _measure(report, settings, parts, folder, console)
     assert folder is not None
     _write(report, settings, folder, kinds, format_, console, drawn=show is None)
@@ -156,6 +164,21 @@ def _kept(folder: Path) -> tuple[Reproduction, Settings]:
     kept = json.loads(path.read_text(encoding="utf-8"))
     settings = Settings(kept["scale"], tuple(kept["stores"]), kept["faithful"], kept["repeats"])
     return _report(kept["report"]), settings
+
+
+def _refuse_other_data(folder: Path, parts: list[PartPlan]) -> None:
+    """Raise `UserError` where a part would go on with other data than it was begun with, since
+    the datasets that are here have changed."""
+    kept = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["parts"]
+    for part in parts:
+        was = kept.get(part.part.name)
+        if part.suite is not None and was and was != {"dataset": part.dataset, "rows": part.rows}:
+            raise UserError(
+                f"'{part.part.name}' was begun on {was['rows']:,} rows of {was['dataset']}, and"
+                f" would go on with {part.rows:,} of {part.dataset}, which has come since",
+                where=str(folder),
+                remedy="begin a new one",
+            )
 
 
 def _new_folder(out: Path, report: Reproduction) -> Path:

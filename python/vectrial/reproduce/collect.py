@@ -149,9 +149,9 @@ def _beside(
         published *= 1 / share if figure.unit in _RATES else share
     own = [point.reason or point.state] if point.state != "ok" else [point.reason or ""]
     own += [why for phase in point.phases for why in of_phase(measured.run, phase)]
-    if per_row and point.rows != figure.params.get("rows"):
+    if per_row and point.rows != rows:
         own.append(f"the ratio is that {'of the time ' if figure.unit in _RATES else ''}per row")
-    if not point.rows == measured.rows == part.size(rows, measured.rows):
+    if point.rows != rows and not (point.rows == measured.rows and rows == part.rows):
         own.append(f"{point.rows:,} rows were loaded")
     return Cell(
         figure,
@@ -184,6 +184,7 @@ def _point(
         point
         for point in measured.run.select(measure.experiment, measure.phase)
         if point.series.store == arm.store
+        and point.dataset == measured.dataset
         and point.series.index_kind == arm.index
         and point.rows == expected
         and _same(figure.params, {**({} if once else point.index_params), **point.params})

@@ -107,7 +107,7 @@ def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
     """The dataset's name, and how many of its rows and queries are used."""
     rows = min(part.rows, max(part.least, round(part.rows * scale)))
     here = set(library.names())
-    name = next((source for source in part.sources if source in here), "")
+    name = _held(part, rows, here)
     if not name:
         name = part.sources[-1]
         if "{rows}" in name:
@@ -118,6 +118,19 @@ def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
     there = len(entry.queries) if not isinstance(entry.queries, int) else entry.queries
     queries = min(part.queries, there, max(part.least_queries, round(part.queries * scale)))
     return name, min(rows, entry.rows), queries
+
+
+def _held(part: Part, rows: int, here: Collection[str]) -> str:
+    """The first source in the library that has so many rows. Where none has, the largest; empty
+    where the last source, which can be made, has more."""
+    held = {source: library.load(source).rows for source in part.sources if source in here}
+    enough = next((source for source, its in held.items() if its >= rows), "")
+    if enough or not held:
+        return enough
+    largest = max(held, key=lambda source: held[source])
+    made = part.sources[-1]
+    more = made not in held and "{rows}" not in made and catalog.entry(made).rows > held[largest]
+    return "" if more else largest
 
 
 def _stores(part: Part, arm: Arm, kind: type[Store], faithful: bool) -> Iterator[StoreRef]:
