@@ -128,3 +128,12 @@ def test_every_look_is_shown_with_its_data_and_nowhere_else(tmp_path: Path) -> N
     assert not [table for table in report.tables() if table.name == "others"]
     names = [table.name for table in report.tables()] + [f.name for f in report.figures()]
     assert len(names) == len(set(names))
+
+
+def test_a_rate_has_its_unit_in_the_head_of_its_column(tmp_path: Path) -> None:
+    trials = [made.trial("a", made.alone(500), made.sustains(4000))]
+    report = build(made.run_of(tmp_path / "r", trials))
+    (answer,) = rows_of(report, "capacity-words")
+    assert answer["sustained_qps"].text == "4,000"
+    (alone,) = rows_of(report, "capacity-passes")
+    assert alone["qps"].text == "500"

@@ -142,9 +142,13 @@ def loaded_rows(point: Point) -> int:
     return int(rows) if isinstance(rows, int | float) else point.rows
 
 
-def operating_point(
-    point: Point, without: Sequence[str] = ("k", "clients", "rows", "loop", "rate", "arrivals")
-) -> str:
+#: What stands in columns of its own beside the settings of a point.
+LOAD = ("k", "clients", "rows", "loop", "rate", "arrivals")
+#: What a look for a capacity says of how it ended.
+VERDICT = ("held", "client_bound", "why")
+
+
+def operating_point(point: Point, without: Sequence[str] = LOAD) -> str:
     """Index and search parameters, as shown beside a figure."""
     values = {**point.index_params, **point.params}
     if values.get("returns") == "ids":  # what is left to say nothing of

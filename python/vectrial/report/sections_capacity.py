@@ -106,7 +106,7 @@ def capacity(run: RunData, looks: Looks) -> Section | None:
 
 def _answer(run: RunData, point: Point) -> Row:
     (first, *_) = point.phases
-    rate = spread_cell(point, "sustained_qps", "1/s")
+    rate = spread_cell(point, "sustained_qps", "1")
     cells = (
         plain(run.labels[point.series]),
         rate,
@@ -116,7 +116,7 @@ def _answer(run: RunData, point: Point) -> Row:
         _effort(point, first),
         spread_cell(point, "confirmations", "1"),
         spread_cell(point, "steps_down", "1"),
-        spread_cell(point, "bracket_high", "1/s"),
+        spread_cell(point, "bracket_high", "1"),
         plain(point.repeats, note=(point.reason or "") if point.state == "ok" else ""),
         plain(capacities.limits(first)),
     )
@@ -137,7 +137,7 @@ def _look(run: RunData, trial: Trial, tried: Tried) -> Row:
         plain(tried.number),
         plain(tried.purpose),
         plain(tried.rate, text.number(tried.rate)),
-        _figure(tried.phase, "qps", "1/s"),
+        _figure(tried.phase, "qps", "1"),
         _figure(tried.phase, "latency_p99", "us"),
         _figure(tried.phase, "recall_mean", "1"),
         _figure(tried.phase, "errors", "1"),
@@ -152,7 +152,7 @@ def _pass(run: RunData, trial: Trial, phase: PhaseResult) -> Row:
         *_whose(run, trial),
         plain(text.params(capacities.setting(phase))),
         _figure(phase, "recall_mean", "1"),
-        _figure(phase, "qps", "1/s"),
+        _figure(phase, "qps", "1"),
         _figure(phase, "latency_p50", "us"),
         _figure(phase, "latency_p99", "us"),
     )

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from vectrial.report import charts_search, text
-from vectrial.report.analysis import by_facet, operating_point
+from vectrial.report.analysis import LOAD, VERDICT, by_facet, operating_point
 from vectrial.report.data import Point, RunData
 from vectrial.report.document import (
     Block,
@@ -252,6 +252,6 @@ def _certificate_row(run: RunData, point: Point) -> Row:
         spread_cell(point, "ceiling_share", "1", show=percent),
         lag,
         verdict,
-        plain(operating_point(point)),
+        plain(operating_point(point, without=(*LOAD, *VERDICT))),
     )
     return Row(cells, "invalid" if bound else point.state, point.series)
