@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vectrial.report.data import PhaseResult, RunData, Series, Trial, Value
+from vectrial.report.data import Check, PhaseResult, RunData, Series, Trial, Value
+
+
+def built(m: int, *, passed: bool) -> Trial:
+    told = PhaseResult(m, "search", {}, True, None, {"qps": Value(9.0, "1/s", True, None)})
+    check = Check("recall", passed, "0.31, at least 0.9", "", "everything", True)
+    return Trial(
+        m, f"key {m}", Series("some", "hnsw", "native"), None, "some", 100, "recall_sweep",
+        {"m": m}, {}, 1, "ok", None, (), (told,), (check,),
+    )  # fmt: skip
+
+
+def test_only_the_build_that_fails_the_gate_is_wrong() -> None:
+    run = RunData(Path(), {}, (), (built(16, passed=False), built(32, passed=True)), {})
+    assert [(point.index_params["m"], point.state) for point in run.points] == [
+        (16, "wrong"), (32, "ok"),
+    ]  # fmt: skip
+    assert [run.why_wrong(trial) for trial in run.trials] == ["recall: 0.31, at least 0.9", ""]
 
 
 def repeat(number: int, known_by: str, ready_s: float) -> Trial:

@@ -100,8 +100,8 @@ class Trial:
 class Point:
     """The repeats of one phase of one operating point.
 
-    state: 'ok'; 'wrong' when the store failed a gate check on this dataset that the experiment's
-        figures rest on; 'invalid' when no repeat may be trusted. `reason` says why it is not
+    state: 'ok'; 'wrong' when this build failed a gate check that the experiment's figures rest on,
+        in whichever repeat; 'invalid' when no repeat may be trusted. `reason` says why it is not
         'ok', or what is amiss with some repeats when it is.
     phases: those that the figures come from: the valid repeats, or all when none is.
     """
@@ -213,16 +213,19 @@ class RunData:
             found[trial.series.store].update(dict.fromkeys(trial.differences))
         return {store: tuple(said) for store, said in found.items()}
 
+    def why_wrong(self, trial: Trial) -> str:
+        """The gate checks that make a trial wrong, with what was found; empty where none does: of
+        those that its experiment rests on, what its build failed in any repeat. Another build of
+        the store (other parameters, other rows) is not wrong for it."""
+        return self._wrong.get(_build(trial), "")
+
     @cached_property
-    def wrong(self) -> Mapping[tuple[str, Series, str], str]:
-        """(dataset, series, experiment) → the gate checks that make it wrong there, with what
-        was found."""
-        found: dict[tuple[str, Series, str], dict[str, str]] = defaultdict(dict)
+    def _wrong(self) -> Mapping[tuple[Any, ...], str]:
+        found: dict[tuple[Any, ...], dict[str, str]] = defaultdict(dict)
         for trial in self.trials:
             for check in trial.gate:
                 if check.passed is False and check.relevant:
-                    key = (trial.dataset, trial.series, trial.experiment)
-                    found[key].setdefault(check.name, check.detail)
+                    found[_build(trial)].setdefault(check.name, check.detail)
         return {
             key: "; ".join(f"{name}: {detail}" for name, detail in checks.items())
             for key, checks in found.items()
@@ -253,7 +256,7 @@ class RunData:
             reason = f"{len(bad)} of {len(members)} repeats are invalid: {reason}"
         if not used:
             state, used = "invalid", [p for _, p in members]
-        if why := self.wrong.get((trial.dataset, trial.series, trial.experiment)):
+        if why := self.why_wrong(trial):
             state, reason = "wrong", why
         return Point(
             trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
@@ -359,6 +362,14 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
 def _parsed(row: dict[str, Any], column: str) -> dict[str, Any]:
     row[column] = json.loads(row[column])
     return row
+
+
+def _build(trial: Trial) -> tuple[Any, ...]:
+    """What the gate judged, for one experiment: a store's index with its parameters, on so many
+    rows."""
+    return (
+        trial.dataset, trial.rows, trial.series, _stable(trial.index_params), trial.experiment,
+    )  # fmt: skip
 
 
 def _stable(values: Mapping[str, Any]) -> str:

@@ -107,8 +107,7 @@ def _not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, Tone, 
     """Why a series has no search points: what its trials say."""
     own = [t for t in run.trials if t.series == series and t.dataset == facet.dataset]
     told = [t for t in own if t.experiment == "recall_sweep"] or own
-    reasons = [run.wrong.get((facet.dataset, series, t.experiment)) for t in told]
-    if wrong := next((reason for reason in reasons if reason), None):
+    if wrong := next(filter(None, map(run.why_wrong, told)), None):
         return Cell("wrong", note=f"failed the gate: {wrong}", tone="wrong"), "wrong", None
     status = next((t.status for t in told if t.status in ("failed", "skipped")), "not measured")
     reason = "; ".join(dict.fromkeys(t.reason for t in told if t.reason))
