@@ -31,7 +31,8 @@ class Cell:
     """One value of a table.
 
     text: as shown. detail: smaller, beneath (the spread). value, low, high: for CSV.
-    note: why there is no value, or what to know about it; shown as a footnote.
+    note: why there is no value, or what to know about it; shown as a footnote. notes: more of
+        them, each a footnote of its own, which cells share.
     source: what the value was made of; a page that is served leads there.
     """
 
@@ -43,13 +44,14 @@ class Cell:
     high: float | None = None
     tone: Tone = "ok"
     source: Source | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Column:
     """key: the CSV column, with its unit in `unit`. group: a heading over several columns.
 
-    spread: the CSV has `<key>_low` and `<key>_high` beside it.
+    spread: the CSV has `<key>_low` and `<key>_high` beside it. notes: footnotes of all its cells.
     """
 
     key: str
@@ -58,6 +60,7 @@ class Column:
     group: str = ""
     numeric: bool = True
     spread: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -223,17 +226,24 @@ def plain(value: Any, shown: str | None = None, note: str = "") -> Cell:
     return Cell(str(value) if shown is None else shown, value, note=note)
 
 
-def footnoted(table: Table) -> tuple[dict[tuple[int, int], int], list[str]]:
-    """Footnote numbers by (row, column), and the notes in that order, each once."""
-    notes: list[str] = []
-    marks: dict[tuple[int, int], int] = {}
+#: Where a column's own footnotes are among those of its cells: above the first row.
+HEAD = -1
+
+
+def footnoted(table: Table) -> tuple[dict[tuple[int, int], tuple[int, ...]], list[str]]:
+    """Footnote numbers by (row, column), with `HEAD` for a column itself, and the notes in that
+    order, each once."""
+    places = {(HEAD, j): column.notes for j, column in enumerate(table.columns)}
     for i, row in enumerate(table.rows):
         for j, cell in enumerate(row.cells):
-            if cell.note:
-                if cell.note not in notes:
-                    notes.append(cell.note)
-                marks[i, j] = notes.index(cell.note) + 1
-    return marks, notes
+            places[i, j] = (cell.note, *cell.notes) if cell.note else cell.notes
+    numbers: dict[str, int] = {}
+    marks = {
+        place: tuple(numbers.setdefault(note, len(numbers) + 1) for note in notes)
+        for place, notes in places.items()
+        if notes
+    }
+    return marks, list(numbers)
 
 
 def groups_of(columns: Sequence[Column]) -> list[tuple[str, int]]:

@@ -19,7 +19,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from vectrial.report import draw
-from vectrial.report.document import Block, Figure, Report, Source, Table, footnoted, groups_of
+from vectrial.report.document import (
+    HEAD,
+    Block,
+    Figure,
+    Report,
+    Source,
+    Table,
+    footnoted,
+    groups_of,
+)
 from vectrial.report.styles import shape, variables
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -147,6 +156,7 @@ def _table_parts(table: Table) -> Mapping[str, Any]:
     groups = groups_of(table.columns)
     return {
         "marks": marks,
+        "head": HEAD,
         "notes": notes,
         "groups": groups if any(name for name, _ in groups) else [],
         "starts": _group_starts(groups),

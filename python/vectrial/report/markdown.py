@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from vectrial.report.document import Block, Figure, Report, Row, Table, footnoted
+from vectrial.report.document import HEAD, Block, Figure, Report, Row, Table, footnoted
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
 
@@ -39,10 +39,11 @@ def _lines(report: Report, figures: str) -> Iterator[str]:
         yield f"## {section.title}\n"
         yield f"{escape(section.lead)}\n"
         for block in section.blocks:
-            yield from _block(block, figures)
+            yield from lines_of(block, figures)
 
 
-def _block(block: Block, figures: str) -> Iterator[str]:
+def lines_of(block: Block, figures: str) -> Iterator[str]:
+    """One block; `figures` is the folder of the drawings, relative to the file."""
     if isinstance(block, Table):
         yield from _table(block)
     elif isinstance(block, Figure):
@@ -70,9 +71,13 @@ def _fence(code: str) -> str:
 
 def _table(table: Table) -> Iterator[str]:
     yield f"### {escape(table.title)}\n"
-    yield "| " + " | ".join(escape(column.title) for column in table.columns) + " |"
-    yield "|" + "|".join("---:" if column.numeric else "---" for column in table.columns) + "|"
     marks, notes = footnoted(table)
+    titles = [
+        escape(column.title) + _numbers(marks.get((HEAD, j), ()))
+        for j, column in enumerate(table.columns)
+    ]
+    yield "| " + " | ".join(titles) + " |"
+    yield "|" + "|".join("---:" if column.numeric else "---" for column in table.columns) + "|"
     for i, row in enumerate(table.rows):
         yield "| " + " | ".join(_cells(i, row, marks)) + " |"
     yield ""
@@ -84,13 +89,15 @@ def _table(table: Table) -> Iterator[str]:
         yield f"{escape(note)}\n"
 
 
-def _cells(i: int, row: Row, marks: dict[tuple[int, int], int]) -> Iterator[str]:
+def _numbers(marks: Sequence[int]) -> str:
+    return f" [{', '.join(map(str, marks))}]" if marks else ""
+
+
+def _cells(i: int, row: Row, marks: Mapping[tuple[int, int], Sequence[int]]) -> Iterator[str]:
     for j, cell in enumerate(row.cells):
         shown = escape(cell.text)
         if row.tone in ("wrong", "invalid") and j > 0 and cell.value is not None and shown:
             shown = f"~~{shown}~~"
         if cell.detail:
             shown += f" ({escape(cell.detail)})"
-        if (i, j) in marks:
-            shown += f" [{marks[i, j]}]"
-        yield shown
+        yield shown + _numbers(marks.get((i, j), ()))

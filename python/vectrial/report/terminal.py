@@ -76,10 +76,10 @@ def _table(table: Table, keys: tuple[str, ...]) -> RenderableType:
         cells = []
         for j in kept:
             # What a store forces is said in full on the page.
-            mark = marks.get((i, j)) if j else None
-            if mark is not None and mark not in shown:
-                shown.append(mark)
-            number = f" [{shown.index(mark) + 1}]" if mark is not None else ""
+            own = marks.get((i, j), ()) if j else ()
+            shown += [mark for mark in own if mark not in shown]
+            numbers = ", ".join(str(shown.index(mark) + 1) for mark in own)
+            number = f" [{numbers}]" if own else ""
             cells.append(RichText(row.cells[j].text + number, style=_STYLES[row.cells[j].tone]))
         grid.add_row(*cells, style=_STYLES[row.tone])
     explained = [RichText(f"[{n}] {notes[m - 1]}", style="dim") for n, m in enumerate(shown, 1)]

@@ -1,0 +1,34 @@
+"""Footnotes: each once, wherever it is needed."""
+
+from __future__ import annotations
+
+from vectrial.report import html, markdown
+from vectrial.report.document import HEAD, Cell, Column, Report, Row, Section, Table, footnoted
+
+TABLE = Table(
+    "some",
+    "Some table",
+    (Column("a", "A", numeric=False), Column("b", "B", notes=("of the column",))),
+    (
+        Row((Cell("x", notes=("of the row",)), Cell("1", note="alone", notes=("shared",)))),
+        Row((Cell("y"), Cell("2", notes=("shared", "of the row")))),
+    ),
+)
+
+
+def test_notes_are_numbered_by_sentence() -> None:
+    marks, notes = footnoted(TABLE)
+    assert notes == ["of the column", "of the row", "alone", "shared"]
+    assert marks == {(HEAD, 1): (1,), (0, 0): (2,), (0, 1): (3, 4), (1, 1): (4, 2)}
+
+
+def test_every_form_has_them() -> None:
+    report = Report("T", "", (), (), (), (Section("s", "S", "", (TABLE,)),))
+    written = markdown.render(report)
+    assert "| A | B [1] |" in written
+    assert "| x [2] | 1 [3, 4] |" in written
+    page = html.render(report)
+    assert "<sup>3, 4</sup>" in page
+    assert page.count("<li>shared</li>") == 1
+    head = page[page.index("<thead>") : page.index("</thead>")]
+    assert "<sup>1</sup>" in head
