@@ -51,6 +51,13 @@ def test_one_thing_with_two_values_is_found() -> None:
     assert found == {414.0}
 
 
+def test_a_number_without_a_unit_is_told_without_one() -> None:
+    """Not '0.882 1 in figure 18'."""
+    said = [why for f, why in doubted("milvus-weaviate", says=" in ") if f.metric == "recall"]
+    assert said
+    assert not any(" 1 in " in why for why in said)
+
+
 def test_less_on_disk_than_the_raw_vectors_is_found() -> None:
     """Trap 000-7, and nothing else that was read off that plot."""
     found = [f for f, _ in doubted("milvus-weaviate", "storage")]
@@ -80,6 +87,10 @@ def test_builds_that_depend_on_nothing_are_found() -> None:
     found = [f for f, _ in doubted("docarray-sift1m", says="was not waited for")]
     assert {f.store for f in found} == {"Qdrant"}
     assert len(found) == 24
+    said = {why for _, why in doubted("docarray-sift1m", says="was not waited for")}
+    (one,) = said
+    values = [f.value for f in found]
+    assert f"{min(values):g} to {max(values):g} s" in one, "what the table shows"
 
 
 @pytest.mark.parametrize("report", ["docarray-1m", "longbow", "aistor-index"])

@@ -110,7 +110,8 @@ def _unlike(every: Sequence[Figure]) -> Iterator[_Doubt]:
         for at, figure in group:
             for _, other in group:
                 if abs(figure.value / other.value - 1) > _ALIKE:
-                    yield at, f"{other.value:g} {other.unit} in {_place(other)}"
+                    unit = "" if other.unit == "1" else f" {other.unit}"
+                    yield at, f"{other.value:g}{unit} in {_place(other)}"
 
 
 def _unsharded(figure: Figure) -> Figure:
@@ -200,12 +201,14 @@ def _indifferent(every: Sequence[Figure]) -> Iterator[_Doubt]:
     for own in _builds(every).values():
         usual = [median(f.value for _, f in group) for group in own.values()]
         if len(usual) >= _SHARED and max(usual) <= _INDIFFERENT * min(usual):
+            every_value = [figure.value for group in own.values() for _, figure in group]
+            least, most = min(every_value), max(every_value)
             for group in own.values():
                 for at, figure in group:
                     yield (
                         at,
                         (
-                            f"{min(usual):g} to {max(usual):g} {figure.unit} whatever m and"
+                            f"{least:g} to {most:g} {figure.unit} whatever m and"
                             " ef_construction are: the index was not waited for"
                         ),
                     )
