@@ -12,8 +12,8 @@ from vectrial.report import write
 from vectrial.report.document import Report
 from vectrial.reproduce import REPRODUCTIONS
 from vectrial.reproduce.collect import Cell
+from vectrial.reproduce.heading import Heading, Loaded
 from vectrial.reproduce.page import build
-from vectrial.reproduce.render import Heading
 
 pytestmark = [
     pytest.mark.browser,
@@ -37,10 +37,12 @@ LIT = """[...new Set([...document.querySelectorAll(
 def made() -> Report:
     """Every published figure with something beside it, but for one client-bound point."""
     cells = [
-        Cell(f, f.value * 0.5, 0.5, f.params.get("clients") != 8, f.note, 500, "", "client-bound")
+        Cell(
+            f, f.value * 0.5, 0.5, f.params.get("clients") != 8, (f.note,), 500, "", "client-bound"
+        )
         for f in figures(NAME)
     ]
-    about = Heading(0.1, "a machine", ("GloVe-100: 500 rows.",))
+    about = Heading(0.1, "a machine", (Loaded("GloVe-100", "some", 500, 1_183_514),))
     return build(REPRODUCTIONS[NAME], cells, about, {})
 
 

@@ -2,50 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import pytest
-
-from vectrial.published import figures
-from vectrial.report.data import PhaseResult, RunData, Series, Trial, Value
-from vectrial.reproduce import REPRODUCTIONS
-from vectrial.reproduce.collect import Cell, Measured, cells
-from vectrial.results.schema import METRICS
-
-
-def measured(
-    store: str,
-    index: str,
-    experiment: str,
-    phase: str,
-    params: Mapping[str, Any],
-    metrics: Mapping[str, float],
-    rows: int,
-) -> Measured:
-    """A run of one phase."""
-    told = {name: Value(value, METRICS[name].unit, True, None) for name, value in metrics.items()}
-    made = PhaseResult(1, phase, params, True, None, told)
-    series = Series(store, index, "native")
-    trial = Trial(
-        1, "key", series, None, "some", rows, experiment, {}, {}, 1, "ok", None, (), (made,), ()
-    )
-    return Measured(RunData(Path(), {}, (), (trial,), {}), "some", rows)
-
-
-def beside(report: str, part: str, run: Measured, metric: str, **params: Any) -> Cell:
-    """The cell of the one figure that has this metric and these parameters, in such a run."""
-    stores = {trial.series.store for trial in run.run.trials}
-    every = cells(REPRODUCTIONS[report], {part: run}, known=stores)
-    (found,) = [
-        cell
-        for cell, figure in zip(every, figures(report), strict=True)
-        if figure.metric == metric
-        and all(figure.params.get(name) == value for name, value in params.items())
-    ]
-    return found
-
+from made_runs import beside, measured
 
 STEPS = {"load_s": 10.0, "flush_s": 4.0, "build_s": 30.0, "wait_s": 6.0, "ready_s": 50.0}
 GLOVE = {"dataset": "glove-100-angular", "rows": 1_183_514}

@@ -16,9 +16,9 @@ from vectrial.reproduce.charts import Palette
 from vectrial.reproduce.collect import Cell, cells
 from vectrial.reproduce.drawings import DRAWINGS
 from vectrial.reproduce.drawn import Dot, Plot, plot
+from vectrial.reproduce.heading import Heading, Loaded
 from vectrial.reproduce.model import Drawing
 from vectrial.reproduce.page import build
-from vectrial.reproduce.render import Heading
 from vectrial.stores import registry
 
 NAMES = sorted(REPRODUCTIONS)
@@ -27,7 +27,7 @@ EVERY = [
     for name in NAMES
     for drawing in DRAWINGS[name]
 ]
-ABOUT = Heading(0.1, "a machine", ("Part: 10 rows of something.",))
+ABOUT = Heading(0.1, "a machine", (Loaded("Part", "something", 10, 100),))
 
 
 def found(
@@ -38,7 +38,7 @@ def found(
     if times is None:
         return cells(REPRODUCTIONS[name], {}, known=registry.names())
     return [
-        Cell(f, f.value * times, times, valid, f.note, round(int(f.params.get("rows", 10)) * share))
+        Cell(f, f.value * times, times, valid, (), round(int(f.params.get("rows", 10)) * share))
         for f in figures(name)
     ]  # fmt: skip
 
@@ -132,6 +132,8 @@ def test_shares_add_up() -> None:
     assert list(whole.values()) == pytest.approx([100.0] * 6)
     full = [d for d in one.dots if d.published and d.at == "1,183,514 rows"]
     assert {d.part: round(d.value, 1) for d in full} == {"load": 13.9, "index": 86.1}
+    ours = {d.at for d in one.dots if not d.published}
+    assert ours == {"1,000 rows", "10,000 rows", "118,351 rows"}, "what was loaded"
 
 
 def test_per_row_is_of_the_rows_of_that_load() -> None:
@@ -142,6 +144,24 @@ def test_per_row_is_of_the_rows_of_that_load() -> None:
     full = series(one, "Milvus", published=True)[2]
     assert full.value == pytest.approx(2620e6 / 1_183_514 / 1000), "kB a row"
     assert any("read off" in remark for remark in one.remarks)
+
+
+def test_recalls_of_a_figure_are_not_rounded_up() -> None:
+    one = drawn("docarray-sift1m", "recall-ef", found("docarray-sift1m", 1.0))
+    ours, theirs = (Dot("Redis", of, "32", 32.0, 0.99996) for of in (False, True))
+    assert one.told(ours) == "0.9999"
+    assert one.told(replace(theirs, value=0.988)) == "0.988", "as it was printed"
+    rates = drawn("milvus-weaviate", "qps-clients-glove")
+    assert rates.told(replace(ours, value=0.99996)) == "1.000"
+
+
+def test_a_figure_says_on_how_many_rows_where_its_marks_do_not() -> None:
+    held = found("docarray-sift1m", 1.0)
+    captions = {one.name: one.caption for one in page("docarray-sift1m", held).figures()}
+    assert "Measured on 100,000 rows instead of 1,000,000." in captions["recall-ef"]
+    held = found("docarray-sift1m", 1.0, share=1.0)
+    captions = {one.name: one.caption for one in page("docarray-sift1m", held).figures()}
+    assert "Measured on" not in captions["recall-ef"]
 
 
 def test_shards_are_series_of_their_own() -> None:

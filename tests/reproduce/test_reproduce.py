@@ -199,15 +199,20 @@ def test_through_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(rows) == len(figures("aistor-index"))
-    assert {tuple(row) for row in rows} == {(*KEYS, "rows", "source")}
+    more = ("rows", "source", "measured_store", "repeats", "low", "high")
+    assert {tuple(row) for row in rows} == {(*KEYS, *more)}
     assert all(row["note"].startswith("not yet: ") for row in rows)
     (folder,) = (tmp_path / "runs").iterdir()
-    assert "| 12.0 → — " in (folder / "reproduction.md").read_text(), (
-        "published, and nothing beside"
-    )
+    written = (folder / "reproduction.md").read_text()
+    assert "| 12 → — " in written, "published, and nothing beside"
+    assert "](report/figures/index-time.svg)" in written
+    again = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "md")
+    assert again.stdout == written
     again = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "jsonl")
     assert again.stdout == done.stdout
     shutil.rmtree(folder / "report")
+    vectrial(tmp_path, "reproduce", "--show", str(folder))
+    assert "report/figures" not in (folder / "reproduction.md").read_text(), "nothing lies there"
     page = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "html")
     assert Path(page.stdout.strip()) == folder / "report" / "report.html"
     assert "<svg" in Path(page.stdout.strip()).read_text()

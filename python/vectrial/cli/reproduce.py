@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tomli_w
 import typer
@@ -21,7 +21,7 @@ from vectrial.errors import UserError
 from vectrial.nearest import suggestion
 from vectrial.published import figures
 from vectrial.reproduce import REPRODUCTIONS
-from vectrial.reproduce.model import Part, Reproduction
+from vectrial.reproduce.model import Reproduction
 from vectrial.reproduce.planning import PartPlan, Settings, plan_parts
 from vectrial.results.database import DATABASE
 from vectrial.stores import registry
@@ -29,10 +29,11 @@ from vectrial.stores.base import Store
 
 if TYPE_CHECKING:
     from vectrial.report.document import Report
-    from vectrial.reproduce.collect import Measured
 
 #: What a folder of a reproduction says of itself.
 MANIFEST = "reproduction.json"
+#: Of it the folder of the page and the figures.
+_REPORT = "report"
 #: Characters of a line of figures at least.
 _WIDTH = 110
 
@@ -75,7 +76,8 @@ def reproduce(
         ),
     ] = Format.TABLE,
     show: Annotated[
-        Path | None, typer.Option(help="Measure nothing: print the cells of this folder.")
+        Path | None,
+        typer.Option(help="Measure nothing: write and print the tables of this folder again."),
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Complete the reproduction in this folder.")
@@ -233,7 +235,8 @@ def _measure(
         console.print(f"{part.part.title}: {part.rows:,} rows of {part.dataset}", highlight=False)
         plan = run_command.plan_of(part.suite, report.name)
         text = tomli_w.dumps(part.suite.model_dump(mode="json", exclude_none=True))
-        run_command.measure(plan, part.suite, text, folder / part.part.name, console)
+        again = f"vectrial reproduce --resume {folder}"
+        run_command.measure(plan, part.suite, text, folder / part.part.name, console, again=again)
 
 
 def _write(
@@ -252,6 +255,8 @@ def _write(
     from vectrial.report.data import load
     from vectrial.reproduce import render
     from vectrial.reproduce.collect import Measured, cells
+    from vectrial.reproduce.heading import heading_of
+    from vectrial.reproduce.page import after_tables
     from vectrial.reproduce.page import build as page_of
 
     kept = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["parts"]
@@ -261,22 +266,18 @@ def _write(
         if (folder / name / DATABASE).is_file()
     }
     every = cells(report, measured, known=kinds, asked=settings.stores, faithful=settings.faithful)
-    described = {part.name: part for part in report.parts}
-    about = render.Heading(
-        settings.scale,
-        _machine([one.run.run["environment"] for one in measured.values()]),
-        tuple(_loaded(described[name], one) for name, one in measured.items()),
-        settings.faithful,
-    )
-    text = render.markdown(report, every, about)
+    about = heading_of(report, measured, settings)
+    page = page_of(report, every, about, measured)
+    out = folder / _REPORT
+    path = _draw(page, out, console) if drawn or form is Format.HTML else None
+    after = after_tables(page, measured, out / "figures")
+    text = render.markdown(report, every, about, after, f"{_REPORT}/figures")
     lines = list(render.jsonl(every))
     (folder / "reproduction.md").write_text(text, encoding="utf-8")
     (folder / "reproduction.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    if drawn or form is Format.HTML:
-        page = _draw(page_of(report, every, about, measured), folder, console)
     match form:
         case Format.HTML:
-            print(page)
+            print(path)
         case Format.JSONL:
             for line in lines:
                 print(line)
@@ -289,35 +290,11 @@ def _write(
             render.terminal(report, every, about, console)
 
 
-def _draw(page: Report, folder: Path, console: Console) -> Path:
+def _draw(page: Report, out: Path, console: Console) -> Path:
     """Write the page and its figures."""
     from vectrial.report import write
 
-    out = write.made(folder / "report")
+    write.made(out)
     with console.status("drawing") as status:
         write.write_figures(page, out, lambda name: status.update(f"drawing {name}"))
         return write.write_html(page, out)
-
-
-def _loaded(part: Part, measured: Measured) -> str:
-    """How many rows of what, and what it stands in for."""
-    from vectrial.reproduce.collect import stand_in
-
-    instead = stand_in(part, measured.dataset)
-    of = f", which stands in for {part.dataset}" if instead else ""
-    return f"{part.title}: {measured.rows:,} rows of {measured.dataset}{of}."
-
-
-def _machine(environments: list[Mapping[str, Any]]) -> str:
-    """The machine of the first run, in words."""
-    if not environments:
-        return "nothing was measured"
-    facts = environments[0]
-    cpu, memory = facts.get("cpu") or {}, (facts.get("memory") or {}).get("total_bytes")
-    parts = [
-        str(cpu.get("model") or "unknown processor"),
-        f"{cpu['logical']} cores" if cpu.get("logical") else "",
-        f"{memory / 2**30:.0f} GiB" if isinstance(memory, int | float) else "",
-        str((facts.get("os") or {}).get("name") or ""),
-    ]
-    return ", ".join(part for part in parts if part)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import altair as alt
@@ -21,6 +21,7 @@ from vectrial.report.theme import (
     log_ticks,
 )
 from vectrial.reproduce.drawn import Dot, Plot
+from vectrial.reproduce.tables import system
 
 _Spec = Callable[[int, bool], dict[str, Any]]
 
@@ -30,9 +31,13 @@ _DASHED, _SOLID = [6, 4], [1, 0]
 
 @dataclass(frozen=True)
 class Palette:
-    """The looks of the series of a page: a colour and a marker for each system."""
+    """The looks of the series of a page: a colour and a marker for each system.
+
+    here: system → what was measured, where it is not that system as the report had it.
+    """
 
     systems: tuple[str, ...]
+    here: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -43,30 +48,33 @@ class Palette:
     def labels(self) -> dict[Series, str]:
         """How the series are called; the measured ones first."""
         return {
-            self.series(system, of): f"{system}, {'published' if of else 'measured'}"
+            self.series(name, of): f"{name if of else self.measured(name)},"
+            f" {'published' if of else 'measured'}"
             for of in (False, True)
-            for system in self.systems
+            for name in self.systems
         }
+
+    def measured(self, name: str) -> str:
+        """A system and what was measured for it."""
+        return system(name, self.here.get(name, ""))
 
     @property
     def like(self) -> dict[Series, Series]:
         """What was published looks like what was measured, but hollow."""
         return {self.series(s, True): self.series(s, False) for s in self.systems}
 
-    def series(self, system: str, published: bool) -> Series:
+    def series(self, name: str, published: bool) -> Series:
         """The series of a system."""
-        return Series(
-            _published(system) if published else system, "", "published" if published else ""
-        )
+        return Series(_published(name) if published else name, "", "published" if published else "")
 
     def shown(self, plot: Plot) -> tuple[Series, ...]:
         """The series of a plot: for each system what was published, then what was measured."""
         held = {(dot.system, dot.published) for dot in plot.dots}
         return tuple(
-            self.series(system, of)
-            for system in plot.systems
+            self.series(name, of)
+            for name in plot.systems
             for of in (True, False)
-            if (system, of) in held
+            if (name, of) in held
         )
 
     def encoding(self, series: Sequence[Series], key: alt.Legend | None) -> dict[str, Any]:
@@ -92,8 +100,8 @@ class Palette:
         }
 
 
-def _published(system: str) -> str:
-    return f"{system}, published"
+def _published(name: str) -> str:
+    return f"{name}, published"
 
 
 def chart(plot: Plot, palette: Palette) -> _Spec:
@@ -115,10 +123,10 @@ def _row(plot: Plot, dot: Dot, palette: Palette) -> dict[str, Any]:
         "x": dot.x,
         "value": dot.value,
         "part": dot.part,
-        "shown": text.number(dot.value),
+        "shown": plot.told(dot),
         "description": described(
             ("", label),
-            (dot.part or drawing.y_title.removesuffix(" (log)"), text.number(dot.value)),
+            (dot.part or drawing.y_title.removesuffix(" (log)"), plot.told(dot)),
             (title, dot.at if dot.x is None else text.number(dot.x)),
             ("rows loaded", f"{dot.rows:,}" if dot.rows and "rows" not in title else ""),
         ),

@@ -8,10 +8,12 @@ from typing import Any
 
 from vectrial.published import Figure, figures
 from vectrial.published.doubts import doubts
+from vectrial.report import text
 from vectrial.report.audit import of_phase
-from vectrial.report.data import Point, RunData
+from vectrial.report.data import PhaseResult, Point, RunData
 from vectrial.reproduce.model import Arm, Measure, Part, Reproduction
 from vectrial.results.schema import METRICS
+from vectrial.stats.intervals import Spread, spread_of
 
 #: (our unit, published unit) → what our value is multiplied by.
 _FACTORS = {
@@ -21,6 +23,8 @@ _FACTORS = {
 }  # fmt: skip
 #: Published units of what falls as rows grow, where times grow.
 _RATES = frozenset({"queries/s", "ops/s"})
+#: Fewer answers behind a figure of answers are told.
+_FEW = 30
 
 
 @dataclass(frozen=True)
@@ -28,21 +32,33 @@ class Cell:
     """One published figure and what stands beside it.
 
     measured: in the figure's unit. rows: that were loaded. ratio: measured over published.
-    valid: None where nothing was measured, and `note` says why.
+    valid: None where nothing was measured, and `notes` say why.
+    notes: what to know, a sentence each.
     stand_in: the dataset that was loaded instead of the report's; empty for its own.
-    why: of `note` only why nothing was measured, or why what was is not valid.
-    doubtful: whether what was published cannot be believed; `note` says why.
+    why: of `notes` only why nothing was measured, or why what was is not valid.
+    doubtful: whether what was published cannot be believed; `notes` say why.
+    spread: of what was measured, over the repeats. store: that it was measured on.
+    here: what that store is, where it is not the system as the report had it. differs: how.
     """
 
     figure: Figure
     measured: float | None
     ratio: float | None
     valid: bool | None
-    note: str
+    notes: tuple[str, ...]
     rows: int | None = None
     stand_in: str = ""
     why: str = ""
     doubtful: bool = False
+    spread: Spread | None = None
+    store: str = ""
+    here: str = ""
+    differs: str = ""
+
+    @property
+    def note(self) -> str:
+        """Everything to know, as one sentence."""
+        return "; ".join(self.notes)
 
 
 @dataclass(frozen=True)
@@ -76,9 +92,9 @@ def cells(
 
 
 def _doubted(cell: Cell, why: Sequence[str]) -> Cell:
-    """The cell, its note with why the published figure cannot be believed."""
-    said = f"doubtful as published: {'; '.join(why)}" if why else ""
-    return replace(cell, note=_joined(cell.note, said), doubtful=bool(why))
+    """The cell, with why the published figure cannot be believed."""
+    said = (f"doubtful as published: {reason}" for reason in why)
+    return replace(cell, notes=_each(*cell.notes, *said), doubtful=bool(why))
 
 
 def places(report: Reproduction, figure: Figure) -> Iterator[tuple[Part, Measure]]:
@@ -104,7 +120,7 @@ def _cell(
     faithful: bool,
 ) -> Cell:
     def nothing(why: str) -> Cell:
-        return Cell(figure, None, None, None, _joined(why, figure.note), why=why)
+        return _nothing(figure, why)
 
     def in_part(part: Part, measure: Measure) -> Cell:
         arm = next((arm for arm in part.arms if arm.published == figure.store), None)
@@ -125,21 +141,21 @@ def _cell(
     return next((cell for cell in every if cell.measured is not None), last)
 
 
+def _nothing(figure: Figure, why: str) -> Cell:
+    return Cell(figure, None, None, None, _each(why, *_published(figure)), why=why)
+
+
 def _beside(
     figure: Figure, part: Part, measure: Measure, arm: Arm, measured: Measured, faithful: bool
 ) -> Cell:
     metric = measure.faithful if faithful and measure.faithful else measure.metric
     point = _point(figure, part, measure, arm, measured)
     minus = measure.minus if metric == measure.metric else ()
-    value = 0.0
-    for name, sign in {metric: 1.0, **dict.fromkeys(minus, -1.0)}.items():
-        found = None if point is None else point.value(name)
-        if found is None:
-            why = _why(point, name, measure, arm, measured)
-            return Cell(figure, None, None, None, _joined(why, figure.note), why=why)
-        value += sign * found
-    assert point is not None, "without one there was nothing to take"
-    value *= _FACTORS[METRICS[metric].unit, figure.unit]
+    spread, lacks = _taken(point, metric, minus)
+    if point is None or spread is None:
+        return _nothing(figure, _why(point, lacks, measure, arm, measured))
+    arm = as_measured(arm, measured.run)
+    spread = _times(spread, _FACTORS[METRICS[metric].unit, figure.unit])
     published = figure.value
     scanned = measure.scans and arm.index == "flat"
     per_row = measure.per_row or scanned or figure.metric in arm.grows
@@ -147,22 +163,107 @@ def _beside(
     if per_row:
         share = point.rows / rows
         published *= 1 / share if figure.unit in _RATES else share
-    own = [point.reason or point.state] if point.state != "ok" else [point.reason or ""]
-    own += [why for phase in point.phases for why in of_phase(measured.run, phase)]
+    own = list(_of_point(point, metric, measured.run))
     if per_row and point.rows != rows:
         own.append(f"the ratio is that {'of the time ' if figure.unit in _RATES else ''}per row")
     if point.rows != rows and not (point.rows == measured.rows and rows == part.rows):
         own.append(f"{point.rows:,} rows were loaded")
+    if point.rows < rows:
+        own += _sentences(measure.fewer)
+    own += _of_measure(point, measure, by_their_method=metric != measure.metric)
     return Cell(
         figure,
-        value,
-        value / published if published else None,
+        spread.median,
+        spread.median / published if published else None,
         point.state == "ok",
-        _joined(*own, "" if faithful and measure.faithful else measure.note, arm.note, figure.note),
+        _each(*own, *_sentences(arm.of.get(figure.metric, "")), *_published(figure)),
         point.rows,
         stand_in(part, measured.dataset),
         "" if point.state == "ok" else own[0],
+        spread=spread,
+        store=arm.store,
+        here=arm.here,
+        differs=arm.note,
     )
+
+
+def as_measured(arm: Arm, run: RunData) -> Arm:
+    """The arm, or only what is known of it where the run measured a server at a given address
+    that may be the system itself."""
+    told = [trial.server for trial in run.trials if trial.series.store == arm.store]
+    given = any(server is not None and server.get("provider") == "external" for server in told)
+    if arm.itself_at_address and given:
+        return replace(arm, index="", note="", here="", of={})
+    return arm
+
+
+def _taken(point: Point | None, metric: str, minus: Sequence[str]) -> tuple[Spread | None, str]:
+    """The metric over the repeats, less in each what is to be subtracted; or None, and which of
+    them there is no value of."""
+    names = (metric, *minus)
+    lacks = next((name for name in names if point is None or point.value(name) is None), metric)
+    if point is None or point.value(lacks) is None:
+        return None, lacks
+    if not minus:
+        return point.spread(metric), metric
+    each = [_values(phase, names, point.state == "ok") for phase in point.phases]
+    whole = [values[0] - sum(values[1:]) for values in each if len(values) == len(names)]
+    return (spread_of(whole) if whole else None), metric
+
+
+def _values(phase: PhaseResult, names: Sequence[str], only_valid: bool) -> list[float]:
+    """Those of the metrics that have a value."""
+    found = [phase.metrics[name] for name in names if name in phase.metrics]
+    return [v.value for v in found if v.value is not None and (v.valid or not only_valid)]
+
+
+def _times(spread: Spread, factor: float) -> Spread:
+    return replace(
+        spread,
+        median=spread.median * factor,
+        low=spread.low * factor,
+        high=spread.high * factor,
+    )
+
+
+def _of_point(point: Point, metric: str, run: RunData) -> Iterator[str]:
+    """What the run says of a point: why it may not be trusted first; then what is amiss with
+    repeats that may, and how few answers it has."""
+    if point.state != "ok" or point.reason:
+        yield point.reason or point.state
+    for phase in point.phases:
+        yield from of_phase(run, phase)
+    said = [phase.reason for phase in point.phases if phase.valid and phase.reason]
+    yield from said
+    of_answers = metric == "qps" or metric.startswith(("latency_", "recall_"))
+    count = point.value("count") if of_answers and not said else None
+    if count is not None and count < _FEW:
+        yield text.plural(round(count), "sample")
+
+
+def _of_measure(point: Point, measure: Measure, *, by_their_method: bool) -> Iterator[str]:
+    """What is to be known of a comparison wherever it is made; a note says what our method is."""
+    recall = point.value("recall_mean") if measure.recall else None
+    if recall is not None:
+        yield f"recall here: {text.recall(recall)}"
+    if not by_their_method:
+        yield from _sentences(measure.note)
+    for value, said in measure.chosen.items():
+        if value in [point.params.get(name) for name in measure.where]:
+            yield from _sentences(said)
+
+
+def _published(figure: Figure) -> Iterator[str]:
+    """What is to be known of a published figure."""
+    return (f"as published: {said}" for said in _sentences(figure.note))
+
+
+def _sentences(told: str) -> list[str]:
+    return [part for part in told.split("; ") if part]
+
+
+def _each(*told: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part for part in told if part))
 
 
 def stand_in(part: Part, dataset: str) -> str:
@@ -220,7 +321,3 @@ def _why(point: Point | None, metric: str, measure: Measure, arm: Arm, measured:
         if mine and trial.status in ("failed", "skipped"):
             return f"{trial.status}: {trial.reason}"
     return f"skipped: {measure.absent or 'not measured at these settings'}"
-
-
-def _joined(*parts: str) -> str:
-    return "; ".join(dict.fromkeys(part for part in parts if part))

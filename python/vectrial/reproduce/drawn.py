@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from vectrial.published import Figure
 from vectrial.report import text
-from vectrial.reproduce.collect import Cell, Measured
+from vectrial.reproduce import told
+from vectrial.reproduce.collect import Cell, Measured, as_measured
 from vectrial.reproduce.model import Curve, Drawing, Reproduction
 
 #: Units of time in seconds.
@@ -23,6 +24,7 @@ class Dot:
     system: the series it belongs to, with `published` whether of the report or of this run.
     at: x as it is called. x: as a number; None where it is only a name.
     part: of which metric it is the share; empty elsewhere. rows: that were loaded.
+    here: what was measured, where it is not the system as the report had it.
     """
 
     system: str
@@ -32,6 +34,7 @@ class Dot:
     value: float
     part: str = ""
     rows: int | None = None
+    here: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,14 @@ class Plot:
     def measured(self) -> tuple[Dot, ...]:
         """What was measured here."""
         return tuple(dot for dot in self.dots if not dot.published)
+
+    def told(self, dot: Dot) -> str:
+        """A mark's value: of a recall never rounded up, and as printed where it is published as it
+        is drawn."""
+        of_recall = all(map(told.is_recall, self.drawing.metrics or ("",)))
+        if of_recall and dot.published:
+            return told.printed(dot.value)
+        return text.recall(dot.value) if of_recall else text.number(dot.value)
 
 
 def plot(
@@ -187,15 +198,19 @@ def _dots(
         figure = cell.figure
         rows = figure.params.get("rows") if published else cell.rows
         part = drawing.names.get(figure.metric, figure.metric) if shares else ""
+        at = _at(drawing, figure)
+        if shares and drawing.x == ("rows",) and rows is not None:
+            at = text.rows(int(rows))  # a bar of its own: it can be called what it is
         x = None
         if drawing.kind == "line":
             (name,) = drawing.x
             x = float(rows or 0) if name == "rows" else float(figure.params[name])
         found.append(
             Dot(
-                _system(drawing, figure), published, _at(drawing, figure), x,
+                _system(drawing, figure), published, at, x,
                 100 * value / whole if shares else value, part,
                 None if rows is None else int(rows),
+                "" if published else cell.here,
             )
         )  # fmt: skip
     return found
@@ -208,10 +223,11 @@ def _curve(
     dots: list[Dot] = []
     missing: dict[tuple[str, str], list[str]] = {}
     part = next(part for part in report.parts if part.name == curve.part)
-    systems = {(arm.store, arm.index): arm.published for arm in part.arms}
     if part.name not in measured:
         return [], {("", "skipped: not measured in this run"): []}
     run = measured[part.name].run
+    systems = {(arm.store, arm.index): arm.published for arm in part.arms}
+    here = {arm.published: as_measured(arm, run).here for arm in part.arms}
     for point in run.select(curve.experiment, curve.phase):
         system = systems[point.series.store, point.series.index_kind]
         x = float(point.rows) if curve.x == "rows" else point.value(curve.x)
@@ -221,7 +237,8 @@ def _curve(
             why = point.reason or point.why_missing(curve.metric)
             missing.setdefault((system, f"{point.state}: {why}"), []).append(at)
             continue
-        dots.append(Dot(system, False, at, x, value * curve.times, rows=point.rows))
+        value *= curve.times
+        dots.append(Dot(system, False, at, x, value, rows=point.rows, here=here[system]))
     for trial in run.trials:
         if trial.experiment == curve.experiment and trial.status in ("failed", "skipped"):
             system = systems[trial.series.store, trial.series.index_kind]

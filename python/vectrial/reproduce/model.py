@@ -18,8 +18,12 @@ class Arm:
     """A system of the report, and the store and index here that stand for it.
 
     published: its name in the report. params: build parameters; a list is a grid.
-    note: what differs between the two. grows: published metrics that grow with the rows here, where
-        they do not elsewhere.
+    note: what differs between the two, for all figures. of: published metric → what differs in it
+        alone. grows: published metrics that grow with the rows here, where they do not elsewhere.
+    here: what it is, in a few words, where the store is not that system as the report had it; it
+        stands beside the system's name in every table and figure.
+    itself_at_address: a server whose address is given is the system itself, and neither `here` nor
+        `note` nor the index is known of it.
     """
 
     published: str
@@ -28,6 +32,9 @@ class Arm:
     params: Mapping[str, Scalar | list[Scalar]] = field(default_factory=dict)
     note: str = ""
     grows: tuple[str, ...] = ()
+    of: Mapping[str, str] = field(default_factory=dict)
+    here: str = ""
+    itself_at_address: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,10 @@ class Measure:
     per_row: the value grows with the rows, so that the ratio is that of the values per row; a rate
         falls so.
     scans: it does so where the index compares with every row.
-    note: what to know about the comparison. absent: why a store may have nothing to compare.
+    recall: that of the same answers is told beside it.
+    note: what to know about the comparison. fewer: and where fewer rows were loaded. chosen: value
+        that `where` found → what to know of that one. In all of them "; " parts footnotes.
+    absent: why a store may have nothing to compare.
     """
 
     covers: tuple[str, str]
@@ -71,7 +81,10 @@ class Measure:
     where: Mapping[str, Any] = field(default_factory=dict)
     per_row: bool = False
     scans: bool = False
+    recall: bool = False
     note: str = ""
+    fewer: str = ""
+    chosen: Mapping[Scalar, str] = field(default_factory=dict)
     absent: str = ""
 
 

@@ -5,45 +5,36 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as plainly
 from rich.table import Table
 
-from vectrial.published import Figure
 from vectrial.report import text
+from vectrial.report.document import Block
+from vectrial.report.markdown import escape, lines_of
+from vectrial.reproduce import heading, told
 from vectrial.reproduce.collect import Cell
-from vectrial.reproduce.model import Reproduction, Scalar
+from vectrial.reproduce.heading import Heading
+from vectrial.reproduce.model import Reproduction
+from vectrial.reproduce.tables import Sheet, sheets, system
 
 #: Keys of a cell as JSON, in order; more may follow.
 KEYS = (
     "report", "experiment", "store", "params", "metric", "unit", "published", "measured", "ratio",
     "valid", "note",
 )  # fmt: skip
-#: Parameters that every row of a table shares are in its title.
-_TITLED = ("dataset", "settings", "k")
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """One table: rows are stores and settings (published parameters), columns the published
-    metrics.
-
-    metrics: each with its unit, empty where rows have different ones and every cell says its own.
-    """
-
-    title: str
-    metrics: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[str, Mapping[str, Scalar], Mapping[str, Cell]], ...]
 
 
 def as_json(cell: Cell) -> dict[str, Any]:
-    """One cell as an object with `KEYS`, then the rows loaded and the figure's source."""
+    """One cell as an object with `KEYS`, then the rows loaded, the figure's source, the store that
+    was measured, and how many repeats lie between what."""
     figure = cell.figure
     instead = f"{cell.stand_in} stands in for {figure.params['dataset']}" if cell.stand_in else ""
+    spread = cell.spread
     return {
         "report": figure.report,
         "experiment": figure.experiment,
@@ -55,9 +46,13 @@ def as_json(cell: Cell) -> dict[str, Any]:
         "measured": cell.measured,
         "ratio": cell.ratio,
         "valid": cell.valid,
-        "note": "; ".join(part for part in (cell.note, instead) if part),
+        "note": "; ".join(part for part in (cell.note, cell.differs, instead) if part),
         "rows": cell.rows,
         "source": figure.source,
+        "measured_store": cell.store or None,
+        "repeats": None if spread is None else spread.n,
+        "low": None if spread is None else spread.low,
+        "high": None if spread is None else spread.high,
     }
 
 
@@ -67,103 +62,106 @@ def jsonl(cells: Sequence[Cell]) -> Iterator[str]:
         yield json.dumps(as_json(cell), ensure_ascii=False)
 
 
-def sheets(cells: Sequence[Cell]) -> list[Sheet]:
-    """The cells as tables, in the report's order."""
-    groups: dict[tuple[str, ...], list[Cell]] = {}
-    for cell in cells:
-        titled = tuple(str(cell.figure.params.get(name, "")) for name in _TITLED)
-        groups.setdefault((cell.figure.experiment, *titled), []).append(cell)
-    return [_sheet(key, members) for key, members in groups.items()]
-
-
-def _sheet(key: tuple[str, ...], cells: Sequence[Cell]) -> Sheet:
-    experiment, dataset, settings, k = key
-    title = [experiment.replace("_", " "), dataset, settings, f"k = {k}" if k else ""]
-    units: dict[str, set[str]] = {}
-    for cell in cells:
-        units.setdefault(cell.figure.metric, set()).add(cell.figure.unit)
-    metrics = {metric: own.pop() if len(own) == 1 else "" for metric, own in units.items()}
-    rows: dict[tuple[str, tuple[tuple[str, Scalar], ...]], dict[str, Cell]] = {}
-    shared = _shared([cell.figure for cell in cells])
-    for cell in cells:
-        row = rows.setdefault((cell.figure.store, _setting(cell.figure, shared)), {})
-        row[cell.figure.metric] = cell
-    made = tuple((store, dict(setting), held) for (store, setting), held in rows.items())
-    return Sheet(" · ".join(part for part in title if part), tuple(metrics.items()), made)
-
-
-def _shared(figures: Sequence[Figure]) -> frozenset[str]:
-    """Parameters that say nothing about a row: in the title, or the same in every row."""
-    first, *others = figures
-    same = {n for n, v in first.params.items() if all(f.params.get(n) == v for f in others)}
-    return frozenset({*_TITLED, *same})
-
-
-def _setting(figure: Figure, shared: frozenset[str]) -> tuple[tuple[str, Scalar], ...]:
-    return tuple((name, value) for name, value in figure.params.items() if name not in shared)
-
-
-def _named(setting: Mapping[str, Scalar]) -> str:
-    return text.params(setting) if setting else ""
-
-
 def shown(cell: Cell, *, unit: bool = False) -> str:
-    """'12.9 → 3.1 (×0.24)', or the published figure and a dash; with `unit` after the figures."""
-    published, of = text.number(cell.figure.value), f" {cell.figure.unit}" if unit else ""
+    """'12.9 → 3.1 (×0.24; 2.9–3.3)': published, measured, what the two are to each other and what
+    the repeats lie between; or the published figure and a dash. With `unit` after the figures."""
+    figure, of = cell.figure, told.unit(cell.figure) if unit else ""
+    published = told.printed(figure.value)
     if cell.measured is None:
         return f"{published} → {text.NOTHING}{of}"
-    ratio = "" if cell.ratio is None else f" (×{text.number(cell.ratio, 2)})"
-    wrong = "" if cell.valid else " ✗"
-    return f"{published} → {text.number(cell.measured)}{of}{ratio}{wrong}"
+    beside = "; ".join(filter(None, (told.compared(cell), told.around(cell))))
+    more = (f" ({beside})" if beside else "") + ("" if cell.valid else " ✗")
+    return f"{published} → {told.value(figure.metric, cell.measured)}{of}{more}"
 
 
-@dataclass(frozen=True)
-class Heading:
-    """What stands above the tables: what ran, where, and on how much."""
+def markdown(
+    report: Reproduction,
+    cells: Sequence[Cell],
+    about: Heading,
+    after: Mapping[str, Sequence[Block]] = MappingProxyType({}),
+    figures: str = "",
+) -> str:
+    """Everything as Markdown: each cell is published → measured (ratio).
 
-    scale: float
-    machine: str
-    loaded: tuple[str, ...]
-    faithful: bool = False
-
-
-def heading(report: Reproduction, about: Heading) -> list[str]:
-    """The lines above the tables."""
-    lines = [
-        f"Published: {report.document}. Measured on: {report.machine}.",
-        f"Here: {about.machine}.",
-        f"At {about.scale:g} of its size"
-        + (", by its own method where that differs from ours." if about.faithful else "."),
+    after: by the name of a part's section, what follows its tables. figures: the folder of its
+        drawings, relative to the file.
+    """
+    out = [f"# {report.title}", ""]
+    for line in (*heading.lines(report, about), *heading.doubted(cells)):
+        out += [escape(line), ""]
+    out += [*_loaded(about), *_systems(about)]
+    around = "" if about.repeats == 1 else "; what the repeats lie between"
+    out += [
+        f"Each cell: published → measured (×ratio{around}); of recalls the difference instead of"
+        f" the ratio. {told.BETTER} ✗ is not to be trusted, — was not measured; the notes under"
+        " each table say why.",
+        "",
     ]
-    return [*lines, *about.loaded]
-
-
-def markdown(report: Reproduction, cells: Sequence[Cell], about: Heading) -> str:
-    """Everything as Markdown: each cell is published → measured (ratio)."""
-    out = [f"# {report.title}", "", *(f"{line}\n" for line in heading(report, about))]
-    out += ["Each cell: published → measured (×ratio); ✗ is invalid.", ""]
-    for sheet in sheets(cells):
-        out += [f"## {sheet.title}", ""]
-        notes: list[str] = []
-        titles = [f"{metric.replace('_', ' ')}{_unit(unit)}" for metric, unit in sheet.metrics]
-        out.append("| " + " | ".join(["store", "setting", *titles]) + " |")
-        out.append("| --- | --- |" + " ---: |" * len(titles))
-        for store, setting, held in sheet.rows:
-            values = [_marked(held.get(metric), notes, not of) for metric, of in sheet.metrics]
-            out.append("| " + " | ".join([store, _named(setting), *values]) + " |")
-        out += ["", *(f"{i}. {note}" for i, note in enumerate(notes, 1)), ""]
+    left = dict(after)
+    every = sheets(cells)
+    for sheet, following in zip(every, [*every[1:], None], strict=True):
+        out += _table(sheet)
+        if following is None or following.section != sheet.section:
+            for block in left.pop(sheet.section, ()):
+                out += lines_of(block, figures)
     return "\n".join([*out, *_method(report)]) + "\n"
 
 
-def _marked(cell: Cell | None, notes: list[str], unit: bool) -> str:
-    """The cell with the number of its note, which is added where it is new."""
-    if cell is None:
-        return ""
-    if not cell.note:
-        return shown(cell, unit=unit)
-    if cell.note not in notes:
-        notes.append(cell.note)
-    return f"{shown(cell, unit=unit)} <sup>{notes.index(cell.note) + 1}</sup>"
+def _loaded(about: Heading) -> Iterator[str]:
+    if not about.loaded:
+        return
+    yield "| part | dataset here | rows | of the report's | queries |"
+    yield "| --- | --- | ---: | ---: | ---: |"
+    for part in about.loaded:
+        instead = f" (stands in for {part.stands_for})" if part.stands_for else ""
+        queries = text.NOTHING if part.queries is None else f"{part.queries:,}"
+        yield (
+            f"| {part.title} | {part.dataset}{instead} | {part.rows:,} | {part.share or 'all'}"
+            f" | {queries} |"
+        )
+    yield ""
+
+
+def _systems(about: Heading) -> Iterator[str]:
+    if not about.systems:
+        return
+    yield "| system | measured here | version | what differs |"
+    yield "| --- | --- | --- | --- |"
+    for one in about.systems:
+        name = system(one.published, one.here)
+        told_of = (", ".join(one.versions), one.differs)
+        yield f"| {name} | {one.store} | {' | '.join(map(escape, told_of))} |"
+    yield ""
+
+
+def _table(sheet: Sheet) -> Iterator[str]:
+    """A table with its notes, each once."""
+    notes: dict[str, int] = {}
+
+    def marked(shown: str, of: Sequence[str]) -> str:
+        numbers = [str(notes.setdefault(note, len(notes) + 1)) for note in of]
+        return f"{shown} <sup>{', '.join(numbers)}</sup>" if numbers else shown
+
+    yield f"## {sheet.title}"
+    yield ""
+    titles = [
+        marked(f"{metric.replace('_', ' ')}{_unit(unit)}", sheet.of_metrics[metric])
+        for metric, unit in sheet.metrics
+    ]
+    names = [name.replace("_", " ") for name in sheet.settings]
+    yield "| " + " | ".join(["store", *names, *titles]) + " |"
+    yield "| --- |" + " ---: |" * (len(names) + len(titles))
+    for line in sheet.lines:
+        row = [marked(line.system, sheet.of_line(line))]
+        row += [told.setting(line.setting.get(name)) for name in sheet.settings]
+        for metric, unit in sheet.metrics:
+            cell = line.cells.get(metric)
+            known = () if cell is None else sheet.of_cell(line, metric)
+            row.append("" if cell is None else marked(shown(cell, unit=not unit), known))
+        yield "| " + " | ".join(row) + " |"
+    yield ""
+    yield from (f"{number}. {escape(note)}" for note, number in notes.items())
+    yield ""
 
 
 def _unit(unit: str) -> str:
@@ -182,8 +180,11 @@ def _method(report: Reproduction) -> Iterator[str]:
 
 def terminal(report: Reproduction, cells: Sequence[Cell], about: Heading, console: Console) -> None:
     """The same on a terminal, a line for each figure; what has nothing beside it is counted."""
-    console.print(f"[bold]{escape(report.title)}[/bold]", highlight=False)
-    for line in heading(report, about):
+    console.print(f"[bold]{plainly(report.title)}[/bold]", highlight=False)
+    for line in (
+        *heading.lines(report, about), *heading.loaded_lines(about), *heading.system_lines(about),
+        *heading.doubted(cells), told.BETTER,
+    ):  # fmt: skip
         console.print(line, highlight=False, markup=False)
     for sheet in sheets(cells):
         _lines(sheet, console)
@@ -198,15 +199,16 @@ def _lines(sheet: Sheet, console: Console) -> None:
     table = Table(box=SIMPLE_HEAD, title=sheet.title, title_justify="left")
     for column in ("store", "setting", "metric"):
         table.add_column(column, overflow="fold")
-    for column in ("published", "measured", "ratio", "note"):
+    for column in ("published", "measured", "ratio", "repeats", "notes"):
         table.add_column(column, justify="right", no_wrap=True)
-    notes: list[str] = []
+    notes: dict[str, int] = {}
     empty: Counter[tuple[str, str]] = Counter()
-    for store, setting, held in sheet.rows:
-        head = (store, _named(setting))
-        for cell in held.values():
+    for line in sheet.lines:
+        setting = " ".join(f"{n}={told.setting(value)}" for n, value in line.setting.items())
+        head = (line.system, setting)
+        for cell in line.cells.values():
             if cell.measured is None:
-                empty[store, cell.note.split("; ")[0]] += 1
+                empty[line.store, cell.why] += 1
                 continue
             table.add_row(*head, *_line(cell, notes))
             head = ("", "")
@@ -214,22 +216,22 @@ def _lines(sheet: Sheet, console: Console) -> None:
         console.print(table)
     else:
         console.print(f"\n{sheet.title}", highlight=False)
-    for number, note in enumerate(notes, 1):
+    for note, number in notes.items():
         console.print(f"  {number}) {note}", highlight=False, markup=False)
     for (store, why), count in empty.items():
         shown = text.plural(count, "figure")
         console.print(f"  {store}: {shown}: {why}", highlight=False, markup=False)
 
 
-def _line(cell: Cell, notes: list[str]) -> tuple[str, ...]:
-    """Metric, published, measured, ratio and the number of the note."""
-    unit = "" if cell.figure.unit == "1" else f" {cell.figure.unit}"
-    if cell.note and cell.note not in notes:
-        notes.append(cell.note)
+def _line(cell: Cell, notes: dict[str, int]) -> tuple[str, ...]:
+    """Metric, published, measured, how they compare, the repeats and the numbers of the notes."""
+    metric, unit = cell.figure.metric, told.unit(cell.figure)
+    numbers = [str(notes.setdefault(note, len(notes) + 1)) for note in cell.notes]
     return (
-        cell.figure.metric.replace("_", " "),
-        f"{text.number(cell.figure.value)}{unit}",
-        f"{text.number(cell.measured or 0.0)}{unit}{'' if cell.valid else ' ✗'}",
-        "" if cell.ratio is None else f"×{text.number(cell.ratio, 2)}",
-        str(notes.index(cell.note) + 1) if cell.note else "",
+        metric.replace("_", " "),
+        f"{told.printed(cell.figure.value)}{unit}",
+        f"{told.value(metric, cell.measured or 0.0)}{unit}{'' if cell.valid else ' ✗'}",
+        told.compared(cell),
+        told.around(cell),
+        ",".join(numbers),
     )
