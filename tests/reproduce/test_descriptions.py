@@ -15,7 +15,8 @@ from vectrial.published import REPORTS, figures
 from vectrial.reproduce import REPRODUCTIONS, planning
 from vectrial.reproduce.collect import _FACTORS, cells, places
 from vectrial.reproduce.planning import Settings, plan_parts
-from vectrial.reproduce.render import KEYS, jsonl, sheets, shown
+from vectrial.reproduce.render import KEYS, jsonl, shown
+from vectrial.reproduce.tables import sheets
 from vectrial.results.schema import METRICS
 from vectrial.stores import registry
 from vectrial.stores.registry import Availability
@@ -159,10 +160,10 @@ def test_filters_of_milvus_against_weaviate_are_those_on_columns_with_indexes_an
 
 def test_the_sift_grid_is_one_table_in_its_order() -> None:
     (sheet,) = sheets(cells(REPRODUCTIONS["docarray-sift1m"], {}, known=KINDS))
-    assert len(sheet.rows) == 2 + 5 * 24
-    assert [store for store, _, _ in sheet.rows[:2]] == ["In-Memory", "AnnLite"]
+    assert len(sheet.lines) == 2 + 5 * 24
+    assert [line.store for line in sheet.lines[:2]] == ["In-Memory", "AnnLite"]
     assert len(sheet.metrics) == 7
-    assert all(len(held) == 7 for _, _, held in sheet.rows)
+    assert all(len(line.cells) == 7 for line in sheet.lines)
 
 
 def test_what_no_build_parameter_changes_is_asked_once() -> None:

@@ -22,7 +22,7 @@ from vectrial.reproduce.heading import Heading, heading_of
 from vectrial.reproduce.page import after_tables, build
 from vectrial.reproduce.planning import Settings
 from vectrial.reproduce.render import as_json, markdown, shown, terminal
-from vectrial.reproduce.tables import sheets
+from vectrial.reproduce.tables import parted, sheets
 from vectrial.stats.intervals import spread_of
 
 
@@ -91,6 +91,23 @@ def test_rows_of_a_system_are_in_the_order_of_their_numbers() -> None:
     assert [(line.store, line.setting["clients"]) for line in sheet.lines] == [
         (store, clients) for clients in (1, 8, 16, 32) for store in ("One", "Other")
     ]
+
+
+def test_a_long_table_is_one_for_each_system_with_its_own_units() -> None:
+    made = [
+        cell(figure("create", 10, "s" if store == "Slow" else "ms", store, m=m), 5, f"of {store}")
+        for store in ("Slow", "Fast")
+        for m in range(21)
+    ]
+    (sheet,) = sheets(made)
+    assert sheet.metrics == (("create", ""),)
+    assert [(part.title, part.metrics) for part in parted(sheet)] == [
+        ("Slow", (("create", "s"),)), ("Fast", (("create", "ms"),)),
+    ]  # fmt: skip
+    written = markdown(REPRODUCTIONS["longbow"], made, Heading(1.0, "a machine"))
+    assert "### Fast\n\n| store | m | create [ms] <sup>1</sup> |" in written
+    (short,) = sheets(made[:30])
+    assert parted(short) == [short]
 
 
 def test_settings_are_said_as_people_do() -> None:

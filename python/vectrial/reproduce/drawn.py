@@ -269,7 +269,7 @@ def _remarks(cells: Sequence[Cell]) -> tuple[str, ...]:
     count = sum(cell.doubtful for cell in cells)
     if count:
         said.append(
-            f"{text.plural(count, 'published figure')} in it cannot be believed as it is printed;"
+            f"{text.plural(count, 'published figure')} in it cannot be believed as printed;"
             " the notes of the table say why."
         )
     return tuple(dict.fromkeys(said))

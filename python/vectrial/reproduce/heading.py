@@ -15,6 +15,11 @@ from vectrial.reproduce.planning import Settings
 from vectrial.reproduce.tables import system
 from vectrial.stats.intervals import LEAST_REPEATS
 
+#: Where not all of the report's rows were loaded.
+FEWER = (
+    "Not all of the report's rows were loaded: searches of a small collection are faster and find"
+    " more than those of a large one."
+)
 #: From so many repeats on the interval of a median is less than their range.
 _INTERVAL = 5
 #: So many reasons why figures of a system may not be trusted are told above the tables.
@@ -107,6 +112,8 @@ def heading_of(
     runs = [one.run for one in measured.values()]
     loaded = []
     for name, one in measured.items():
+        if not any(trial.phases for trial in one.run.trials):
+            continue
         part, instead = parts[name], stand_in(parts[name], one.dataset)
         loaded.append(
             Loaded(
@@ -168,6 +175,7 @@ def lines(report: Reproduction, about: Heading) -> list[str]:
         f"Published: {report.document}. Measured on: {report.machine}.",
         f"Here: {about.machine}. {about.made}".rstrip(),
         f"{about.repeated} Asked for: {about.asked}.",
+        *([] if about.whole else [FEWER]),
     ]
 
 

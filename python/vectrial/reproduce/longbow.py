@@ -175,7 +175,7 @@ REPORT = Reproduction(
                 )
                 for filtered, predicate, share, note in (
                     (False, "none", 1.0, ""),
-                    (True, "column", _FILTERED, "the filter keeps a tenth; theirs is not stated"),
+                    (True, "column", _FILTERED, "the filter keeps a tenth, theirs is not stated"),
                 )
                 for metric in ("qps", "latency_p50", "latency_p99")
             ),

@@ -13,8 +13,8 @@ from vectrial.reproduce.charts import Palette, chart
 from vectrial.reproduce.collect import Cell, Measured
 from vectrial.reproduce.drawings import DRAWINGS
 from vectrial.reproduce.drawn import Dot, Plot, plot
-from vectrial.reproduce.heading import Heading, doubted
-from vectrial.reproduce.model import Drawing, Reproduction
+from vectrial.reproduce.heading import FEWER, Heading, doubted
+from vectrial.reproduce.model import Reproduction
 from vectrial.reproduce.page_tables import further, glance, method, ran, sheet_table, words
 from vectrial.reproduce.tables import section_of, sheets
 
@@ -76,10 +76,7 @@ def _warnings(cells: Sequence[Cell], about: Heading) -> Iterator[str]:
     )
     yield about.repeated
     if not about.whole:
-        yield (
-            "Not all of the report's rows were loaded: searches of a small collection are faster"
-            " and find more than those of a large one."
-        )
+        yield FEWER
     for one in about.systems:
         if one.here:
             what = one.differs or one.here
@@ -203,7 +200,7 @@ def _spoken(one: Plot, palette: Palette) -> str:
         lines.setdefault((dot.system, dot.published, dot.part), []).append(dot)
     said = [
         f"{palette.labels[palette.series(name, published)]}{f', {part}' if part else ''}: "
-        + ", ".join(f"{one.told(dot)} at {_at(drawing, dot)}" for dot in dots[:6])
+        + ", ".join(f"{one.told(dot)} at {_at(dot)}" for dot in dots[:6])
         + (", …" if len(dots) > 6 else "")
         for (name, published, part), dots in list(lines.items())[:_SPOKEN]
     ]
@@ -212,8 +209,10 @@ def _spoken(one: Plot, palette: Palette) -> str:
     return f"{drawing.y_title}{axis}. {'; '.join(said)}{more}. All data is in the tables."
 
 
-def _at(drawing: Drawing, dot: Dot) -> str:
-    return dot.at if dot.x is None else text.number(dot.x)
+def _at(dot: Dot) -> str:
+    if dot.x is None:
+        return dot.at
+    return f"{dot.x:,.0f}" if dot.x.is_integer() else text.number(dot.x)
 
 
 def _data(one: Plot, palette: Palette) -> Table:
@@ -229,7 +228,7 @@ def _data(one: Plot, palette: Palette) -> Table:
     )
     rows = []
     for dot in one.dots:
-        x = doc.plain(dot.at) if dot.x is None else doc.Cell(text.number(dot.x), dot.x)
+        x = doc.Cell(_at(dot), dot.at if dot.x is None else dot.x)
         part = (doc.plain(dot.part),) if drawing.kind == "share" else ()
         loaded = doc.Cell("" if dot.rows is None else f"{dot.rows:,}", dot.rows)
         rows.append(

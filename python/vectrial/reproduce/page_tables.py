@@ -98,28 +98,32 @@ def ran(about: Heading) -> Iterator[Section]:
             for part in about.loaded
         ),
     )  # fmt: skip
-    systems = Table(
+    systems = _texts(
         "systems",
         "What was measured for each system",
-        tuple(
-            Column(key, title, numeric=False)
-            for key, title in (
-                ("system", "System"), ("store", "Measured here"), ("version", "Version"),
-                ("differs", "What differs"), ("forces", "What it does otherwise than others"),
-            )
-        ),
-        tuple(
-            Row(tuple(map(doc.plain, (
-                system(one.published, one.here), one.store, ", ".join(one.versions), one.differs,
-                "; ".join(one.forces),
-            ))))
+        ("System", "Measured here", "Version", "What differs"),
+        [
+            (system(one.published, one.here), one.store, ", ".join(one.versions), one.differs)
             for one in about.systems
-        ),
-    )  # fmt: skip
-    blocks = tuple(table for table in (parts, systems) if table.rows)
+        ],
+    )
+    forced = _texts(
+        "forced",
+        "What the stores do otherwise than others, asked or not",
+        ("Store", "What"),
+        [(one.store, said) for one in about.systems for said in one.forces],
+    )
+    forced = replace(forced, folded=True, grouped_by=0)
+    blocks = tuple(table for table in (parts, systems, forced) if table.rows)
     if blocks:
         lead = "On what, and what stands beside each system of the report."
         yield Section("ran", "What was measured", lead, blocks)
+
+
+def _texts(name: str, title: str, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table of words."""
+    columns = tuple(Column(one.lower().replace(" ", "_"), one, numeric=False) for one in titles)
+    return Table(name, title, columns, tuple(Row(tuple(map(doc.plain, row))) for row in rows))
 
 
 def further(measured: Mapping[str, Measured]) -> Mapping[str, Sequence[Block]]:

@@ -20,7 +20,7 @@ from vectrial.reproduce import heading, told
 from vectrial.reproduce.collect import Cell
 from vectrial.reproduce.heading import Heading
 from vectrial.reproduce.model import Reproduction
-from vectrial.reproduce.tables import Sheet, sheets, system
+from vectrial.reproduce.tables import Sheet, parted, sheets, system
 
 #: Keys of a cell as JSON, in order; more may follow.
 KEYS = (
@@ -100,7 +100,11 @@ def markdown(
     left = dict(after)
     every = sheets(cells)
     for sheet, following in zip(every, [*every[1:], None], strict=True):
-        out += _table(sheet)
+        out += [f"## {sheet.title}", ""]
+        parts = parted(sheet)
+        for part in parts:
+            out += [f"### {part.title}", ""] if len(parts) > 1 else []
+            out += _table(part)
         if following is None or following.section != sheet.section:
             for block in left.pop(sheet.section, ()):
                 out += lines_of(block, figures)
@@ -142,8 +146,6 @@ def _table(sheet: Sheet) -> Iterator[str]:
         numbers = [str(notes.setdefault(note, len(notes) + 1)) for note in of]
         return f"{shown} <sup>{', '.join(numbers)}</sup>" if numbers else shown
 
-    yield f"## {sheet.title}"
-    yield ""
     titles = [
         marked(f"{metric.replace('_', ' ')}{_unit(unit)}", sheet.of_metrics[metric])
         for metric, unit in sheet.metrics

@@ -12,6 +12,8 @@ from vectrial.reproduce.model import Scalar
 
 #: Parameters that every row of a table shares are in its title.
 _TITLED = ("dataset", "settings", "k")
+#: Rows of a table that one still reads as one.
+_LONG = 40
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,6 @@ def sheets(cells: Sequence[Cell]) -> list[Sheet]:
 def _sheet(key: tuple[str, ...], cells: Sequence[Cell]) -> Sheet:
     experiment, dataset, settings, k = key
     title = [experiment.replace("_", " "), dataset, settings, f"k = {k}" if k else ""]
-    units: dict[str, set[str]] = {}
-    for cell in cells:
-        units.setdefault(cell.figure.metric, set()).add(cell.figure.unit)
-    metrics = {metric: own.pop() if len(own) == 1 else "" for metric, own in units.items()}
     rows: dict[tuple[str, tuple[tuple[str, Scalar], ...]], dict[str, Cell]] = {}
     shared = _same([cell.figure for cell in cells])
     for cell in cells:
@@ -108,7 +106,34 @@ def _sheet(key: tuple[str, ...], cells: Sequence[Cell]) -> Sheet:
         row[cell.figure.metric] = cell
     lines = [Line(store, dict(setting), held) for (store, setting), held in rows.items()]
     told = " · ".join(part for part in title if part)
-    return Sheet(experiment, told, tuple(metrics.items()), tuple(_ordered(lines)))
+    return Sheet(experiment, told, _metrics(cells), tuple(_ordered(lines)))
+
+
+def parted(sheet: Sheet) -> list[Sheet]:
+    """A table for each system, called after it, where a long one has them one after the other; else
+    the one."""
+    stores = list(dict.fromkeys(line.store for line in sheet.lines))
+    own = {store: tuple(line for line in sheet.lines if line.store == store) for store in stores}
+    whole = [line for lines in own.values() for line in lines]
+    if len(sheet.lines) <= _LONG or whole != list(sheet.lines):
+        return [sheet]
+    return [
+        Sheet(
+            sheet.experiment,
+            lines[0].system,
+            _metrics([cell for line in lines for cell in line.cells.values()]),
+            lines,
+        )
+        for lines in own.values()
+    ]
+
+
+def _metrics(cells: Sequence[Cell]) -> tuple[tuple[str, str], ...]:
+    """The metrics of a table with the unit of all figures of each, or none."""
+    units: dict[str, set[str]] = {}
+    for cell in cells:
+        units.setdefault(cell.figure.metric, set()).add(cell.figure.unit)
+    return tuple((metric, own.pop() if len(own) == 1 else "") for metric, own in units.items())
 
 
 def _same(figures: Sequence[Figure]) -> frozenset[str]:
