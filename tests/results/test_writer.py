@@ -111,6 +111,66 @@ def test_failed_and_skipped_trials_are_tried_again_and_replaced(tmp_path: Path) 
         assert reader.rows("select count(*) as n from metric")[0]["n"] == 6
 
 
+#: Writes trials until the system lets no file grow any more, and says what had been committed.
+_UNTIL_FULL = """
+import os, resource, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from test_writer import record
+from vectrial.results.database import NotWritten
+from vectrial.results.writer import RunWriter
+with RunWriter(Path(sys.argv[1])) as writer:
+    writer.begin(suite_name="s", command="c", version="0", environment={})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, resource.RLIM_INFINITY))
+    try:
+        for number in range(100):
+            one = record(f"k{number}")
+            one.phases[0].histograms = {"latency": os.urandom(1 << 20)}
+            writer.trial(one)
+            print(f"k{number}", flush=True)
+    except NotWritten as error:
+        print(error, file=sys.stderr)
+"""
+
+
+def test_what_was_committed_is_there_when_the_disk_is_full(tmp_path: Path) -> None:
+    """A real refusal of the system, which leaves a log that was written in part."""
+    folder = tmp_path / "r"
+    done = subprocess.run(
+        [sys.executable, "-c", _UNTIL_FULL, str(folder), str(Path(__file__).parent)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    written = done.stdout.split()
+    assert 0 < len(written) < 100
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(f"{folder}: the run cannot be written: ")
+    assert said.endswith("(what had been measured is kept; make room, and go on with it)")
+    with RunWriter(folder) as writer:
+        assert writer.finished_keys() == set(written)
+        writer.trial(record("later"))
+        writer.finish()
+    with RunReader(folder) as reader:
+        assert reader.rows("select count(*) as n from histogram") == [{"n": len(written) + 1}]
+
+
+def test_a_run_that_could_not_begin_is_removed_and_no_other(tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "new" / "r") as writer:
+        writer.begin(suite_name="s", command="c", version="0", environment={})
+        (tmp_path / "new" / "r" / "logs").mkdir()
+        writer.discard()
+    assert list((tmp_path / "new").iterdir()) == []
+    with RunWriter(tmp_path / "measured") as writer:
+        writer.trial(record())
+        writer.discard()
+    with RunWriter(tmp_path / "there"):
+        pass
+    with RunWriter(tmp_path / "there") as writer:
+        writer.discard()
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "measured", "there"}
+    with RunReader(tmp_path / "measured") as reader:
+        assert reader.table("trial").num_rows == 1
+
+
 def test_a_dataset_is_kept_once_for_each_number_of_rows(tmp_path: Path) -> None:
     def facts(rows: int, fingerprint: str) -> dict[str, Any]:
         return {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,11 @@ class BeingWritten(UserError):
     """A run that another process has open: the one that writes it lets nobody else read it."""
 
 
+class NotWritten(UserError):
+    """What was to be added to a run could not be: its disk is full, or fails. What had been
+    committed is there."""
+
+
 def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     """The database of the run in `folder`; one that is to be written is made if it is not there.
 
@@ -26,6 +33,7 @@ def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection
 
     Raises:
         BeingWritten: another process has it open, and one of the two writes.
+        NotWritten: the disk is full.
         UserError: it is damaged, or it has another layout: to be read
             a newer one, to be written any other.
     """
@@ -40,14 +48,14 @@ def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection
                 where=str(folder),
                 remedy="wait until the run under way has ended, or close what else looks at it",
             ) from error
-        raise _damaged(folder, error) from error
+        raise _fault(folder, error) from error
     try:
         db.execute("set enable_external_access = false")
         db.execute("set TimeZone = 'UTC'")
         version = _layout(db)
     except duckdb.Error as error:
         db.close()
-        raise _damaged(folder, error) from error
+        raise _fault(folder, error) from error
     newer = version is not None and version > SCHEMA_VERSION
     older = version is not None and version < SCHEMA_VERSION
     if newer or (older and not read_only):
@@ -80,11 +88,43 @@ def reading(folder: Path) -> Iterator[None]:
         raise _damaged(folder, error) from error
 
 
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """What is written inside may find the disk full, or failing.
+
+    Raises:
+        NotWritten: it did.
+    """
+    try:
+        yield
+    # What else it may refuse, such as a row that does not fit its table, is a fault of ours.
+    except (duckdb.OperationalError, duckdb.FatalException, duckdb.InternalException) as error:
+        raise _not_written(folder, error) from error
+
+
+def _not_written(folder: Path, error: Exception) -> NotWritten:
+    return NotWritten(
+        f"the run cannot be written: {_first_line(error)}",
+        where=str(folder),
+        remedy="what had been measured is kept; make room, and go on with it",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _fault(folder: Path, error: Exception) -> UserError:
+    """What is said of a database that cannot be opened, on one line."""
+    if os.strerror(errno.ENOSPC) in str(error):
+        return _not_written(folder, error)
+    return _damaged(folder, error)
+
+
 def _damaged(folder: Path, error: Exception) -> UserError:
     """What is said of a database that cannot be read, on one line."""
-    said = str(error).partition("\n")[0]
     return UserError(
-        f"its {DATABASE} is damaged, or not a run's: {said}",
+        f"its {DATABASE} is damaged, or not a run's: {_first_line(error)}",
         where=str(folder),
         remedy="take it from a bundle or a backup, or measure anew",
     )

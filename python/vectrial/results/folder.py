@@ -1,4 +1,5 @@
-"""What belongs to a run's folder: it may have come from somebody else, links and all."""
+"""What belongs to a run's folder, and how its files are replaced: it may have come from somebody
+else, links and all."""
 
 from __future__ import annotations
 
@@ -15,3 +16,14 @@ def is_own(folder: Path, path: Path) -> bool:
         )
     except OSError:
         return False
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file in one step: an interruption, or a full disk, leaves the one that was there."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise

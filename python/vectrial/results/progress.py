@@ -7,11 +7,12 @@ or there is something to note.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from vectrial.results.folder import replace_text
 
 STATUS = "progress.json"
 
@@ -49,9 +50,7 @@ class Status(BaseModel):
 
 def write_status(folder: Path, status: Status) -> None:
     """Replace the status of the run in `folder`."""
-    fresh = folder / f".{STATUS}.{os.getpid()}"
-    fresh.write_text(status.model_dump_json(), encoding="utf-8")
-    fresh.replace(folder / STATUS)
+    replace_text(folder / STATUS, status.model_dump_json())
 
 
 def read_status(folder: Path) -> Status | None:

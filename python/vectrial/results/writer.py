@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +16,7 @@ import duckdb
 from vectrial.errors import UserError
 from vectrial.experiments.base import Phase
 from vectrial.gate import GateRow
-from vectrial.results.database import has_tables, open_database, reading
+from vectrial.results.database import has_tables, open_database, reading, writing
 from vectrial.results.schema import DDL, METRICS, SCHEMA_VERSION
 
 
@@ -69,7 +71,11 @@ class TrialRecord:
 
 
 class RunWriter:
-    """The one writer of a run folder. Use as a context manager."""
+    """The one writer of a run folder. Use as a context manager.
+
+    Whatever writes raises `NotWritten` where the disk is full, or fails; what had been written
+    before is kept.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Open `folder`, making it and its tables when they are not there.
@@ -79,14 +85,14 @@ class RunWriter:
                 version's.
         """
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            self._made = _make(folder)
         except OSError as error:
             raise UserError(
                 f"the run folder cannot be made: {error.strerror}",
                 where=str(folder),
                 remedy="give another place with --out",
             ) from error
-        self.folder = folder
+        self.folder, self._discarded = folder, False
         self._db = open_database(folder, read_only=False)
         if not has_tables(self._db):
             with self._transaction():
@@ -97,37 +103,45 @@ class RunWriter:
 
     def __exit__(self, *exc: object) -> None:
         self._db.close()
+        if self._discarded:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _transaction(self) -> _Transaction:
-        return _Transaction(self._db)
+    def discard(self) -> None:
+        """Leave no folder behind, of a run that could not begin. One that was there before, or
+        that holds a trial, stays as it is."""
+        with suppress(duckdb.Error):  # what cannot be read is not removed
+            trials = self._db.execute("select count(*) from trial").fetchone()
+            self._discarded = self._made and trials == (0,)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All that is written inside is committed, or nothing of it."""
+        with writing(self.folder):
+            self._db.begin()
+            try:
+                yield
+            except BaseException:
+                with suppress(duckdb.Error):  # one that failed to write may have ended it already
+                    self._db.rollback()
+                raise
+            self._db.commit()
 
     def begin(
         self, *, suite_name: str, command: str, version: str, environment: Mapping[str, Any]
     ) -> None:
         """Record the run itself; on a resumed run the first record stays, and is told of another
         revision of Vectrial. The run is not complete until `finish`, however often it was."""
-        revision = environment.get("git", {}) or {}
-        if self._db.execute("select count(*) from run").fetchone() != (0,):
-            self._db.execute("update run set finished_at = null")
-            if isinstance(revision, Mapping) and revision.get("revision"):
-                self._resumed(str(revision["revision"]))
-            return
-        self._insert(
-            "run",
-            [
-                (
-                    self.folder.name,
-                    SCHEMA_VERSION,
-                    datetime.now(UTC),
-                    None,
-                    suite_name,
-                    command,
-                    version,
-                    revision.get("revision") if isinstance(revision, Mapping) else None,
-                    json.dumps(environment, default=str),
-                )
-            ],
-        )
+        git = environment.get("git")
+        revision = git.get("revision") if isinstance(git, Mapping) else None
+        with self._transaction():
+            if self._db.execute("select count(*) from run").fetchone() != (0,):
+                self._db.execute("update run set finished_at = null")
+                if revision:
+                    self._resumed(str(revision))
+                return
+            began, facts = datetime.now(UTC), json.dumps(environment, default=str)
+            about = (began, None, suite_name, command, version, revision, facts)
+            self._insert("run", [(self.folder.name, SCHEMA_VERSION, *about)])
 
     def _resumed(self, revision: str) -> None:
         found = self._db.execute("select git_revision, environment from run").fetchone()
@@ -140,8 +154,10 @@ class RunWriter:
 
     def finish(self) -> None:
         """Mark the run as complete."""
-        self._db.execute("update run set finished_at = ?", [datetime.now(UTC)])
-        self._db.execute("checkpoint")
+        with self._transaction():
+            self._db.execute("update run set finished_at = ?", [datetime.now(UTC)])
+        with writing(self.folder):
+            self._db.execute("checkpoint")
 
     def dataset(self, facts: Mapping[str, Any]) -> None:
         """Record a dataset as it is loaded (columns of the table `dataset`), unless it is known.
@@ -155,7 +171,8 @@ class RunWriter:
         ).fetchone()
         if known is None:
             columns = [row[0] for row in self._db.execute("describe dataset").fetchall()]
-            self._insert("dataset", [tuple(facts.get(column) for column in columns)])
+            with self._transaction():
+                self._insert("dataset", [tuple(facts.get(column) for column in columns)])
         elif known[0] != facts["fingerprint"]:
             raise UserError(
                 f"dataset '{name}' is not what it was when this run began",
@@ -224,20 +241,15 @@ class RunWriter:
             self._db.executemany(f"insert into {table} values ({marks})", rows)
 
 
-class _Transaction:
-    """begin … commit, or rollback when the block raises."""
-
-    def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
-        self._db = db
-
-    def __enter__(self) -> None:
-        self._db.begin()
-
-    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        if kind is None:
-            self._db.commit()
-        else:
-            self._db.rollback()
+def _make(folder: Path) -> bool:
+    """Make a folder that may be there; returns whether it was not."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+        return False
+    return True
 
 
 def _trial_tuple(trial_id: int, record: TrialRecord) -> tuple[Any, ...]:
