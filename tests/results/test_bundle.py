@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,40 @@ def test_nothing_is_overwritten(run: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="exists already"):
         unpack(run.parent / f"r{SUFFIX}", run)
     assert not list(tmp_path.glob(".*ealing-*"))
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_a_place_without_hard_links(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, able: bool
+) -> None:
+    """Nothing is overwritten there either, and what could not be written whole is not left."""
+    linked = seal(run).path.read_bytes()
+
+    def refused(*given: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def full(content: Any, file: Any) -> None:
+        file.write(content.read(100))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(bundle.os, "link", refused)
+    with pytest.raises(UserError, match="a file of that name"):
+        seal(run)
+    assert (tmp_path / f"r{SUFFIX}").read_bytes() == linked
+    if able:
+        assert seal(run, tmp_path / "card").path.read_bytes() == linked
+        return
+    monkeypatch.setattr(bundle.shutil, "copyfileobj", full)
+    with pytest.raises(OSError, match="No space"):
+        seal(run, tmp_path / "card")
+    assert list((tmp_path / "card").iterdir()) == []
+
+
+def test_what_does_not_end_as_a_file_is_a_folder(run: Path, tmp_path: Path) -> None:
+    assert seal(run, tmp_path / "outbox").path == tmp_path / "outbox" / f"r{SUFFIX}"
+    assert seal(run, tmp_path / "deep" / "a.tar.gz").path == tmp_path / "deep" / "a.tar.gz"
+    (tmp_path / "folder.gz").mkdir()
+    assert seal(run, tmp_path / "folder.gz").path.parent == tmp_path / "folder.gz"
 
 
 @settings(max_examples=40)

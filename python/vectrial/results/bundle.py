@@ -13,6 +13,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -82,7 +83,8 @@ def seal(run: Path, out: Path | None = None) -> Bundle:
 
     Args:
         run: its folder; a link such as `runs/latest` is followed.
-        out: the file to write, or a folder to write it into; beside the run's folder unless given.
+        out: the file to write, *.gz, or a folder to write it into, which is made where it is not
+            there; beside the run's folder unless given.
 
     Raises:
         UserError: no run is there, it is being written, it lacks a file that a bundle must have,
@@ -105,7 +107,7 @@ def seal(run: Path, out: Path | None = None) -> Bundle:
         packed = Path(scratch) / "bundle"
         _pack(packed, written, folder, manifest)
         try:
-            os.link(packed, target)  # unlike a rename, never replaces what is there
+            _publish(packed, target)
         except FileExistsError as error:
             raise UserError(
                 "there is a file of that name", where=str(target), remedy="give another by --out"
@@ -158,9 +160,29 @@ def _target(folder: Path, out: Path | None) -> Path:
     name = folder.name + SUFFIX
     if out is None:
         return folder.parent / name
-    target = out / name if out.is_dir() else out
+    target = out if out.suffix == ".gz" and not out.is_dir() else out / name
     target.parent.mkdir(parents=True, exist_ok=True)
     return target.resolve()
+
+
+def _publish(packed: Path, target: Path) -> None:
+    """Put the bundle in its place, whole.
+
+    Raises:
+        FileExistsError: something is there.
+    """
+    try:
+        os.link(packed, target)  # unlike a rename, never replaces what is there
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links, as memory cards have
+        with target.open("xb") as file:
+            try:
+                with packed.open("rb") as content:
+                    shutil.copyfileobj(content, file)
+            except BaseException:
+                target.unlink()
+                raise
 
 
 def _files(folder: Path) -> list[Path]:
@@ -244,6 +266,13 @@ def _member(name: str, size_bytes: int) -> tarfile.TarInfo:
 
 
 def _unpacked(path: Path, root: Path) -> Bundle:
+    if path.is_dir():
+        raise UserError(
+            "this is a folder, and no bundle",
+            where=str(path),
+            remedy="`vectrial bundle FOLDER` makes one of a run, `vectrial run --resume FOLDER`"
+            " goes on with it",
+        )
     if not path.is_file():
         raise UserError("there is no such bundle", where=str(path))
     files = safe_unpack(path, root)
