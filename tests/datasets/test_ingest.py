@@ -153,6 +153,39 @@ def test_duplicate_ids_name_the_rows_of_the_file(tmp_path: Path) -> None:
     assert library.names() == ()
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("step", ["inspect", "truth_of"])
+def test_nothing_remains_of_an_import_that_does_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
+) -> None:
+    """Nor is what it was to replace gone, however far it came."""
+    np.save(tmp_path / "a.npy", X)
+
+    def fails(*given: Any, **named: Any) -> None:
+        raise error
+
+    wanted = Import(tmp_path / "a.npy", metric=Metric.L2)
+    with monkeypatch.context() as patched:
+        patched.setattr(ingest, step, fails)
+        with pytest.raises(error):
+            import_file(wanted)
+    home = tmp_path / "home"
+    assert library.names() == ()
+    assert [path for path in (home / "datasets").iterdir() if path.name != "truth"] == []
+
+    first = import_file(wanted)
+    again = Import(tmp_path / "a.npy", metric=Metric.COSINE, replace_existing=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(ingest, step, fails)
+        with pytest.raises(error):
+            import_file(again)
+    there = library.load("a")
+    assert (there.fingerprint, there.facts) == (first.fingerprint, first.facts)
+    assert there.facts["norms"]
+    library.verify("a")
+    assert import_file(again).metric is Metric.COSINE
+
+
 def test_a_name_that_is_taken(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", X)
     first = import_file(Import(tmp_path / "a.npy", metric=Metric.L2))

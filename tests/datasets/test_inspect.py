@@ -141,6 +141,7 @@ def test_metadata_columns() -> None:
             "s": ["b", "b", "b", "a"],
             "f": pa.array([None] * 4, pa.float64()),
             "on": [True, False, None, True],
+            "nan": [float("nan"), float("nan"), float("-inf"), 1.5],
         }
     )
     facts = inspect.inspect(dataset(np.eye(4), np.eye(4)[:1], metadata=table))["metadata"]
@@ -150,3 +151,7 @@ def test_metadata_columns() -> None:
     assert facts["s"] == {"type": "string", "nulls": 0, "distinct": 2, "top": [["b", 3], ["a", 1]]}
     assert facts["f"] == {"type": "double", "nulls": 4, "distinct": 0, "top": []}
     assert facts["on"]["top"] == [[True, 2], [False, 1]]
+    assert facts["nan"]["top"][0] == ["NaN", 2]
+    assert sorted(facts["nan"]["top"][1:], key=str) == [["-Infinity", 1], [1.5, 1]]
+    assert facts["nan"]["quantiles"]["1"] == 1.5
+    assert json.dumps(facts, allow_nan=False)

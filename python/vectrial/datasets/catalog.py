@@ -28,7 +28,7 @@ from vectrial.errors import DataError, UserError
 from vectrial.nearest import suggestion
 from vectrial.stores.base import Field, FieldType
 
-__all__ = ["Cost", "Entry", "Kind", "ensure", "entries", "entry", "fetch", "knows"]
+__all__ = ["Cost", "Entry", "Kind", "ensure", "entries", "entry", "fetch", "knows", "makes"]
 
 _VARIANT = re.compile(r"(?P<base>.+)-(?P<rows>\d{1,9})(?P<unit>[km]?)")
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
@@ -62,8 +62,11 @@ def entry(name: str) -> Entry:
 
 def knows(name: str) -> bool:
     """Whether a dataset of that name is in the library or can be made by the catalogue."""
-    if name in library.names():
-        return True
+    return name in library.names() or makes(name)
+
+
+def makes(name: str) -> bool:
+    """Whether a dataset of that name can be made by the catalogue."""
     try:
         entry(name)
     except UserError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +28,7 @@ from vectrial.datasets.parts import (
     write_filters,
     write_metadata,
 )
-from vectrial.datasets.stored import FORMAT, load, path, write_manifest
+from vectrial.datasets.stored import FORMAT, load, load_from, path, write_manifest
 from vectrial.distance import Metric
 from vectrial.errors import DataError, UserError
 from vectrial.filters import Filter
@@ -123,9 +123,14 @@ class Writer:
         filters: Sequence[Filter | None] | None = None,
         query_metadata: pa.Table | None = None,
         facts: dict[str, Any] | None = None,
+        find: Callable[[Dataset], dict[str, Any]] | None = None,
     ) -> Dataset:
         """Add the queries (q, d) and what is known of them, put everything under its name and
-        load it."""
+        load it.
+
+        find: finds more facts of the whole dataset, before it has its name: when that fails, or is
+            interrupted, nothing remains, and one that was to be replaced is still there.
+        """
         if self.rows == 0 or self._dim is None:
             raise DataError("there are no vectors", where=self._name)
         questions = check_vectors(
@@ -173,6 +178,9 @@ class Writer:
             "facts": facts or {},
         }
         write_manifest(self._folder, manifest)
+        if find is not None:
+            found = find(load_from(self._folder, self._name))
+            write_manifest(self._folder, {**manifest, "facts": {**(facts or {}), **found}})
         self._publish()
         return load(self._name)
 

@@ -105,7 +105,11 @@ def import_file(wanted: Import, progress: Progress = silent) -> Dataset:
             checksum=f"sha256:{checksum(wanted.path, progress)}",
             notes=(f"read as {source.format}", *source.notes, queries.note),
         )
-        dataset = _store(wanted, name, metric, provenance, source, queries, progress)
+        return _store(wanted, name, metric, provenance, source, queries, progress)
+
+
+def _facts(wanted: Import, source: Source, dataset: Dataset, progress: Progress) -> dict[str, Any]:
+    """What is found of a dataset, with its truth, which is kept."""
     facts = inspect(dataset, seed=wanted.seed, progress=progress)
     published = None if isinstance(wanted.queries, Path) else source.neighbors
     k = TRUTH_K if published is None else max(TRUTH_K, min(published.shape[1], _MOST_PUBLISHED))
@@ -117,7 +121,7 @@ def import_file(wanted: Import, progress: Progress = silent) -> Dataset:
     )
     if published is not None:
         facts["published_neighbours"] = agreement(published, truth)
-    return library.annotate(dataset, facts)
+    return facts
 
 
 def _metric(wanted: Import, source: Source) -> Metric:
@@ -224,7 +228,11 @@ def _store(
         # Here the numbers of the rows are still those of the file.
         check_ids(np.concatenate(all_ids), where=str(wanted.path))
         given = queries.given if queries.given is not None else np.concatenate(held)
-        return writer.finish(given, filters=queries.filters)
+        return writer.finish(
+            given,
+            filters=queries.filters,
+            find=lambda dataset: _facts(wanted, source, dataset, progress),
+        )
 
 
 def checksum(path: Path, progress: Progress = silent) -> str:

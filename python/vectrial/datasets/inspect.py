@@ -6,6 +6,8 @@ those that say they were sampled.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -225,7 +227,8 @@ def shift(queries: NDArray[np.float64], rows: NDArray[np.float64]) -> dict[str, 
 
 
 def column_facts(column: pa.ChunkedArray[Any]) -> dict[str, Any]:
-    """A metadata column: type, nulls, distinct values, the commonest, and range of numbers."""
+    """A metadata column: type, nulls, distinct values, the commonest, and range of numbers; NaN and
+    the infinite, which JSON has not, by name."""
     values: Any = column
     counted: Any = pc.value_counts(values.drop_null())
     order = pc.sort_indices(counted.field(1), sort_keys=[("", "descending")])
@@ -234,7 +237,7 @@ def column_facts(column: pa.ChunkedArray[Any]) -> dict[str, Any]:
         "type": str(column.type),
         "nulls": column.null_count,
         "distinct": len(counted),
-        "top": [[item["values"], item["counts"]] for item in top.to_pylist()],
+        "top": [[_plain(item["values"]), item["counts"]] for item in top.to_pylist()],
     }
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         numbers = values.drop_null().to_numpy()
@@ -245,6 +248,11 @@ def column_facts(column: pa.ChunkedArray[Any]) -> dict[str, Any]:
                 for share in (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
             }
     return facts
+
+
+def _plain(value: Any) -> Any:
+    """'NaN', 'Infinity' or '-Infinity' in place of such a float."""
+    return json.dumps(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _blocks(vectors: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.float32]]]:

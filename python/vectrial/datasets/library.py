@@ -24,12 +24,23 @@ from vectrial.datasets.fingerprint import (
 )
 from vectrial.datasets.model import Dataset, Provenance
 from vectrial.datasets.parts import damaged, file_digest
-from vectrial.datasets.stored import load, names, path, read_manifest, write_manifest
+from vectrial.datasets.stored import load, names, path, read_manifest, there, write_manifest
 from vectrial.distance import Metric
 from vectrial.errors import DataError, UserError
 from vectrial.filters import Filter
 
-__all__ = ["Writer", "annotate", "load", "names", "path", "remove", "save", "subset", "verify"]
+__all__ = [
+    "Writer",
+    "annotate",
+    "load",
+    "names",
+    "path",
+    "remove",
+    "save",
+    "size_bytes",
+    "subset",
+    "verify",
+]
 
 _BLOCK_BYTES = 16 << 20
 
@@ -89,10 +100,14 @@ def annotate(dataset: Dataset, facts: dict[str, Any]) -> Dataset:
     return replace(dataset, facts=facts)
 
 
+def size_bytes(name: str) -> int:
+    """What a dataset takes on disk. Raises UserError when there is none."""
+    return sum(file.stat().st_size for file in there(name).iterdir() if file.is_file())
+
+
 def remove(name: str) -> None:
-    """Delete a dataset. Raises UserError when there is none."""
-    folder = path(name)
-    read_manifest(name, folder)
+    """Delete a dataset, a damaged one too. Raises UserError when there is none."""
+    folder = there(name)
     with tempfile.TemporaryDirectory(prefix=".removed-", dir=folder.parent) as grave:
         folder.rename(Path(grave) / name)
 

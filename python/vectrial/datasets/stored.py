@@ -68,7 +68,11 @@ def load(name: str) -> Dataset:
         UserError: there is none; the message names the nearest one there is.
         DataError: its files do not fit its manifest.
     """
-    folder = path(name)
+    return load_from(path(name), name)
+
+
+def load_from(folder: Path, name: str) -> Dataset:
+    """As `load`, of a folder that may lie elsewhere: one that is being made."""
     manifest = read_manifest(name, folder)
     try:
         return _opened(name, folder, manifest)
@@ -107,6 +111,26 @@ def _table(part: str, folder: Path, shapes: dict[str, Any]) -> pa.Table | None:
     return table
 
 
+def there(name: str) -> Path:
+    """The folder of a dataset that is there.
+
+    Raises:
+        UserError: there is none; the message names the nearest one there is.
+    """
+    _require(path(name), name)
+    return path(name)
+
+
+def _require(folder: Path, name: str) -> None:
+    if not (folder / MANIFEST).is_file():
+        raise UserError(
+            f"there is no dataset named '{name}' here",
+            remedy=f"{suggestion(name, names())}; "
+            "`vectrial data list` shows all, `vectrial data fetch NAME` gets one, "
+            "`vectrial data import FILE` makes one of your own",
+        )
+
+
 def read_manifest(name: str, folder: Path) -> dict[str, Any]:
     """The manifest of the dataset `name` in `folder`.
 
@@ -115,15 +139,10 @@ def read_manifest(name: str, folder: Path) -> dict[str, Any]:
         DataError: it is damaged, or of another layout.
     """
     file = folder / MANIFEST
-    if not file.is_file():
-        raise UserError(
-            f"there is no dataset named '{name}' here",
-            remedy=f"{suggestion(name, names())}; "
-            "`vectrial data list` shows all, `vectrial data fetch NAME` gets one, "
-            "`vectrial data import FILE` makes one of your own",
-        )
+    _require(folder, name)
     try:
-        manifest: dict[str, Any] = json.loads(file.read_bytes())
+        # Manifests of earlier versions may hold NaN, which is no JSON: it becomes text.
+        manifest: dict[str, Any] = json.loads(file.read_bytes(), parse_constant=str)
     except ValueError as error:
         raise damaged(file, f"not JSON: {error}") from error
     needed = {"format", "metric", "provenance", "fingerprint", "shapes", "sha256", "facts"}
@@ -146,5 +165,6 @@ def write_manifest(folder: Path, value: dict[str, Any]) -> None:
     """Put a manifest into a dataset's folder, in one step."""
     file = folder / MANIFEST
     partial = file.with_name(file.name + ".part")
-    partial.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    partial.write_text(text + "\n", encoding="utf-8")
     partial.replace(file)

@@ -100,7 +100,11 @@ def _open_file(path: Path, options: Options) -> Source:
     if opener is None:
         if is_archive(path):
             return _open_npz_or_archive(path, options)
-        raise UserError("the format is not known", where=str(path), remedy=f"known: {FORMATS}")
+        raise UserError(
+            "the format is not known",
+            where=str(path),
+            remedy=_converted(path) or f"known: {FORMATS}",
+        )
     expected = _MAGIC_OF.get(suffix)
     if expected and not magic.startswith(expected):
         raise DataError(
@@ -109,6 +113,21 @@ def _open_file(path: Path, options: Options) -> Source:
             remedy="it is damaged, or of another format (a web page saved in its place?)",
         )
     return _opened(opener, path, options)
+
+
+def _converted(path: Path) -> str:
+    """How a file of text that is not read becomes one that is; empty for any other."""
+    listed = "select * replace (embedding::float[] as embedding) from"
+    query = {
+        ".csv": f"{listed} '{path}'",
+        ".tsv": f"{listed} read_csv('{path}', delim='\\t')",
+        ".json": f"from '{path}'",
+    }.get(path.suffix.lower())
+    if query is None:
+        return ""
+    made = f"duckdb.sql(\"{query}\").write_parquet('{path.with_suffix('.parquet')}')"
+    column = ", where `embedding` is the column of vectors" if listed in query else ""
+    return f"make Parquet of it, in Python: import duckdb; {made}{column}"
 
 
 def _opened(opener: _Opener, path: Path, options: Options) -> Source:
