@@ -1,6 +1,10 @@
 """The data commands as a person meets them: exit codes, stdout, stderr."""
 
+import csv
+import io
 import json
+import re
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +17,7 @@ import pytest
 import reader_layouts as layouts
 
 from vectrial.cli.main import main
-from vectrial.datasets import library
+from vectrial.datasets import catalog, library
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((300, 6)).astype(np.float32)
@@ -235,3 +239,165 @@ def test_keep_chooses_metadata(call: Call, tmp_path: Path) -> None:
         table = library.load("a").metadata
         assert (table.schema.names if table is not None else []) == expected
     assert pq.read_table(tmp_path / "a.parquet").num_rows == 300
+
+
+# -- the list ------------------------------------------------------------------------------------
+
+
+def test_a_narrow_list_has_whole_figures(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from test_library import SOURCE
+
+    from vectrial.distance import Metric
+
+    name = "some-company-product-descriptions-2026-openai-3-large-cut"
+    library.save(name, metric=Metric.L2, vectors=X, queries=Q, provenance=SOURCE)
+    (line,) = (line for line in call("list").out.splitlines() if name in line)
+    assert line.split()[1:5] == [name, "300", "6", "l2"], "in a pipe, on one line"
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = call("list").out
+    assert "…" not in narrow
+    assert max(map(len, narrow.splitlines()[:-4])) <= 60
+    listed = [json.loads(line) for line in call("list", "--format", "jsonl").out.splitlines()]
+    assert len(listed) > 20
+    for row in listed:
+        figures = [f"{row['rows']:,}", str(row["dim"]), row["metric"]]
+        found = [line.split() for line in narrow.splitlines() if figures[0] in line.split()]
+        assert any(figures == line[at : at + 3] for line in found for at in range(3)), row
+
+
+def test_a_damaged_dataset_hides_no_other(call: Call, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", X)
+    for name in ("bad", "good", "other"):
+        assert call("import", "a.npy", "--metric", "l2", "--name", name).code == 0
+    (library.path("bad") / "vectors.npy").write_bytes(b"cut short")
+    manifest = library.path("other") / "dataset.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
+    done = call("list", "--format", "jsonl")
+    assert done.code == 0, done.err
+    names = {json.loads(line)["name"] for line in done.out.splitlines()}
+    assert "good" in names
+    assert not {"bad", "other"} & names
+    assert len(done.err.splitlines()) == 2
+    assert "bad/vectors.npy" in done.err
+    assert "layout 99" in done.err
+
+
+# -- what is no number, and what is not read -----------------------------------------------------
+
+
+def test_what_is_no_number_is_json_all_the_same(call: Call, tmp_path: Path) -> None:
+    score = [float("nan"), float("inf"), float("-inf"), 1.0, 1.0] * 60
+    layouts.parquet(tmp_path / "a.parquet", X, score=score)
+
+    def never(constant: str) -> None:
+        pytest.fail(f"{constant} is not JSON")
+
+    for arguments in (
+        ("inspect", "a.parquet"),
+        ("import", "a.parquet", "--metric", "l2", "--queries", "5"),
+        ("inspect", "a"),
+        ("fetch", "a"),
+    ):
+        done = call(*arguments, "--format", "jsonl")
+        assert done.code == 0, done.err
+        top = json.loads(done.out, parse_constant=never)["facts"]["metadata"]["score"]["top"]
+        assert {value for value, _ in top} == {"NaN", "Infinity", "-Infinity", 1.0}
+    kept = library.path("a") / "dataset.json"
+    json.loads(kept.read_text(), parse_constant=never)
+    kept.write_text(kept.read_text().replace('"NaN"', "NaN"))  # as earlier versions wrote it
+    done = call("inspect", "a", "--format", "jsonl")
+    json.loads(done.out, parse_constant=never)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json"])
+def test_text_that_is_not_read_is_made_into_what_is(
+    call: Call, tmp_path: Path, suffix: str
+) -> None:
+    """What is said is what works."""
+    file = tmp_path / f"my{suffix}"
+    rows = [{"id": n, "lang": "en", "embedding": x.tolist()} for n, x in enumerate(X)]
+    if suffix == ".json":
+        file.write_text(json.dumps(rows))
+    else:
+        with file.open("w", newline="") as out:
+            writer = csv.writer(out, delimiter="," if suffix == ".csv" else "\t")
+            writer.writerow(rows[0])
+            writer.writerows((row["id"], row["lang"], json.dumps(row["embedding"])) for row in rows)
+    done = call("import", str(file), "--metric", "l2")
+    assert (done.code, done.out) == (2, "")
+    said = re.search(r"in Python: (import duckdb; .*\.parquet'\))", done.err)
+    assert said is not None, done.err
+    subprocess.run([sys.executable, "-c", said[1]], check=True)
+    done = call("import", "my.parquet", "--metric", "l2", "--queries", "10", "--format", "jsonl")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["metadata"] == {"lang": "string"}
+    found = library.load("my")
+    np.testing.assert_array_equal(found.vectors, X[found.ids])
+
+
+# -- fetching ------------------------------------------------------------------------------------
+
+
+def test_what_is_here_costs_nothing_also_a_part_of_an_entry(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from test_library import SOURCE
+
+    from vectrial.distance import Metric
+
+    def never(*given: object) -> None:
+        pytest.fail("it is here")
+
+    name = "deep-image-96-angular-300"
+    library.save(name, metric=Metric.COSINE, vectors=X, queries=Q, provenance=SOURCE)
+    monkeypatch.setattr(catalog, "fetch", never)
+    part = ("fetch", "deep-image-96-angular", "--rows", "300")
+    done = call(*part)
+    assert (done.code, done.out) == (0, "")
+    assert done.err == f"{name} is here already\n"
+    done = call(*part, "--format", "jsonl")
+    assert json.loads(done.out)["name"] == name
+
+
+def test_a_dataset_of_ones_own_is_not_cut_by_fetching(call: Call, tmp_path: Path) -> None:
+    np.save(tmp_path / "mine.npy", X)
+    assert call("import", "mine.npy", "--metric", "l2").code == 0
+    done = call("fetch", "mine", "--rows", "10")
+    assert (done.code, done.out) == (2, "")
+    assert "'mine' is a dataset of your own" in done.err
+    assert "did you mean" not in done.err
+
+
+def test_what_is_fetched_can_be_piped(call: Call) -> None:
+    done = call("fetch", "uniform-4-300", "clustered-8-1k", "uniform-4-300", "-f", "jsonl")
+    assert done.code == 0, done.err
+    names = [json.loads(line)["name"] for line in done.out.splitlines()]
+    assert names == ["uniform-4-300", "clustered-8-1k", "uniform-4-300"]
+
+
+# -- removing ------------------------------------------------------------------------------------
+
+
+def test_only_what_is_named_is_removed_and_not_without_consent(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "a.npy", X)
+    for name in ("one", "two", "three"):
+        assert call("import", "a.npy", "--metric", "l2", "--name", name).code == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    done = call("remove", "one")
+    assert (done.code, done.out) == (2, "")
+    assert "needs consent (add --yes)" in done.err
+    done = call("remove", "one", "tow", "--yes")
+    assert (done.code, done.out) == (2, "")
+    assert "did you mean 'two'?" in done.err
+    assert call("remove", "../one", "--yes").code == 2
+    assert library.names() == ("one", "three", "two")
+    (library.path("one") / "dataset.json").write_text("{damaged")
+    done = call("remove", "one", "two", "one", "--yes", "--format", "jsonl")
+    assert done.code == 0, done.err
+    told = [json.loads(line) for line in done.out.splitlines()]
+    assert [(one["name"], one["removed"]) for one in told] == [("one", True), ("two", True)]
+    assert library.names() == ("three",)
+    assert (tmp_path / "a.npy").is_file()
+    library.verify("three")

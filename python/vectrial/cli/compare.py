@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from vectrial.cli.form import on_stdout
 from vectrial.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 
 THRESHOLD = "5%"
-#: Columns of a table that goes into a file.
-_PIPED = 200
 
 
 class Format(StrEnum):
@@ -117,12 +115,9 @@ def compare(
     )
     least = share(threshold)
     comparison = judged(*sides_of(a, b, stores), asked, least)
-    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     match format_:
         case Format.TABLE:
-            # Into a pipe, lines are as long as they are.
-            console = Console() if sys.stdout.isatty() else Console(width=_PIPED)
-            console.print(write.table(comparison))
+            on_stdout(markup=True).print(write.table(comparison))
         case Format.JSONL:
             for one in write.objects(comparison):
                 print(json.dumps(one, ensure_ascii=False, allow_nan=False, default=str))

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from vectrial.cli.bars import bars
 from vectrial.cli.dataset_view import as_json, as_table, truth_lines, truth_table
-from vectrial.cli.form import Form, FormOption
+from vectrial.cli.form import Form, FormOption, on_stdout
 from vectrial.datasets import library
 from vectrial.datasets.ingest import Import, import_file, name_of, peek
 from vectrial.datasets.inspect import inspect as facts_of
@@ -29,7 +28,9 @@ from vectrial.nearest import suggestion
 
 app = typer.Typer(
     name="data",
-    help="Datasets: what is there, fetch one, import your own, look into it.",
+    help="Datasets: what is there, fetch one, import your own, look into it."
+    "\n\nCommands end with 0, or with 2 and one line where a file, a dataset or an option cannot be"
+    " used.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -132,6 +133,9 @@ def inspect(
 
     Shows shape, duplicates, norms, intrinsic dimension, whether the queries lie where the rows
     lie, and the values of the metadata.
+
+        vectrial data inspect glove-words-50-50k
+        vectrial data inspect my.parquet --vectors embedding
     """
     with bars() as progress:
         if what in library.names():
@@ -185,6 +189,8 @@ def truth(
 
     As `--format jsonl`, one object a query: query, ids, distances, available (rows that match,
     at most k), accepted (all ids that tie with the k-th, or are nearer).
+
+        vectrial data truth my -k 10 --filter '{"eq": {"lang": "en"}}' --format jsonl
     """
     dataset = library.load(name)
     condition = dataset.filters if where is None else _filter(where)
@@ -196,7 +202,7 @@ def truth(
         for line in truth_lines(found):
             print(line)
     else:
-        Console().print(truth_table(dataset, found))
+        on_stdout().print(truth_table(dataset, found))
 
 
 def _filter(text: str) -> Filter:
@@ -220,7 +226,7 @@ def _show(dataset: Dataset, form: Form) -> None:
     if form is Form.JSONL:
         print(as_json(dataset))
     else:
-        Console().print(as_table(dataset))
+        on_stdout().print(as_table(dataset))
 
 
 def _metric(text: str | None) -> Metric | None:

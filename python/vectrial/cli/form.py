@@ -1,11 +1,17 @@
-"""How lists leave a command."""
+"""How what is said leaves a command: lists, tables, lines."""
 
 from __future__ import annotations
 
+import os
+import sys
 from enum import StrEnum
 from typing import Annotated
 
 import typer
+from rich.console import Console
+
+#: Columns of a table that goes into a pipe.
+_PIPED = 200
 
 
 class Form(StrEnum):
@@ -18,3 +24,17 @@ class Form(StrEnum):
 FormOption = Annotated[
     Form, typer.Option("--format", "-f", help="A table, or one JSON object a line to pipe.")
 ]
+
+
+def on_stdout(*, markup: bool = False) -> Console:
+    """Of tables on stdout: into a pipe, lines are as long as they are, unless COLUMNS says how
+    long. What a store said is not taken for markup; with `markup` it must be escaped."""
+    told = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    width = None if told else _PIPED
+    return Console(width=width, markup=markup, emoji=False, highlight=False)
+
+
+def say(console: Console, line: str) -> None:
+    """A line as it is: not folded, so that what it names can be copied, and not taken for
+    markup."""
+    console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import sys
 
 import typer
@@ -14,6 +15,7 @@ from vectrial.cli import (
     data,
     data_fetch,
     data_pictures,
+    data_remove,
     experiments,
     report,
     reproduce,
@@ -37,6 +39,7 @@ app = typer.Typer(
 )
 data_fetch.register(data.app)
 data_pictures.register(data.app)
+data_remove.register(data.app)
 app.add_typer(data.app)
 app.command()(run.run)
 app.command()(capacity.capacity)
@@ -70,6 +73,7 @@ def _root(
 def main() -> None:
     """Entry point: a `VectrialError` becomes one line on stderr and its exit code, and so does
     what the operating system refuses about a file (a place that cannot be written, a full disk)."""
+    _encode()
     try:
         app()
     except VectrialError as error:
@@ -81,6 +85,18 @@ def main() -> None:
         where = "" if error.filename is None else f"{error.filename}: "
         print(f"vectrial: {where}{error.strerror}", file=sys.stderr)
         sys.exit(2)
+
+
+def _encode() -> None:
+    """Nothing that is said ends the program because it cannot be shown: into a pipe goes UTF-8,
+    names of files as the bytes that they are; a terminal of another encoding shows '?'."""
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if stream.isatty():
+            stream.reconfigure(errors="replace")
+        else:
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from vectrial.cli.form import on_stdout
+
 
 class Format(StrEnum):
     """What a report is written as."""
@@ -48,10 +50,10 @@ def report(
     Nothing is measured again: a report can be made as often as one likes, also of a run that
     was interrupted. Examples:
 
-        vectrial report                                 the newest run, everything
-        vectrial report runs/2026-11-21 --format html   only the page
-        vectrial report --format jsonl | jq .value      every measured value
-        vectrial report theirs.vectrial.tar.gz          of a run that somebody sealed
+        vectrial report                                     the newest run, everything
+        vectrial report runs/20261121-120000-demo -f html   only the page
+        vectrial report --format jsonl | jq .value          every measured value
+        vectrial report theirs.vectrial.tar.gz              of a run that somebody sealed
     """
     from vectrial.results.bundle import SUFFIX, run_folder
 
@@ -70,12 +72,11 @@ def _write(run: Path, format_: Format, out: Path) -> None:
     from vectrial.report.data import load
 
     if format_ is Format.JSONL:
-        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
         export.write_jsonl(export.measurements(run), sys.stdout)
         return
     loaded = load(run)
     if format_ is Format.TEXT:
-        Console().print(terminal.summary(loaded))
+        on_stdout(markup=True).print(terminal.summary(loaded))
         return
     made = build(loaded)
     folder = write.made(out)

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from vectrial import environments
-from vectrial.cli.form import Form, FormOption
+from vectrial.cli.form import Form, FormOption, on_stdout
 from vectrial.errors import StoreError
 from vectrial.load.lane import lanes_of
 from vectrial.servers.base import Progress
@@ -189,7 +189,7 @@ def _tabulate(facts: list[dict[str, Any]]) -> None:
             _operators(can.get("filters", [])),
             escape(", ".join(_missing(can))),
         )
-    console = Console()
+    console = on_stdout(markup=True)
     console.print(table)
     for store in facts:
         if not _settled(store):
@@ -231,7 +231,7 @@ def _missing(can: dict[str, Any]) -> list[str]:
 
 
 def _describe(store: dict[str, Any]) -> None:
-    console = Console()
+    console = on_stdout(markup=True)
     console.print(f"[bold]{escape(store['store'])}[/]  {escape(store.get('title', ''))}")
     rows: list[tuple[str, str]] = [("works", _works(store))]
     can = store["capabilities"]

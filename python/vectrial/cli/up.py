@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from vectrial.cli.form import Form, FormOption
+from vectrial.cli.form import Form, FormOption, on_stdout, say
 from vectrial.errors import UserError
 from vectrial.load.placement import Placement
 from vectrial.nearest import suggestion
@@ -80,7 +80,7 @@ def up(
             provider,
             data=None if data is None else data.resolve(),
             limits=limits,
-            progress=lambda line: console.print(escape(line), highlight=False, soft_wrap=True),
+            progress=lambda line: say(console, line),
             ready=lambda one: _show(one, form, held=True),
         )
     except KeyboardInterrupt:
@@ -221,4 +221,4 @@ def _list(form: Form) -> None:
     for one in there:
         address = one.listed() if one.ready else "starting"
         table.add_row(one.store, one.provider, escape(address), str(one.pid))
-    Console().print(table)
+    on_stdout(markup=True).print(table)
