@@ -102,6 +102,8 @@ def test_a_limit_that_one_caller_does_not_keep_and_a_recall_that_is_not_reached(
         (("tune", "faiss", "--memory", "2"), "not a size with its unit"),
         (("tune", "faiss", "--resume", "nowhere"), "no run here"),
         (("tune", "faiss", "--lane", "sdk", *SMALL), "has no lane 'sdk'"),
+        (("tune", "faiss", "--recall", "nan"), "--recall"),
+        (("tune", "faiss", "--resume", "nowhere", "--out", "else"), "goes on in its own folder"),
     ],
 )
 def test_what_cannot_be_is_told_before_anything_is_measured(
@@ -146,6 +148,18 @@ def test_builds_are_tried_and_the_suite_of_the_choice_is_one(
     tight = vectrial(*asked, "--p99", "0.001us", "--resume", choice["folder"])
     assert tight.returncode == 1
     assert "nothing is within the limits; the nearest has p99" in tight.stdout
+
+
+def test_a_store_that_cannot_be_had_is_tried_once(
+    vectrial: Vectrial, home: dict[str, str], tmp_path: Path
+) -> None:
+    """Here one whose program is none."""
+    without = {**home, "VECTRIAL_QDRANT_BIN": str(tmp_path / "none"), "PATH": str(tmp_path)}
+    done = vectrial("tune", "qdrant", *SMALL, env=without)
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert "vectrial: qdrant cannot be measured here: " in done.stderr.splitlines()[-1]
+    assert done.stderr.count(": skipped: ") == 1
+    assert "build 1" not in done.stderr
 
 
 @pytest.mark.slow

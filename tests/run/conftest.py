@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from small import SUITE, Vectrial
+from small import SUITE, Done, Inside, Vectrial
+
+from vectrial.cli import main as command
+from vectrial.cli import run as run_command
 
 
 @pytest.fixture
@@ -37,5 +40,23 @@ def vectrial(tmp_path: Path, variables: dict[str, str]) -> Vectrial:
             timeout=570,
             check=False,
         )
+
+    return run
+
+
+@pytest.fixture
+def inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Inside:
+    """Run the command in this process and an empty folder: what it calls can be replaced."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(run_command.signal, "signal", lambda *given: None)
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["vectrial", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            command.main()
+        return Done(int(ended.value.code or 0), *capsys.readouterr())
 
     return run

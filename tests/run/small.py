@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from typing import NamedTuple
 
 SUITE = """
 name = "small"
@@ -48,4 +49,41 @@ lag_us = 1e9
 #: Per repeat: memory 2 + 1 + 1 + 2 + 1, hnswlib 2 + 1 + 2 + 2 + 1.
 TRIALS = 2 * (7 + 8)
 
+#: A second of measuring.
+TINY = """
+name = "tiny"
+repeats = 1
+[[datasets]]
+name = "clustered-16-2k"
+queries = 20
+[[stores]]
+store = "memory"
+index = "flat"
+[[experiments]]
+experiment = "recall_sweep"
+min_s = 0.1
+"""
+#: What a library that must not be searched by several threads cannot do.
+REFUSED = """
+[[stores]]
+store = "milvus-lite"
+index = "flat"
+experiments = ["concurrency"]
+[[experiments]]
+experiment = "concurrency"
+clients = [2]
+duration_s = 0.1
+"""
+
 Vectrial = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+class Done(NamedTuple):
+    """How a command ended that was run in this process."""
+
+    code: int
+    out: str
+    err: str
+
+
+Inside = Callable[..., Done]

@@ -9,31 +9,18 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from small import Vectrial
+from small import TINY, Inside, Vectrial
 
 from vectrial.cli import run as run_command
+from vectrial.cli.run_suite import wanted
 from vectrial.errors import UserError
 from vectrial.results import bundle
 from vectrial.results.writer import RunWriter
 from vectrial.suite.runner import Outcome
 
-SUITE = """
-name = "tiny"
-repeats = 1
-[[datasets]]
-name = "clustered-16-2k"
-queries = 20
-[[stores]]
-store = "memory"
-index = "flat"
-[[experiments]]
-experiment = "recall_sweep"
-min_s = 0.1
-"""
-
 
 def test_a_bundle_is_repeated_on_the_same_data_only(vectrial: Vectrial, tmp_path: Path) -> None:
-    (tmp_path / "tiny.toml").write_text(SUITE)
+    (tmp_path / "tiny.toml").write_text(TINY)
     first = vectrial("run", "tiny.toml", "--no-report")
     assert first.returncode == 0, first.stderr
     folder = Path(first.stdout.splitlines()[-1])
@@ -77,7 +64,7 @@ def test_data_of_ones_own_are_asked_for(
     """A bundle does not hold them: who repeats it is told what to import, and as what."""
     rng = np.random.default_rng(1)
     np.save(tmp_path / "vectors.npy", rng.normal(size=(300, 8)).astype(np.float32))
-    (tmp_path / "own.toml").write_text(SUITE.replace("clustered-16-2k", "own-of-bundle"))
+    (tmp_path / "own.toml").write_text(TINY.replace("clustered-16-2k", "own-of-bundle"))
     how = ("data", "import", "vectors.npy", "--metric", "cosine", "--queries", "20")
     imported = vectrial(*how, "--name", "own-of-bundle")
     assert imported.returncode == 0, imported.stderr
@@ -96,15 +83,25 @@ def test_data_of_ones_own_are_asked_for(
     repeated = vectrial("run", "--from", "own.vectrial.tar.gz", "--no-report", "--out", "again")
     assert repeated.returncode == 0, repeated.stderr
 
+    shutil.rmtree(Path(variables["VECTRIAL_HOME"]) / "datasets" / "own-of-bundle")
+    other = vectrial(*how[:-1], "25", "--name", "own-of-bundle")
+    assert other.returncode == 0, other.stderr
+    before = set((tmp_path / "runs").iterdir())
+    refused = vectrial("run", "--from", "own.vectrial.tar.gz", "--no-report")
+    assert refused.returncode == 2, "other rows are other data"
+    assert "275 rows of it would be loaded, there it was 280" in refused.stderr
+    assert set((tmp_path / "runs").iterdir()) == before, "what cannot begin leaves no folder"
+
 
 def test_wrong_uses_are_explained(vectrial: Vectrial, tmp_path: Path) -> None:
-    (tmp_path / "tiny.toml").write_text(SUITE)
+    (tmp_path / "tiny.toml").write_text(TINY)
     for arguments, said in (
         (("bundle",), "there is no run here"),
         (("bundle", "none.vectrial.tar.gz"), "there is no run here"),
         (("bundle", "tiny.toml"), "no tar or zip archive"),
         (("run", "--from", "none.vectrial.tar.gz"), "no such bundle"),
         (("run", "--from", "tiny.toml", "tiny.toml"), "exclude each other"),
+        (("run", "--from", "."), "a folder, and no bundle (`vectrial bundle FOLDER`"),
     ):
         result = vectrial(*arguments)
         assert result.returncode == 2, result.stderr
@@ -120,14 +117,34 @@ def test_a_bundle_without_a_suite_cannot_be_repeated(
     monkeypatch.setattr(bundle, "_NEEDED", ())
     path = bundle.seal(tmp_path / "r").path
     with pytest.raises(UserError, match=r"holds no suite\.toml") as told:
-        run_command._suite(None, None, path)
+        wanted(None, None, path)
     assert told.value.where == str(path), "and not a folder that is gone by now"
+
+
+def test_who_is_interrupted_in_repeating_a_bundle_is_told_how_to_compare(
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that is gone on with does not know what it repeats."""
+    with RunWriter(tmp_path / "r") as writer:
+        writer.begin(suite_name="s", command="c", version="0", environment={})
+    (tmp_path / "r" / "suite.toml").write_text(TINY)
+    bundle.seal(tmp_path / "r")
+
+    def interrupted(*given: object) -> Outcome:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_command, "run_plan", interrupted)
+    done = inside("run", "--from", "r.vectrial.tar.gz")
+    assert done.code == 130
+    (folder,) = (path for path in (tmp_path / "runs").iterdir() if not path.is_symlink())
+    compare = f"vectrial compare r.vectrial.tar.gz {folder}"
+    assert f"go on with: vectrial run --resume {folder}, then: {compare}\n" in done.err
 
 
 def test_the_run_is_named_though_nothing_can_be_shown_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "tiny.toml").write_text(SUITE)
+    (tmp_path / "tiny.toml").write_text(TINY)
     monkeypatch.setattr(run_command, "measure", lambda *given: Outcome({"ok": 1}))
     with pytest.raises(UserError, match="there is no run here"):
         run_command.run(tmp_path / "tiny.toml", None, False, None, None, None, tmp_path, True)

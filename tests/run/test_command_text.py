@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from vectrial.cli.main import app
@@ -26,10 +34,51 @@ def printed(*arguments: str, columns: int = 100) -> str:
         ("data fetch", "NAME..."),
         ("stores", "vectrial stores faiss"),
         ("run", "vectrial run --resume runs/latest"),
+        ("bundle", "(beside RUN,"),
     ],
 )
 def test_help_is_not_taken_for_markup(command: str, whole: str) -> None:
     assert whole in printed(*command.split(), "--help")
+
+
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every command that does something, with its words."""
+    within = getattr(command, "commands", None)
+    if not within:
+        yield " ".join(path), command
+        return
+    for name, one in within.items():
+        yield from leaves(one, (*path, name))
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+
+
+def test_commands_are_found() -> None:
+    assert {"run", "data import", "serve", "down"} <= COMMANDS.keys()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_can_be_piped(command: str) -> None:
+    told = printed(*command.split(), "--help", columns=200)
+    (line,) = (line for line in told.splitlines() if "--format" in line and " -f " in line)
+    assert "jsonl" in line
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example(command: str) -> None:
+    lines = [line.strip() for line in inspect.cleandoc(COMMANDS[command].help).splitlines()]
+    assert any(re.match(rf"(\w+=\S+ )?vectrial {command}\b", line) for line in lines)
+
+
+def test_what_cannot_be_shown_ends_no_command(tmp_path: Path) -> None:
+    environment = {"PYTHONIOENCODING": "latin-1", "VECTRIAL_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "vectrial.cli.main", "data", "list"],
+        capture_output=True, env={**os.environ, **environment}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "• is here already" in done.stdout.decode("utf-8")
 
 
 def test_a_plan_has_a_line_per_load_and_says_what_is_skipped(

@@ -126,7 +126,7 @@ def test_a_run_that_is_resumed_begins_where_it_stood(tmp_path: Path) -> None:
         assert found.counts == {"skipped": 1, "ok": 1}
 
 
-def test_a_full_disk_does_not_leave_the_bars_on_the_terminal(
+def test_a_full_disk_is_noted_once_and_does_not_hide_what_else_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = Seen()
@@ -135,9 +135,16 @@ def test_a_full_disk_does_not_leave_the_bars_on_the_terminal(
     def full(*given: object) -> None:
         raise OSError("no space left on device")
 
-    with pytest.raises(OSError, match="no space"), KeptView(plan, seen, tmp_path):  # type: ignore[arg-type]
-        monkeypatch.setattr(run_status, "write_status", full)
-    assert seen.told == ["enter", "exit"]
+    def measure() -> None:
+        with KeptView(plan, seen, tmp_path) as view:  # type: ignore[arg-type]
+            monkeypatch.setattr(run_status, "write_status", full)
+            view.finished(record("ok"))
+            view.finished(record("ok"))
+            raise ValueError("other")
+
+    with pytest.raises(ValueError, match="other"):
+        measure()
+    assert seen.told == ["enter", "finished", "note", "finished", "exit"]
 
 
 def test_it_ends_with_an_interrupt_too(tmp_path: Path) -> None:

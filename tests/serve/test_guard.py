@@ -310,9 +310,12 @@ def test_token_from_file_or_environment(tmp_path: Path, monkeypatch: pytest.Monk
     file.write_text("short")
     with pytest.raises(UserError, match="could be guessed"):
         token_of(file)
-    monkeypatch.setenv("VECTRIAL_SERVE_TOKEN", "")
-    with pytest.raises(UserError, match="could be guessed"):
-        token_of(None)
+    for short in ("short", "\t."):
+        monkeypatch.setenv("VECTRIAL_SERVE_TOKEN", short)
+        with pytest.raises(UserError, match="could be guessed"):
+            token_of(None)
+    monkeypatch.setenv("VECTRIAL_SERVE_TOKEN", " ")
+    assert token_of(None) is None, "as if it were not there"
     with pytest.raises(UserError, match="cannot be read"):
         token_of(tmp_path / "none")
 

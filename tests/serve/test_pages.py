@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -340,6 +342,25 @@ def test_a_run_under_way(
         (run.folder / "progress.json").unlink()
     assert read_status(run.folder) is None
     assert client().get("/runs/none/events").status_code == 404
+
+
+def test_the_address_can_be_piped(tmp_path: Path) -> None:
+    own = {"VECTRIAL_HOME": str(tmp_path / "home"), "VECTRIAL_SERVE_TOKEN": ""}
+    command = [sys.executable, "-m", "vectrial.cli.main", "serve", str(tmp_path), "-p", "0"]
+    process = subprocess.Popen(
+        [*command, "--format", "jsonl"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **own},
+    )
+    try:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        assert told["address"].startswith("http://127.0.0.1:")
+        assert (told["folder"], told["pid"]) == (str(tmp_path.resolve()), process.pid)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
 
 
 def test_no_such_folder(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from vectrial.cli.form import Form, FormOption
+from vectrial.cli.form import Form, FormOption, say
 from vectrial.errors import UserError
 from vectrial.results.bundle import SUFFIX, Bundle, opened, seal
 from vectrial.results.bundle import unpack as lay_out
@@ -23,8 +23,8 @@ def bundle(
     out: Annotated[
         Path | None,
         typer.Option(
-            help=f"The file to write, or a folder for it.  [default: beside RUN, RUN{SUFFIX}]",
-            show_default=False,
+            help="The file to write, *.gz, or a folder for it.",
+            show_default=f"beside RUN, RUN{SUFFIX}",
         ),
     ] = None,
     unpack: Annotated[
@@ -44,6 +44,7 @@ def bundle(
     The last line on stdout is the file; the seal goes to stderr. Whoever has the seal from you
     knows that nothing was changed since. Reports are not in it: they are made from it. Nor are
     the data: to repeat a run on data of your own, they must be sent and imported as well.
+    Exit codes: 0, 2 where there is no run, or a bundle is not what was sealed.
     """
     console = Console(stderr=True)
     if run.is_file() and out is not None:
@@ -69,13 +70,9 @@ def bundle(
         print(json.dumps({**_described(made), **folder}))
         return
     told = made.manifest
-    console.print(
-        f"{told.suite_name}, run {told.run_id}, started {told.started_at}:"
-        f" {len(told.files)} files, {made.size_bytes / 1e6:.1f} MB packed",
-        soft_wrap=True,
-        highlight=False,
-    )
-    console.print(f"seal: {made.seal}", soft_wrap=True, highlight=False)
+    size = f"{len(told.files)} files, {made.size_bytes / 1e6:.1f} MB packed"
+    say(console, f"{told.suite_name}, run {told.run_id}, started {told.started_at}: {size}")
+    say(console, f"seal: {made.seal}")
     print(made.path if unpack is None else unpack)
 
 

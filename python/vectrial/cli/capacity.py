@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vectrial.cli import one_store as one
-from vectrial.cli.form import Form, FormOption
+from vectrial.cli.form import Form, FormOption, on_stdout
 from vectrial.load.record import ERROR_SHARE
 from vectrial.report import capacities
 from vectrial.report.capacities import Tried
@@ -55,13 +54,14 @@ def capacity(
         float, typer.Option(min=0.1, help="Seconds of each look that confirms the answer.")
     ] = 10.0,
     resolution: Annotated[
-        float, typer.Option(min=0.005, max=1, help="How near the answer is to what fails.")
+        float,
+        typer.Option(min=0.005, max=1, help="How near the answer is to what fails; 0.05 is 5 %."),
     ] = 0.05,
     most: Annotated[
-        float | None, typer.Option(min=0.5, help="Try no greater rate than this.")
+        float | None, typer.Option(min=0.5, help="Try no more requests per second than these.")
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Find it so often, each with a load.")] = 1,
-    out: one.OutOption = Path("runs"),
+    out: one.OutOption = None,
     form: FormOption = Form.TABLE,
 ) -> None:
     """Find the greatest rate that STORE sustains with p99, recall and errors within limits.
@@ -157,7 +157,7 @@ def _facts(tried: Tried) -> dict[str, Any]:
 
 
 def _table(trial: Trial) -> None:
-    console = one.on_stdout()
+    console = on_stdout()
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("try", "rate/s", "answered/s", "p99 ms", "recall", "errors"):
         table.add_column(title, justify="right", no_wrap=True)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import tomli_w
 import typer
 from rich.console import Console
 
 from vectrial.cli import run as run_command
+from vectrial.cli.run_suite import toml_of
 from vectrial.errors import UserError
 from vectrial.nearest import suggestion
 from vectrial.stores.base import Store
@@ -20,9 +19,6 @@ from vectrial.suite.model import Suite, validated
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|µs|ms|s)")
 _MS = {"us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3}
-
-#: Columns of a table that goes into a pipe.
-_PIPED = 200
 
 DATASET = "glove-words-50-50k"
 
@@ -42,7 +38,10 @@ LaneOption = Annotated[
 P99Option = Annotated[str, typer.Option("--p99", help="Latency limit with its unit, as in 20ms.")]
 RecallOption = Annotated[float, typer.Option(min=0, max=1, help="Least mean recall.")]
 KOption = Annotated[int, typer.Option("--k", min=1, help="Neighbours asked for.")]
-OutOption = Annotated[Path, typer.Option(help="Where run folders are made.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(help="Where run folders are made.", show_default=str(run_command.RUNS)),
+]
 
 
 def milliseconds(written: str, option: str) -> float:
@@ -132,19 +131,7 @@ def suite_of(
     return validated(Suite, plain, f"vectrial {command}")
 
 
-def toml_of(suite: Suite) -> str:
-    """The suite as a file."""
-    return tomli_w.dumps(suite.model_dump(mode="json", exclude_none=True))
-
-
-def on_stdout() -> Console:
-    """Of tables on stdout: into a pipe, lines are as long as they are; nothing that a store said
-    is taken for markup."""
-    width = None if sys.stdout.isatty() else _PIPED
-    return Console(width=width, markup=False, emoji=False, highlight=False)
-
-
-def measure(suite: Suite, out: Path, console: Console) -> Path:
+def measure(suite: Suite, out: Path | None, console: Console) -> Path:
     """Measure a suite into a new run folder, which is returned.
 
     Raises:

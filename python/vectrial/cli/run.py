@@ -7,39 +7,36 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated
 
-import tomli_w
 import typer
 from rich.console import Console
 
 from vectrial import __version__
+from vectrial.cli.form import Form, FormOption, on_stdout, say
 from vectrial.cli.run_status import KeptView
-from vectrial.cli.run_view import dry_run_table, make_view
+from vectrial.cli.run_suite import Fingerprints, keep, require_same, wanted
+from vectrial.cli.run_view import View, dry_run_table, make_view, plan_lines
 from vectrial.datasets import catalog, library
 from vectrial.datasets.entry import Entry
 from vectrial.datasets.inspect import repeated_queries
 from vectrial.datasets.model import Dataset
 from vectrial.errors import UserError
 from vectrial.experiments.base import fields_of, own_filters
-from vectrial.nearest import suggestion
-from vectrial.results.bundle import opened
-from vectrial.results.reader import RunReader
+from vectrial.results.folder import replace_text
 from vectrial.results.writer import RunWriter
 from vectrial.stores import registry
 from vectrial.stores.base import ALL_OPERATORS
-from vectrial.suite.model import DatasetRef, Suite, parse_suite, read_suite
+from vectrial.suite.model import DatasetRef, Suite
 from vectrial.suite.plan import DatasetShape, Plan, make_plan
 from vectrial.suite.runner import Outcome, run_plan
 from vectrial.telemetry.environment import environment_facts
 
-RESOLVED = "suite.toml"
-#: Of datasets, by name and rows.
-Fingerprints = Mapping[tuple[str, int], str]
+RUNS = Path("runs")
 
 
 def run(
@@ -67,10 +64,13 @@ def run(
         int | None,
         typer.Option(min=1, help="How often everything is done, instead of the suite's."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
+    out: Annotated[
+        Path | None, typer.Option(help="Where run folders are made.", show_default=str(RUNS))
+    ] = None,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the report when the run ends.")
     ] = True,
+    form: FormOption = Form.TABLE,
 ) -> None:
     """Measure a SUITE: every store, every experiment, every repeat, into one run folder.
 
@@ -80,97 +80,52 @@ def run(
     vectrial run --resume runs/latest           go on after an interruption
     vectrial run --from their.vectrial.tar.gz   repeat somebody's run here; it brings no data
 
-    Progress goes to stderr; the last line on stdout is the run's folder.
+    Progress goes to stderr; the last line on stdout is the run's folder, or with --format jsonl an
+    object with the folder and how its trials ended. With --dry-run that is an object a trial.
+    Exit codes: 0, 1 where nothing could be measured, 2 for a suite or data that cannot be used,
+    130 after Ctrl-C.
     """
     console = Console(stderr=True)
-    suite, text, where, sealed = _suite(suite_path, resume, bundle)
-    if repeats is not None:
-        suite = suite.model_copy(update={"repeats": repeats})
-    if only:
-        suite = _restricted(suite, only, where)
-    plan = plan_of(suite, where)
+    if resume is not None and out is not None:
+        raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
+    asked = wanted(suite_path, resume, bundle).restricted(only or (), repeats)
+    plan = plan_of(asked.suite, asked.where)
     if dry_run:
-        Console().print(dry_run_table(plan))
+        _show_plan(plan, form)
         return
-    folder = resume.resolve() if resume is not None else new_folder(out, suite)
-    outcome = measure(plan, suite, text, folder, console, sealed)
+    folder = resume.resolve() if resume is not None else new_folder(out, asked.suite)
+    again = _again(folder, only or (), repeats) if resume is not None else _again(folder)
+    if bundle is not None:
+        again += f", then: {shlex.join(['vectrial', 'compare', str(bundle), str(folder)])}"
+    outcome = measure(plan, asked.suite, asked.text, folder, console, asked.same, again)
     try:
         _show(folder, report, console)
         if bundle is not None and outcome.counts.get("ok"):
             _compare(bundle, folder, console)
     finally:
-        print(folder)  # it was measured, whatever can be said of it
-    if outcome.counts and not set(outcome.counts) - {"failed", "skipped"}:
+        # It was measured, whatever can be said of it.
+        if form is Form.JSONL:
+            trials = {"trials": dict(outcome.counts), "measured_before": outcome.before}
+            print(json.dumps({"folder": str(folder), **trials}))
+        else:
+            print(folder)
+    if not outcome.measured:
         sys.exit(1)
 
 
-def _suite(
-    path: Path | None, resume: Path | None, sealed: Path | None
-) -> tuple[Suite, str, str, Fingerprints]:
-    """The suite, its text, where it is from, and the datasets that it must be measured on."""
-    if sum(given is not None for given in (path, resume, sealed)) != 1:
-        raise UserError(
-            "no suite given" if path is None and resume is None and sealed is None
-            else "a SUITE, --resume and --from exclude each other",
-            remedy="vectrial run suites/demo.toml",
-        )  # fmt: skip
-    if path is not None:
-        return (*_read(path), str(path), {})
-    if resume is not None:
-        kept = resume / RESOLVED
-        if not kept.is_file():
-            raise UserError("there is no run here to resume", where=str(resume))
-        return (*_read(kept), str(kept), {})
-    assert sealed is not None
-    with opened(sealed) as (_, folder):
-        kept = folder / RESOLVED
-        if not kept.is_file():
-            raise UserError(
-                f"the bundle holds no {RESOLVED}", where=str(sealed), remedy="have it sealed anew"
-            )
-        text = kept.read_text(encoding="utf-8")
-        suite = parse_suite(text, f"{sealed}: {RESOLVED}")
-        with RunReader(folder) as reader:
-            rows = reader.rows("select name, rows, fingerprint, metric_space, source from dataset")
-    _require_here(suite, rows, sealed)
-    same = {(row["name"], row["rows"]): row["fingerprint"] for row in rows}
-    return suite, text, str(sealed), same
+def _again(folder: Path, only: Sequence[str] = (), repeats: int | None = None) -> str:
+    """How one goes on with the run in `folder`, restricted as this call was."""
+    words = ["vectrial", "run", "--resume", str(folder)]
+    words += [] if repeats is None else ["--repeats", str(repeats)]
+    return shlex.join([*words, *(word for one in only for word in ("--only", one))])
 
 
-def _require_here(suite: Suite, measured: Sequence[Mapping[str, Any]], sealed: Path) -> None:
-    """Refuse a bundle whose data cannot be had here, saying how they are: it does not hold them.
-
-    measured: the run's datasets.
-    """
-    known = {row["name"]: row for row in measured}
-    for name in [ref.name for ref in suite.datasets if not catalog.knows(ref.name)]:
-        row = known.get(name)
-        made = f" (made of {row['source']})" if row else ""
-        metric = f" --metric {row['metric_space']}" if row else ""
-        raise UserError(
-            f"the run measured dataset '{name}'{made}, which is neither here nor in the catalogue;"
-            " a bundle holds no data",
-            where=str(sealed),
-            remedy="have the data sent as well, and import them with the options that they were"
-            f" imported with there: `vectrial data import FILE --name {name}{metric} …`;"
-            " the fingerprint tells whether they are the same",
-        )
-
-
-def _read(path: Path) -> tuple[Suite, str]:
-    read_suite(path)
-    text = path.read_text(encoding="utf-8")
-    return parse_suite(text, str(path)), text
-
-
-def _restricted(suite: Suite, only: list[str], where: str) -> Suite:
-    known = {ref.store for ref in suite.stores}
-    for name in only:
-        if name not in known:
-            raise UserError(
-                f"the suite has no store '{name}'", where=where, remedy=suggestion(name, known)
-            )
-    return suite.model_copy(update={"stores": [r for r in suite.stores if r.store in only]})
+def _show_plan(plan: Plan, form: Form) -> None:
+    if form is Form.TABLE:
+        on_stdout().print(dry_run_table(plan))
+        return
+    for line in plan_lines(plan):
+        print(line)
 
 
 def shape_of(ref: DatasetRef) -> DatasetShape:
@@ -204,11 +159,12 @@ def shape_of(ref: DatasetRef) -> DatasetShape:
     )
 
 
-def new_folder(out: Path, suite: Suite) -> Path:
-    """Where the run of a suite that begins now is kept, under `out`; it is not made yet."""
+def new_folder(out: Path | None, suite: Suite) -> Path:
+    """Where the run of a suite that begins now is kept, under `out`, or `RUNS`; it is not made
+    yet."""
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in suite.name)
-    folder = (out / f"{stamp}-{safe}").resolve()
+    folder = ((out or RUNS) / f"{stamp}-{safe}").resolve()
     if folder.exists():
         raise UserError("the run folder exists already", where=str(folder))
     return folder
@@ -239,25 +195,41 @@ def measure(
     same: what the datasets must be, by name and rows; any where it does not name them.
     again: how one goes on after an interruption, unless by `vectrial run --resume`.
 
-    On Ctrl-C says how to go on, and ends the program.
+    On Ctrl-C says how to go on, and ends the program. So it says when measuring ends by an error,
+    which is raised; where one comes before that, no new folder is left.
     """
     signal.signal(signal.SIGTERM, _terminated)
+    again = again or _again(folder)
     with RunWriter(folder) as writer, _view(plan, writer, console) as view:
-        _begin(writer, suite, text)
         try:
-            for ref in plan.datasets:
-                dataset = catalog.ensure(ref.name, view.fetching)
-                cut = library.subset(dataset, ref.rows, ref.queries, metadata=ref.metadata)
-                _require_same(cut, same or {})
-                writer.dataset(_dataset_row(cut))
-            _point_latest(folder)
-            outcome = run_plan(plan, writer, view)
+            _prepare(plan, writer, view, suite, text, same or {})
+            try:
+                outcome = run_plan(plan, writer, view)
+                writer.finish()
+            except Exception:
+                say(console, f"what had been measured is kept; go on with: {again}")
+                raise
         except KeyboardInterrupt:
-            again = again or f"vectrial run --resume {folder}"
-            console.print(f"interrupted; go on with: {again}")
+            say(console, f"interrupted; go on with: {again}")
             raise SystemExit(130) from None
-        writer.finish()
     return outcome
+
+
+def _prepare(
+    plan: Plan, writer: RunWriter, view: View, suite: Suite, text: str, same: Fingerprints
+) -> None:
+    """Keep what the run is, and have its data here; what cannot be prepared is no run."""
+    try:
+        _begin(writer, suite, text)
+        for ref in plan.datasets:
+            dataset = catalog.ensure(ref.name, view.fetching)
+            cut = library.subset(dataset, ref.rows, ref.queries, metadata=ref.metadata)
+            require_same(cut, same)
+            writer.dataset(_dataset_row(cut))
+        _point_latest(writer.folder)
+    except Exception:
+        writer.discard()
+        raise
 
 
 def _view(plan: Plan, writer: RunWriter, console: Console) -> KeptView:
@@ -266,36 +238,16 @@ def _view(plan: Plan, writer: RunWriter, console: Console) -> KeptView:
     return KeptView(plan, make_view(plan, console, before), writer.folder, before)
 
 
-def _require_same(dataset: Dataset, same: Fingerprints) -> None:
-    wanted = same.get((dataset.name, dataset.rows), dataset.fingerprint)
-    if dataset.fingerprint != wanted:
-        raise UserError(
-            f"dataset '{dataset.name}' is not the one that the bundle's run measured: its"
-            f" fingerprint is {dataset.fingerprint[:12]}, there it was {wanted[:12]}",
-            remedy="fetch it anew (vectrial data fetch), or run the suite without --from",
-        )
-
-
 def _begin(writer: RunWriter, suite: Suite, text: str) -> None:
     """Keep what the run is: the suite, the machine, the command."""
-    kept = writer.folder / RESOLVED
-    if not kept.exists():
-        kept.write_text(_resolved(suite, text), encoding="utf-8")
+    keep(writer.folder, suite, text)
     environment = environment_facts()
-    (writer.folder / "environment.json").write_text(
-        json.dumps(environment, indent=2, default=str), encoding="utf-8"
-    )
+    facts = json.dumps(environment, indent=2, default=str)
+    replace_text(writer.folder / "environment.json", facts)
     command = shlex.join(["vectrial", *sys.argv[1:]])
     writer.begin(
         suite_name=suite.name, command=command, version=__version__, environment=environment
     )
-
-
-def _resolved(suite: Suite, text: str) -> str:
-    """The suite as it was run: the file's own text when nothing was changed on the command line."""
-    if parse_suite(text, "suite") == suite:
-        return text
-    return tomli_w.dumps(suite.model_dump(mode="json", exclude_none=True))
 
 
 def _show(folder: Path, report: bool, console: Console) -> None:
@@ -309,7 +261,7 @@ def _show(folder: Path, report: bool, console: Console) -> None:
     console.print(terminal.summary(loaded))
     if report:
         page = write.write_html(build(loaded), write.made(folder / "report"))
-        console.print(f"report: {page}", soft_wrap=True, highlight=False)
+        say(console, f"report: {page}")
 
 
 def _compare(bundle: Path, folder: Path, console: Console) -> None:
@@ -323,7 +275,7 @@ def _compare(bundle: Path, folder: Path, console: Console) -> None:
     asked = Asked(metrics_of(DEFAULT_METRICS), (), ())
     sides = sides_of(str(bundle), str(folder), None)
     console.print(write.table(compare(*sides, asked, share(THRESHOLD))))
-    console.print(f"again: vectrial compare {bundle} {folder}", soft_wrap=True, highlight=False)
+    say(console, f"again: {shlex.join(['vectrial', 'compare', str(bundle), str(folder)])}")
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
@@ -345,7 +297,9 @@ def _dataset_row(dataset: Dataset) -> dict[str, object]:
         "licence": dataset.provenance.licence,
         "stand_in_for": dataset.provenance.stand_in_for,
         "facts": json.dumps(
-            {**dataset.facts, "repeated_queries": repeated_queries(dataset)}, default=str
+            {**dataset.facts, "repeated_queries": repeated_queries(dataset)},
+            default=str,
+            allow_nan=False,
         ),
     }
 

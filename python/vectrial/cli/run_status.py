@@ -11,7 +11,7 @@ from typing import Self
 from vectrial.cli.run_view import View, at_work, describe
 from vectrial.load import messages
 from vectrial.load.live import Live
-from vectrial.results.progress import Status, write_status
+from vectrial.results.progress import STATUS, Status, write_status
 from vectrial.results.writer import TrialRecord
 from vectrial.suite.plan import Job, Plan, PlannedTrial
 
@@ -32,7 +32,7 @@ class KeptView:
         # Those that were refused end too: at once, as skipped.
         trials = len(plan.trials) + len(plan.refusals)
         self._status = Status(pid=os.getpid(), began=now, updated=now, trials=trials, done=before)
-        self._written = 0.0
+        self._written, self._lost = 0.0, False
 
     def __enter__(self) -> Self:
         self._view.__enter__()
@@ -99,4 +99,9 @@ class KeptView:
         self._status = self._status.model_copy(update={**changed, "updated": time.time()})
         if at_once or time.monotonic() - self._written >= EVERY_S:
             self._written = time.monotonic()
-            write_status(self._folder, self._status)
+            try:
+                write_status(self._folder, self._status)
+            except OSError as error:  # whoever looks on sees an older one; the run itself goes on
+                if not self._lost:
+                    self._view.note(f"{STATUS} cannot be written: {error.strerror or error}")
+                self._lost = True

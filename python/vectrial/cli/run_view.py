@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -21,11 +23,12 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from vectrial.cli.form import say
 from vectrial.experiments.base import Phase
 from vectrial.load import messages
 from vectrial.load.live import Live
 from vectrial.report.text import is_recall, recall
-from vectrial.results.writer import TrialRecord
+from vectrial.results.writer import TrialRecord, TrialRow
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.suite.plan import Job, Plan, PlannedTrial
 from vectrial.suite.runner import Watcher
@@ -126,7 +129,7 @@ class PlainView:
         self._line(text)
 
     def _line(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(self._console, text)
 
 
 class LiveView(PlainView):
@@ -295,6 +298,39 @@ def dry_run_table(plan: Plan) -> RenderableType:
         for r in plan.refusals
     ]
     return Group(table, *_servers(plan), *skipped)
+
+
+def plan_lines(plan: Plan, about: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """The plan for programs: a JSON object for each trial, in the order of measuring, and one for
+    each that is skipped, with the reason. estimate_s: seconds, roughly.
+
+    about: what all of them begin with.
+    """
+    shared = dict(about or {})
+    for trial in plan.trials:
+        yield json.dumps(shared | _planned("trial", trial.row, trial.estimate_s, None))
+    for refusal in plan.refusals:
+        yield json.dumps(shared | _planned("skipped", refusal.row, None, refusal.reason))
+
+
+def _planned(
+    kind: str, row: TrialRow, estimate_s: float | None, reason: str | None
+) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "store": row.store,
+        "index": row.index_kind,
+        "index_params": dict(row.index_params),
+        "lane": row.lane,
+        "dataset": row.dataset,
+        "rows": row.rows,
+        "experiment": row.experiment,
+        "params": dict(row.params),
+        "repeat": row.repeat,
+        "key": row.key,
+        "estimate_s": estimate_s,
+        "reason": reason,
+    }
 
 
 def _servers(plan: Plan) -> list[Text]:

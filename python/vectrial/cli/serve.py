@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import socket
 import sys
@@ -14,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from vectrial.cli.form import Form, FormOption, say
 from vectrial.errors import NotInstalled, UserError
 
 #: The variable that holds the token.
@@ -44,6 +46,7 @@ def serve(
         ),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    form: FormOption = Form.TABLE,
 ) -> None:
     """Show a folder of RUNS as web pages: list, reports, trials, comparisons, a run under way.
 
@@ -56,7 +59,8 @@ def serve(
     Nothing is written but a cache of what the list says, and nothing is asked of any other
     server. What is listened to is this machine alone unless --host says otherwise. Without
     encryption: between machines, rather leave it at that and forward the port,
-    ssh -L 8877:localhost:8877 MACHINE. Ctrl-C ends it.
+    ssh -L 8877:localhost:8877 MACHINE. Ctrl-C ends it. The address goes to stdout, with
+    --format jsonl as an object with the folder and the process.
     """  # fmt: skip
     try:
         import uvicorn  # noqa: F401
@@ -81,9 +85,9 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}/"
     runs.listing()  # begins to read what is not known yet
-    console = Console(stderr=True)
-    console.print(f"{runs.root}: Ctrl-C ends", soft_wrap=True, highlight=False)
-    print(address, flush=True)
+    say(Console(stderr=True), f"{runs.root}: Ctrl-C ends")
+    told = {"address": address, "folder": str(runs.root), "pid": os.getpid()}
+    print(json.dumps(told) if form is Form.JSONL else address, flush=True)
     if open_:
         webbrowser.open(address)
     _serve(runs, Access(local, tuple(name or ()), token), listening)
@@ -119,7 +123,8 @@ def _serve(runs: Any, access: Any, listening: socket.socket) -> None:
 
 
 def token_of(file: Path | None) -> str | None:
-    """The token, from the file or the environment; None where neither is given.
+    """The token, from the file or the environment; None where neither is given, or the variable
+    is empty.
 
     Raises:
         UserError: it cannot be read, or it is too short not to be guessed.
@@ -132,8 +137,8 @@ def token_of(file: Path | None) -> str | None:
             raise UserError(
                 "the token cannot be read", where=where, remedy="give a readable text file"
             ) from error
-    elif TOKEN in os.environ:
-        where, token = TOKEN, os.environ[TOKEN].strip()
+    elif token := os.environ.get(TOKEN, "").strip():
+        where = TOKEN
     else:
         return None
     if len(token) < _LEAST:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,11 +15,13 @@ from rich.table import Table
 
 from vectrial.cli import one_store as one
 from vectrial.cli import run as run_command
-from vectrial.cli.form import Form, FormOption
-from vectrial.errors import UserError
+from vectrial.cli.form import Form, FormOption, on_stdout, say
+from vectrial.cli.run_suite import RESOLVED, toml_of
+from vectrial.errors import StoreError, UserError
 from vectrial.experiments.dial import ladder
 from vectrial.load.placement import size_bytes
 from vectrial.report.data import Trial, load
+from vectrial.results.folder import replace_text
 from vectrial.stores import registry
 from vectrial.stores.base import Store
 from vectrial.suite.model import DatasetRef, Suite, read_suite
@@ -54,7 +57,7 @@ def tune(
     ] = 1.0,
     k: one.KOption = 10,
     seed: Annotated[int, typer.Option(help="Of what is tried.")] = _SEED,
-    out: one.OutOption = Path("runs"),
+    out: one.OutOption = None,
     resume: Annotated[
         Path | None,
         typer.Option(help="Go on with this run: same options, what was measured is not again."),
@@ -81,6 +84,8 @@ def tune(
         None if memory is None else _bytes(memory),
     )
     chosen = [one.index_of(kind, name) for name in index or (None,)]
+    if resume is not None and out is not None:
+        raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
     console = Console(stderr=True)
     shape = run_command.shape_of(DatasetRef(name=dataset, rows=rows))
     bench = _Bench(kind, dataset, shape.rows, lane, k, seconds, console)
@@ -105,7 +110,7 @@ def tune(
     best, reason = _choice(every, limits)
     suite = None if best is None else bench.chosen(best, limits, rows)
     if suite is not None:
-        (bench.folder / CHOSEN).write_text(one.toml_of(suite), encoding="utf-8")
+        (bench.folder / CHOSEN).write_text(toml_of(suite), encoding="utf-8")
     show = _lines if form is Form.JSONL else _tables
     show(tried, front(every), best, reason, limits, bench.folder)
     if best is None:
@@ -130,6 +135,7 @@ class _Bench:
         self._lane, self._k, self._seconds, self._console = lane, k, seconds, console
         self.folder = Path()
         self._whole: list[Build] = []
+        self._able = False
 
     @property
     def steps(self) -> list[int]:
@@ -169,13 +175,10 @@ class _Bench:
     def told(self, said: Tried) -> None:
         """A build was tried. The run's suite becomes one of those that were measured whole, so that
         these are what it repeats."""
-        self._console.print(_line(said), highlight=False, markup=False, emoji=False)
+        say(self._console, _line(said))
         if said.state == "complete" and said.build not in self._whole:
             self._whole.append(said.build)
-            kept = self.folder / run_command.RESOLVED
-            fresh = kept.with_suffix(".part")  # an interruption leaves the one or the other
-            fresh.write_text(one.toml_of(self._sweep(self._whole, self._rows)), encoding="utf-8")
-            fresh.replace(kept)
+            replace_text(self.folder / RESOLVED, toml_of(self._sweep(self._whole, self._rows)))
 
     def chosen(self, best: Candidate, limits: Limits, rows: int | None) -> Suite:
         """What measures a choice anew, and finds its capacity."""
@@ -214,11 +217,16 @@ class _Bench:
         refused = [r.reason for r in plan.refusals if r.row.experiment == "recall_sweep"]
         if refused:
             raise UserError(refused[0])
-        again = f"the same command with --resume {self.folder}"
-        text = one.toml_of(suite)
+        again = f"the same command with --resume {shlex.quote(str(self.folder))}"
+        text = toml_of(suite)
         run_command.measure(plan, suite, text, self.folder, self._console, again=again)
         keys = {trial.row.key for trial in plan.trials}
         trials = [trial for trial in load(self.folder).trials if trial.key in keys]
+        lacking = [trial.reason for trial in trials if trial.status == "skipped"]
+        if len(lacking) < len(trials):
+            self._able = True
+        elif lacking and not self._able:  # no other build would be measured either
+            raise StoreError(f"{self._store.name} cannot be measured here: {lacking[0]}")
         held = (phase for t in trials if _is(t, "footprint") for phase in t.phases)
         memory = next((phase.value("rss_growth_bytes") for phase in held), None)
         return Measured(*_candidates(build, trials, memory))
@@ -255,9 +263,9 @@ def _bytes(written: str) -> int:
 
 
 def _go_on(bench: _Bench, folder: Path) -> None:
-    if not (folder / run_command.RESOLVED).is_file():
+    if not (folder / RESOLVED).is_file():
         raise UserError("there is no run here to go on with", where=str(folder))
-    if not bench.goes_on(read_suite(folder / run_command.RESOLVED), folder):
+    if not bench.goes_on(read_suite(folder / RESOLVED), folder):
         raise UserError(
             "this run was not made by this command with these options",
             where=str(folder),
@@ -331,7 +339,7 @@ def _tables(
     limits: Limits,
     folder: Path,
 ) -> None:
-    console = one.on_stdout()
+    console = on_stdout()
     builds = _table("build", "index", "state")
     for said in tried:
         row = (str(said.number), said.build.label, said.state)
@@ -347,7 +355,7 @@ def _tables(
         print(f"\nno choice: {reason}")
     else:
         print(f"\nchoice: {best.build.label}, {_setting(best.search)}: {best.qps:,.5g} q/s")
-        print(f"measure it anew with: vectrial run {folder / CHOSEN}")
+        print(f"measure it anew with: vectrial run {shlex.quote(str(folder / CHOSEN))}")
     print(folder)
 
 

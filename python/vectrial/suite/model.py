@@ -157,13 +157,21 @@ def read_suite(path: Path) -> Suite:
         UserError: no such file, a syntax error (with its line), or a key that is unknown,
             missing or of the wrong kind (with its name and what was expected).
     """
+    return parse_suite(suite_text(path), str(path))
+
+
+def suite_text(path: Path) -> str:
+    """What a suite's file holds, which may be a pipe: it is read once.
+
+    Raises:
+        UserError: it cannot be read.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"the suite cannot be read: {error}", where=str(path), remedy="see suites/ for examples"
         ) from error
-    return parse_suite(text, str(path))
 
 
 def parse_suite(text: str, where: str) -> Suite:

@@ -61,14 +61,17 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: trials by status."""
+    """How a run ended: trials of this call by status. before: of the plan, those that earlier calls
+    had measured."""
 
     counts: Mapping[str, int]
+    before: int = 0
 
     @property
-    def failed(self) -> int:
-        """Trials without a result."""
-        return self.counts.get("failed", 0)
+    def measured(self) -> bool:
+        """Whether there is a result, unless nothing was asked for."""
+        results = set(self.counts) - {"failed", "skipped"}
+        return bool(self.before or results or not self.counts)
 
 
 def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
@@ -118,7 +121,7 @@ def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
         finally:
             for log in (writer.folder / "logs").glob(f"{job.store.name}-*.log"):
                 secrecy.file(log)
-    return Outcome(counts)
+    return Outcome(counts, len(finished & {trial.row.key for trial in plan.trials}))
 
 
 @dataclass(frozen=True)

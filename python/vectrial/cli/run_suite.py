@@ -1,0 +1,172 @@
+"""Which suite `vectrial run` measures: that of a file, of a run to go on with, or of a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from vectrial.datasets import catalog
+from vectrial.datasets.model import Dataset
+from vectrial.errors import UserError
+from vectrial.nearest import suggestion
+from vectrial.results.bundle import opened
+from vectrial.results.folder import replace_text
+from vectrial.results.reader import RunReader
+from vectrial.suite.model import Suite, parse_suite, read_suite, suite_text
+
+#: In a run's folder: the suite that it measures.
+RESOLVED = "suite.toml"
+#: Of datasets, by name and rows.
+Fingerprints = Mapping[tuple[str, int], str]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A suite to be measured.
+
+    text: of its file. where: that file, for messages. same: what its datasets must be; any where
+    it is empty.
+    """
+
+    suite: Suite
+    text: str
+    where: str
+    same: Fingerprints = field(default_factory=dict)
+
+    def restricted(self, only: Sequence[str], repeats: int | None) -> Wanted:
+        """Its stores named in `only`, unless that is empty, so often as `repeats` says.
+
+        Raises:
+            UserError: it has no such store.
+        """
+        suite = self.suite
+        if repeats is not None:
+            suite = suite.model_copy(update={"repeats": repeats})
+        known = {ref.store for ref in suite.stores}
+        for name in only:
+            if name not in known:
+                raise UserError(
+                    f"the suite has no store '{name}'",
+                    where=self.where,
+                    remedy=suggestion(name, known),
+                )
+        if only:
+            kept = [ref for ref in suite.stores if ref.store in only]
+            suite = suite.model_copy(update={"stores": kept})
+        return replace(self, suite=suite)
+
+
+def wanted(path: Path | None, resume: Path | None, sealed: Path | None) -> Wanted:
+    """The suite of a file, of a run's folder or of a bundle, of which one is given.
+
+    Raises:
+        UserError: it cannot be read, or the bundle's data are neither here nor to be had.
+    """
+    if sum(given is not None for given in (path, resume, sealed)) != 1:
+        none = path is None and resume is None and sealed is None
+        raise UserError(
+            "no suite given" if none else "a SUITE, --resume and --from exclude each other",
+            remedy="vectrial run suites/demo.toml",
+        )
+    if path is not None:
+        return _of_file(path)
+    if resume is not None:
+        if not (resume / RESOLVED).is_file():
+            raise UserError("there is no run here to resume", where=str(resume))
+        return _of_file(resume / RESOLVED)
+    assert sealed is not None
+    return _of_bundle(sealed)
+
+
+def _of_file(path: Path) -> Wanted:
+    text = suite_text(path)
+    return Wanted(parse_suite(text, str(path)), text, str(path))
+
+
+def _of_bundle(sealed: Path) -> Wanted:
+    with opened(sealed) as (_, folder):
+        kept = folder / RESOLVED
+        if not kept.is_file():
+            raise UserError(
+                f"the bundle holds no {RESOLVED}", where=str(sealed), remedy="have it sealed anew"
+            )
+        text = kept.read_text(encoding="utf-8")
+        suite = parse_suite(text, f"{sealed}: {RESOLVED}")
+        with RunReader(folder) as reader:
+            rows = reader.rows("select name, rows, fingerprint, metric_space, source from dataset")
+    _require_here(suite, rows, sealed)
+    same = {(row["name"], row["rows"]): row["fingerprint"] for row in rows}
+    return Wanted(suite, text, str(sealed), same)
+
+
+def _require_here(suite: Suite, measured: Sequence[Mapping[str, Any]], sealed: Path) -> None:
+    """Refuse a bundle whose data cannot be had here, saying how they are: it does not hold them.
+
+    measured: the run's datasets.
+    """
+    known = {row["name"]: row for row in measured}
+    for name in [ref.name for ref in suite.datasets if not catalog.knows(ref.name)]:
+        row = known.get(name)
+        made = f" (made of {row['source']})" if row else ""
+        metric = f" --metric {row['metric_space']}" if row else ""
+        raise UserError(
+            f"the run measured dataset '{name}'{made}, which is neither here nor in the catalogue;"
+            " a bundle holds no data",
+            where=str(sealed),
+            remedy="have the data sent as well, and import them with the options that they were"
+            f" imported with there: `vectrial data import FILE --name {name}{metric} …`;"
+            " the fingerprint tells whether they are the same",
+        )
+
+
+def require_same(dataset: Dataset, same: Fingerprints) -> None:
+    """Refuse a dataset, cut as it is loaded, that is not what `same` says.
+
+    Raises:
+        UserError: it was measured with other rows, or with other content. Where none of its name
+            was measured, the run ended before, and it is as good as any.
+    """
+    sizes = sorted(rows for name, rows in same if name == dataset.name)
+    if not sizes:
+        return
+    fingerprint = same.get((dataset.name, dataset.rows))
+    if fingerprint is None:
+        there = " and ".join(f"{rows:,}" for rows in sizes)
+        raise UserError(
+            f"dataset '{dataset.name}' is not the one that the bundle's run measured:"
+            f" {dataset.rows:,} rows of it would be loaded, there it was {there}",
+            remedy="import it with the options that it was imported with there (--queries, --rows,"
+            " --keep), or run the suite without --from",
+        )
+    if dataset.fingerprint != fingerprint:
+        raise UserError(
+            f"dataset '{dataset.name}' is not the one that the bundle's run measured: its"
+            f" fingerprint is {dataset.fingerprint[:12]}, there it was {fingerprint[:12]}",
+            remedy="fetch it anew (vectrial data fetch), import it with the options that it was"
+            " imported with there, or run the suite without --from",
+        )
+
+
+def toml_of(suite: Suite) -> str:
+    """The suite as a file."""
+    return tomli_w.dumps(suite.model_dump(mode="json", exclude_none=True))
+
+
+def keep(folder: Path, suite: Suite, text: str) -> None:
+    """Have a run's folder say what is measured into it, for whoever goes on with it or repeats it.
+
+    A folder keeps the suite that it has, but for its repeats: more of them are the run's from now
+    on. That `suite` may name fewer stores restricts a call, and not the run.
+    """
+    kept = folder / RESOLVED
+    if not kept.exists():
+        unchanged = parse_suite(text, RESOLVED) == suite
+        replace_text(kept, text if unchanged else toml_of(suite))
+        return
+    was = read_suite(kept)
+    if suite.repeats > was.repeats:
+        replace_text(kept, toml_of(was.model_copy(update={"repeats": suite.repeats})))
