@@ -3,6 +3,7 @@ suite can be planned, the query runs."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import typer.main
 
 from vectrial.cli.main import app
+from vectrial.datasets.readers import open_source
 from vectrial.distance import Metric
 from vectrial.results.schema import DDL
 from vectrial.stores import registry
@@ -92,6 +94,23 @@ def test_the_whole_suite_of_the_reference_is_planned_and_refuses_nothing() -> No
     )
     assert not plan.refusals
     assert {job.store.name for job in plan.jobs} == {"weaviate", "pgvector"}
+
+
+def test_what_the_page_of_datasets_makes_of_text_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my.json").write_text('[{"id": 1, "embedding": [0.5, 1, 2]}]')
+    Path("my.csv").write_text('id,embedding\n1,"[0.5, 1, 2]"\n')
+    Path("wide.csv").write_text("id,v0,v1,v2\n1,0.5,1,2\n")
+    page = (DOCS / "datasets.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    imported, *made = ast.parse(block).body
+    assert (ast.unparse(imported), len(made)) == ("import duckdb", 3)
+    for one in made:
+        exec(ast.unparse(one), {"duckdb": duckdb})
+        with open_source(Path("my.parquet")) as source:
+            assert [block.vectors.tolist() for block in source.blocks()] == [[[0.5, 1, 2]]]
 
 
 def test_the_query_of_the_results_page_runs() -> None:
