@@ -23,7 +23,7 @@ client = flight.FlightClient("grpc://{host}:{grpc}")
 print(list(client.do_action("server-info"))[0].body.to_pybytes())"""
 _ASK_S = 5.0
 #: Libraries behind the reference server.
-_NEEDS = ("hnswlib", "faiss")
+_NEEDS = ("hnswlib", "faiss", "tantivy")
 
 
 def _missing() -> str:

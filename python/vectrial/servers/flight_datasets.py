@@ -1,7 +1,8 @@
 """The datasets of the Flight reference server: our embedded stores, one each, behind a lock.
 
 On the disk a dataset is a folder named after it, with `dataset.json` and whatever its store wrote
-when it was flushed. Datasets that were never flushed leave nothing to come back to.
+when it was flushed. Datasets that were never flushed leave nothing to come back to. The words of
+texts are not written: they are indexed again when the rows are read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -24,17 +24,14 @@ from numpy.typing import NDArray
 from vectrial.distance import Metric, ScoreKind, score_from_distance
 from vectrial.errors import StoreError
 from vectrial.filters import Eq, In, IsNull, Not, Or
+from vectrial.fusion import Ranking
+from vectrial.servers.flight_about import ENGINES, About
+from vectrial.servers.flight_text import NOTHING, Texts, Told
 from vectrial.stores.arrow import batch_of, ids_of, vectors_of
-from vectrial.stores.base import ARROW_TYPES, Field, FieldType, Index, Schema, Searcher, Store
-from vectrial.stores.faiss import FaissStore
+from vectrial.stores.base import ARROW_TYPES, Index, Searcher
 from vectrial.stores.files import put
 from vectrial.stores.flight_filters import read
-from vectrial.stores.hnswlib import HnswlibStore
 
-#: What serves each kind of index, and the kind by which that store knows it.
-ENGINES: Mapping[str, type[Store]] = {"hnsw": HnswlibStore, "flat": FaissStore}
-#: Metrics as Longbow names them in a schema's metadata.
-METRICS = {"euclidean": Metric.L2, "cosine": Metric.COSINE, "dot_product": Metric.IP}
 #: The scores that searches answer with; the larger, the closer.
 SCORES = {
     Metric.L2: ScoreKind.INVERSE_L2,
@@ -46,68 +43,6 @@ _PREPARED = 64
 _ABOUT = "dataset.json"
 #: Of the folder of a dataset, whose name may be "..".
 _PREFIX = "dataset-"
-
-
-@dataclass(frozen=True)
-class About:
-    """What a dataset was made as."""
-
-    schema: Schema
-    index: str
-    params: Mapping[str, Any]
-
-    def text(self) -> str:
-        """For its file."""
-        fields = [[field.name, field.type] for field in self.schema.fields]
-        return json.dumps(
-            {
-                "dim": self.schema.dim,
-                "metric": self.schema.metric,
-                "fields": fields,
-                "index": self.index,
-                "params": dict(self.params),
-            }
-        )
-
-    @staticmethod
-    def of_text(text: str) -> About:
-        """Out of its file."""
-        kept = json.loads(text)
-        fields = tuple(Field(name, FieldType(kind)) for name, kind in kept["fields"])
-        schema = Schema(kept["dim"], Metric(kept["metric"]), fields)
-        return About(schema, kept["index"], kept["params"])
-
-    @staticmethod
-    def of_put(arrow: pa.Schema) -> About:
-        """As the schema of the first put asks for it.
-
-        Raises:
-            StoreError: a column or a setting that there is not.
-        """
-        dim, fields = 0, []
-        for column in arrow:
-            if column.name in ("vector", "embedding"):
-                dim = column.type.list_size if pa.types.is_fixed_size_list(column.type) else 0
-            elif column.name != "id":
-                fields.append(Field(column.name, _field_type(column)))
-        if not dim or "id" not in arrow.names:
-            raise StoreError("a put has columns 'id' and 'vector', a fixed-size list of float32")
-        told = {key.decode(): text.decode() for key, text in (arrow.metadata or {}).items()}
-        metric = METRICS.get(told.get("longbow.metric", "euclidean"))
-        index = told.get("vectrial.index", "hnsw")
-        if metric is None or index not in ENGINES:
-            raise StoreError(
-                f"metrics are {', '.join(METRICS)}, and indexes {', '.join(ENGINES)}",
-            )
-        params = json.loads(told.get("vectrial.params", "{}"))
-        return About(Schema(dim, metric, tuple(fields)), index, params)
-
-
-def _field_type(column: pa.Field[Any]) -> FieldType:
-    for kind, arrow in ARROW_TYPES.items():
-        if column.type.equals(arrow):
-            return kind
-    raise StoreError(f"column '{column.name}' is {column.type}: nothing that is kept here")
 
 
 class Dataset:
@@ -124,6 +59,11 @@ class Dataset:
         self._store = engine(folder)
         begin = self._store.open if kept else self._store.create
         begin(about.schema, Index(about.index, build))
+        columns = [field.name for field in about.schema.fields if field.text]
+        self._texts = Texts(columns) if columns else None
+        if self._texts and kept:
+            for rows in self._store.scan():
+                self._texts.put(rows)
         self._lock = _Lock()
         self._prepared: OrderedDict[tuple[Any, ...], Searcher] = OrderedDict()
         self._preparing = threading.Lock()
@@ -136,6 +76,8 @@ class Dataset:
         with self._lock.alone():
             self._prepared.clear()
             self._store.upsert(rows)
+            if self._texts:
+                self._texts.put(rows)
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows in the dataset's own layout, whatever the order of their columns."""
@@ -162,6 +104,8 @@ class Dataset:
         with self._lock.alone():
             self._prepared.clear()
             self._store.delete(ids)
+            if self._texts:
+                self._texts.delete(ids)
 
     def flush(self) -> None:
         """Write everything to the disk."""
@@ -184,6 +128,12 @@ class Dataset:
         with self._lock.shared():
             return self._store.count()
 
+    def ready(self) -> None:
+        """Wait until searches find everything that was put."""
+        if self._texts:
+            with self._lock.shared():
+                self._texts.commit()
+
     def vector(self, id_: int) -> NDArray[np.float32]:
         """The vector (d,) of a row.
 
@@ -204,18 +154,23 @@ class Dataset:
         ef: int | None,
         filters: Sequence[Any],
         *,
+        told: Told | None = None,
         include_vectors: bool,
         include_metadata: bool,
     ) -> pa.RecordBatch:
-        """The k nearest rows: `id` uint64, `score` float32, and what is to be included."""
-        if vector.shape != (self._about.schema.dim,):
+        """The k best rows, the nearest unless it is told a text: `id` uint64, `score` float32, and
+        what is to be included."""
+        if vector.shape != (self._about.schema.dim,) and (told is None or told.alpha):
             raise StoreError(f"a query has {vector.size} components: {self._about.schema.dim} here")
         with self._lock.shared():
-            ids, scores = self._searcher(k, ef, filters)(vector)
+            if told is None:
+                ids, scores = self._nearest(vector, k, ef, filters)
+            else:
+                ids, scores = self._fused(vector, k, ef, told)
             rows = self._store.get(ids) if include_vectors or include_metadata else None
         columns: dict[str, Any] = {
             "id": pa.array(ids.view(np.uint64)),
-            "score": pa.array(self._scores(scores)),
+            "score": pa.array(scores),
         }
         if rows is not None:
             place = {id_: at for at, id_ in enumerate(rows.column("id").to_pylist())}
@@ -226,6 +181,27 @@ class Dataset:
             if include_metadata:
                 columns["metadata"] = _struct(rows.drop_columns(["id", "vector"]))
         return pa.RecordBatch.from_pydict(columns)
+
+    def _nearest(
+        self, vector: NDArray[np.float32], k: int, ef: int | None, filters: Sequence[Any]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        ids, scores = self._searcher(k, ef, filters)(vector)
+        return ids, self._scores(scores)
+
+    def _fused(
+        self, vector: NDArray[np.float32], k: int, ef: int | None, told: Told
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The best rows by vector and text. A side without weight is not asked."""
+        dense = text = NOTHING
+        if told.alpha > 0:
+            ids, closeness = self._nearest(vector, told.candidates, ef, ())
+            dense = Ranking(ids, closeness.astype(np.float64))
+        if told.alpha < 1:
+            if self._texts is None:
+                raise StoreError("the dataset has no column with a full-text index")
+            text = self._texts.best(told.column, told.text, told.candidates)
+        found = told.fused(dense, text, k)
+        return found.rows, found.scores.astype(np.float32)
 
     def _searcher(self, k: int, ef: int | None, filters: Sequence[Any]) -> Searcher:
         key = (k, ef, json.dumps(filters, sort_keys=True))

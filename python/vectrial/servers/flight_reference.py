@@ -12,16 +12,23 @@ As Longbow has it:
   `longbow.metric` in the schema's metadata. The first put makes the dataset.
 - DoGet of `{"name" or "dataset": …, "filters": …}`, or of a bare name: the rows that filters keep.
 - DoGet of `{"search": {"dataset", "vector", "k", "filters", "include_vectors"}}`: columns `id`
-  (uint64), `score` and `vector` (binary).
+  (uint64), `score` and `vector` (binary). With `text_query` and `alpha` (1: the vector alone; 0, as
+  when left out: the text alone) both rankings are fused by reciprocal ranks.
 - Actions with bodies in JSON: `VectorSearch`, `VectorSearchByID`, `check_readiness`, `delete`,
   `delete-dataset`. ListFlights and GetFlightInfo by path.
 
 Ours beside that:
 
 - A put replaces rows whose ids are known, and one without rows makes an empty dataset;
-  `vectrial.index` and `vectrial.params` in the schema's metadata.
+  `vectrial.index` and `vectrial.params` in the schema's metadata, and `vectrial.text`: the names of
+  columns of strings that get a full-text index, as a JSON list.
 - `limit` and `columns` of a DoGet; the column `id` can be filtered by `==` or `in`, alone.
-- `ef` of a search, and `include_metadata`: a struct column `metadata`.
+- Members of a search that Longbow does not know; in a ticket they may stand beside it instead, as
+  `vectrial`, where Longbow passes over them.
+- `ef` of a search, and `include_metadata`: a struct column `metadata`. Of one by text: between 0
+  and 1 α weighs the rankings, which Longbow takes alike; `text_field` where several columns have an
+  index; `candidates`, the rows of each ranking (2 k, as there). Filters, which Longbow ignores
+  then, are refused.
 - Several `ids` in a `delete`; the actions `flush` (write to the disk) and `server-info`.
 - GetFlightInfo's `total_records` counts rows.
 
@@ -45,6 +52,7 @@ import pyarrow.flight as flight
 
 from vectrial.errors import VectrialError
 from vectrial.servers.flight_datasets import Dataset, Datasets
+from vectrial.servers.flight_text import Told
 
 SERVER = "vectrial flight reference"
 #: Rows of one batch of a scan.
@@ -73,7 +81,8 @@ class Reference(flight.FlightServerBase):
         with _told():
             asked = _ticket(ticket.ticket)
             if "search" in asked:
-                found = self._search(asked["search"], asked["search"]["vector"])
+                search = {**asked["search"], **asked.get("vectrial", {})}
+                found = self._search(search, _vector(search))
                 return flight.RecordBatchStream(pa.Table.from_batches([found]))
             dataset = self._datasets.get(str(asked.get("name") or asked.get("dataset")))
             schema, batches = dataset.scan(
@@ -82,12 +91,13 @@ class Reference(flight.FlightServerBase):
             return flight.GeneratorStream(schema, batches)
 
     def _search(self, asked: Mapping[str, Any], vector: list[float]) -> pa.RecordBatch:
-        dataset = self._datasets.get(str(asked["dataset"]))
+        dataset, k = self._datasets.get(str(asked["dataset"])), int(asked.get("k", 10))
         return dataset.search(
             np.array(vector, np.float32),
-            int(asked.get("k", 10)),
+            k,
             asked.get("ef"),
             asked.get("filters") or [],
+            told=Told.of(asked, k),
             include_vectors=bool(asked.get("include_vectors")),
             include_metadata=bool(asked.get("include_metadata")),
         )
@@ -140,7 +150,7 @@ class Reference(flight.FlightServerBase):
                 self._datasets.drop(str(asked["dataset"]))
                 yield b"deleted"
             case "VectorSearch":
-                vectors = asked["vectors"] if "vectors" in asked else [asked["vector"]]
+                vectors = asked["vectors"] if "vectors" in asked else [_vector(asked)]
                 for vector in vectors:
                     yield _stream(self._search(asked, vector))
             case "VectorSearchByID":
@@ -156,8 +166,10 @@ class Reference(flight.FlightServerBase):
     def _readiness(self, name: str) -> Mapping[str, Any]:
         if name not in self._datasets.names():
             return {"status": "NOT_FOUND", "reason": f"no dataset '{name}'", "index_len": 0}
-        rows = self._datasets.get(name).count()
-        return {"status": "READY", "reason": "writes are indexed at once", "index_len": rows}
+        dataset = self._datasets.get(name)
+        dataset.ready()
+        reason = "vectors are indexed when they are put, texts by now"
+        return {"status": "READY", "reason": reason, "index_len": dataset.count()}
 
     def _search_by_id(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         dataset = self._datasets.get(str(asked["dataset"]))
@@ -175,6 +187,12 @@ def _told() -> Iterator[None]:
         raise flight.FlightServerError(f"the request lacks {error}") from error
     except (VectrialError, TypeError, ValueError, AttributeError) as error:
         raise flight.FlightServerError(str(error)) from error
+
+
+def _vector(asked: Mapping[str, Any]) -> list[float]:
+    """Of a search, which may do without it where it has a text."""
+    vector: list[float] = asked.get("vector", []) if asked.get("text_query") else asked["vector"]
+    return vector
 
 
 def _path(descriptor: Any) -> str:

@@ -24,6 +24,8 @@ from pydantic import Field as Bound
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import StoreError
 from vectrial.filters import Filter, In, fitted
+from vectrial.fusion import Blend
+from vectrial.stores import flight_text
 from vectrial.stores.arrow import check, table_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
@@ -32,6 +34,7 @@ from vectrial.stores.base import (
     Capabilities,
     Durability,
     FieldType,
+    HybridSearcher,
     Index,
     IndexKind,
     NoParams,
@@ -108,10 +111,7 @@ class FlightStore(Store):
         durability={
             Durability.MEMORY: "a put is acknowledged when it is in the index; flush writes it",
         },
-        hybrid=(
-            "is asked for no search by text: the reference server has no text index, and no Longbow"
-            " could be had to try its own"
-        ),
+        hybrid=flight_text.HYBRID,
         differences=(
             "the server is a reference for the transport, one Python process of ours over hnswlib"
             " and FAISS, unless VECTRIAL_FLIGHT_ADDRESS names another; it is no competitor",
@@ -122,7 +122,7 @@ class FlightStore(Store):
             "of two searches at the same time with different ef_search either value may hold",
             "a filter is evaluated when it first comes after a write, and kept; in the graph a"
             " Python function checks every candidate",
-            "metadata columns have no index",
+            "metadata columns have no index, but for the words of texts",
             "flush writes the whole dataset to files and syncs them",
         ),
     )
@@ -154,6 +154,7 @@ class FlightStore(Store):
             "longbow.metric": _METRICS[schema.metric],
             "vectrial.index": index.kind,
             "vectrial.params": index.params.model_dump_json(),
+            "vectrial.text": flight_text.columns(schema),
         }
         self._put(schema.arrow().with_metadata(told), [])
 
@@ -262,8 +263,21 @@ class FlightStore(Store):
 
         def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
             asked = b"%b%b%b" % (head, json.dumps(vector.tolist()).encode(), tail)
-            found = get(ticket(asked), options).read_all()
-            return found.column("id").to_numpy().view(np.int64), found.column("score").to_numpy()
+            return _found(get(ticket(asked), options).read_all())
+
+        return run
+
+    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+        if blend.alpha == 1.0:
+            near = self.searcher(k, params)
+            return lambda vector, text, /: near(vector)
+        search = {"dataset": self._dataset, "k": k, **self._members(params, Returning.IDS)}
+        ticket, get = flight_text.asked(search, blend), self._get
+
+        def run(
+            vector: NDArray[np.float32], text: str, /
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            return _found(get(ticket(vector.tolist(), text)).read_all())
 
         return run
 
@@ -309,6 +323,11 @@ class FlightStore(Store):
 
     def _translate(self, where: Filter) -> list[dict[str, Any]]:
         return written(fitted(where, self._types))
+
+
+def _found(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Ids and scores of an answer."""
+    return rows.column("id").to_numpy().view(np.int64), rows.column("score").to_numpy()
 
 
 def connected(address: Address) -> flight.FlightClient:
