@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -112,7 +113,9 @@ def test_synthetic_is_the_same_everywhere() -> None:
 
 
 def test_synthetic_entry_tells_the_shape_beforehand() -> None:
-    for name in ("uniform-8-500", "clustered-8-1k-ip-meta", "clustered-4-300-filtered"):
+    for name in (
+        "uniform-8-500", "clustered-8-1k-ip-meta", "clustered-4-300-filtered", "uniform-8-500-text"
+    ):  # fmt: skip
         entry, dataset = catalog.entry(name), catalog.ensure(name)
         assert (entry.rows, entry.dim, entry.metric) == (
             dataset.rows,
@@ -130,6 +133,18 @@ def test_synthetic_blocks_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None
     for shape in ("uniform", "clustered"):
         vectors = catalog.ensure(f"{shape}-6-1k").vectors
         assert len(np.unique(vectors, axis=0)) == 1_000
+
+
+def test_texts_are_ten_words_that_come_as_unevenly_as_those_of_people() -> None:
+    metadata = catalog.ensure("uniform-4-20k-text").metadata
+    assert metadata is not None
+    texts = metadata.column("text").to_pylist()
+    assert all(len(text.split()) == 10 for text in texts)
+    assert np.mean([len(text.encode()) for text in texts]) == pytest.approx(89)
+    counts = [count for _, count in Counter(" ".join(texts).split()).most_common()]
+    assert 4_900 < len(counts) <= 5_000
+    assert counts[0] / counts[9] == pytest.approx(10, rel=0.15)
+    assert counts[0] / counts[99] == pytest.approx(100, rel=0.25)
 
 
 def test_clusters_are_clusters() -> None:

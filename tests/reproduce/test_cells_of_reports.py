@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from made_runs import beside, measured
 
@@ -42,14 +44,19 @@ def test_searches_that_compare_with_all_of_fewer_rows_are_compared_by_their_time
     assert "per row" in rate.note
 
 
-def test_a_figure_of_fewer_rows_than_were_loaded_says_how_many_were() -> None:
-    """Nobody asked for a size of these searches: what stands beside each is that of all rows."""
+def test_a_figure_of_fewer_rows_has_what_was_measured_on_so_many() -> None:
     told = {"alpha": 0.5, "k": 10}
-    run = measured("flight", "flat", "hybrid", "search", told, {"latency_p99": 5_000.0}, 50_000)
+    found = {"latency_p99": 5_000.0, "fusion_agreement": 0.975}
+    run = measured("flight", "flat", "hybrid", "search", told, found, 3_000)
     few, all_ = (
-        beside("longbow", "hybrid-128", run, "hybrid_latency_p99", rows=rows, dim=128)
+        beside(
+            "longbow", "hybrid-128", replace(run, rows=50_000), "hybrid_latency_p99",
+            rows=rows, dim=128,
+        )
         for rows in (3_000, 50_000)
-    )
-    assert few.measured == all_.measured == 5
-    assert "50,000 rows were loaded" in few.note
-    assert "rows were loaded" not in all_.note
+    )  # fmt: skip
+    assert few.measured == 5
+    assert "agreement with an exact fusion here: 0.975" in few.note
+    assert "rows were loaded" not in few.note
+    assert all_.measured is None
+    assert "not measured at these settings" in all_.note

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from vectrial.cli import reproduce
+from vectrial.datasets import catalog
 from vectrial.errors import UserError
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.published import REPORTS, figures
@@ -19,6 +20,7 @@ from vectrial.reproduce.render import KEYS, jsonl, shown
 from vectrial.reproduce.tables import sheets
 from vectrial.results.schema import METRICS
 from vectrial.stores import registry
+from vectrial.stores.base import FieldType
 from vectrial.stores.registry import Availability
 
 KINDS = {name: registry.load(name) for name in registry.names()}
@@ -119,6 +121,24 @@ def test_nothing_goes_on_with_other_data_than_it_was_begun_with(tmp_path: Path) 
     manifest.write_text(json.dumps({"parts": parts}))
     with pytest.raises(UserError, match="5,000 rows of uniform-128-5000-cosine"):
         reproduce._refuse_other_data(tmp_path, plans)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0])
+def test_rows_that_are_searched_by_text_have_texts(scale: float) -> None:
+    """Whichever of a part's datasets is at hand."""
+    parts = [p for p in REPRODUCTIONS["longbow"].parts if p.asks[0].experiment == "hybrid"]
+    assert len(parts) == 2
+    for part in parts:
+        for source in part.sources:
+            entry = catalog.entry(source.format(rows=round(part.rows * scale)))
+            assert FieldType.STRING in {field.type for field in entry.fields}
+    plans = plan_parts(REPRODUCTIONS["longbow"], Settings(scale), KINDS)
+    for plan in plans:
+        if plan.part in parts:
+            assert plan.suite is not None
+            (ref,) = plan.suite.experiments
+            wanted = {plan.part.size(rows, plan.rows) for rows in (3_000, 15_000, 50_000)}
+            assert set(ref.parameters()["sizes"]) == wanted
 
 
 def test_a_scale_or_store_that_makes_no_sense_is_refused() -> None:

@@ -197,6 +197,8 @@ def _save(wanted: Entry, material: Material, checksum: str) -> Dataset:
 
 def _synthetic(name: str, recipe: synthetic.Recipe) -> Entry:
     kinds = {"random_number": FieldType.INT, "category": FieldType.STRING, "price": FieldType.FLOAT}
+    if recipe.columns == "text":
+        kinds = {"text": FieldType.STRING}
     megabytes = recipe.rows * recipe.dim * 4 / 1e6
     return Entry(
         name=name,

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from vectrial.bm25 import words
 from vectrial.errors import StoreError, Unsupported
-from vectrial.experiments import generated, hybrid_truth
+from vectrial.experiments import generated, hybrid_truth, sizes
 from vectrial.experiments.base import (
     Context,
     Data,
@@ -44,12 +44,14 @@ class HybridSearch(Experiment):
     alphas: weights of the vector. fusion: how both rankings become one; unless given, the store's
         default. candidates: rows that each side brings, where the store lets one choose.
     queries: rows taken out, at most. search: search parameters; lists are grids.
+    sizes: fractions of the rows (at most 1), or numbers of rows, each measured for itself, and all
+        of them as well; unless given, all alone. Rows that are taken out are counted among them.
     clients: of the closed loop. min_s, max_s, warmup_queries: as of recall_sweep, at each α.
     """
 
     name: ClassVar[str] = "hybrid"
     title: ClassVar[str] = "Search by vector and text"
-    axes: ClassVar[frozenset[str]] = frozenset({"search"})
+    axes: ClassVar[frozenset[str]] = frozenset({"sizes", "search"})
 
     text: str | None = None
     related: str | None = None
@@ -62,6 +64,7 @@ class HybridSearch(Experiment):
     candidates: int = Field(default=100, ge=1)
     queries: int = Field(default=500, ge=1)
     search: dict[str, Values] = Field(default_factory=dict)
+    sizes: tuple[int | float, ...] | None = None
     clients: int = Field(default=1, ge=1)
     min_s: float = Field(default=1.0, ge=0)
     max_s: float = Field(default=20.0, gt=0)
@@ -71,6 +74,11 @@ class HybridSearch(Experiment):
     @classmethod
     def _once(cls, value: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(sorted(set(value)))
+
+    @field_validator("sizes")
+    @classmethod
+    def _sizes(cls, value: tuple[int | float, ...] | None) -> tuple[int | float, ...] | None:
+        return None if value is None else sizes.checked(value)
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         can = store.capabilities.under(index.kind)
@@ -83,7 +91,11 @@ class HybridSearch(Experiment):
                 remedy=f"it does by {', '.join(hybrid.fusions)}",
             )
         refuse_threads(store, index, self.clients)
-        return search_points(store, index, self.search)
+        points = search_points(store, index, self.search)
+        if self.sizes is None:
+            return points
+        each = sizes.resolved(self.sizes, rows)
+        return [{"rows": size, **point} for size in each for point in points]
 
     def refuse_point(
         self,

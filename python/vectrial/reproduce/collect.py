@@ -246,6 +246,9 @@ def _of_measure(point: Point, measure: Measure, *, by_their_method: bool) -> Ite
     recall = point.value("recall_mean") if measure.recall else None
     if recall is not None:
         yield f"recall here: {text.recall(recall)}"
+    agreement = point.value("fusion_agreement") if measure.recall else None
+    if agreement is not None:
+        yield f"agreement with an exact fusion here: {text.recall(agreement)}"
     if not by_their_method:
         yield from _sentences(measure.note)
     for value, said in measure.chosen.items():

@@ -65,7 +65,7 @@ class Measure:
     per_row: the value grows with the rows, so that the ratio is that of the values per row; a rate
         falls so.
     scans: it does so where the index compares with every row.
-    recall: that of the same answers is told beside it.
+    recall: that of the same answers is told beside it, or their agreement with an exact fusion.
     note: what to know about the comparison. fewer: and where fewer rows were loaded. chosen: value
         that `where` found → what to know of that one. In all of them "; " parts footnotes.
     absent: why a store may have nothing to compare.

@@ -20,11 +20,14 @@ from vectrial.errors import UserError
 QUERIES = 1_000
 #: Shares of the values of column `category`, skewed as real categories are.
 CATEGORIES = {"a": 0.5, "b": 0.25, "c": 0.15, "d": 0.08, "e": 0.019, "f": 0.001}
+#: Different made-up words, of eight letters each, and how many of them a text has.
+_WORDS, _LONG = 5_000, 10
+_CONSONANTS, _VOWELS = "bcdfghjklmnprstvwxyz", "aeiou"
 _CLUSTER_ROWS, _SPREAD = 500, 0.35
 _BLOCK_ROWS = 50_000
 _NAME = re.compile(
     r"(?P<shape>uniform|clustered)-(?P<dim>\d{1,5})-(?P<rows>\d{1,9})(?P<unit>[km]?)"
-    r"(-(?P<metric>l2|cosine|ip))?(-(?P<columns>meta|filtered))?"
+    r"(-(?P<metric>l2|cosine|ip))?(-(?P<columns>meta|filtered|text))?"
 )
 
 
@@ -34,7 +37,8 @@ class Recipe:
 
     shape: `uniform` in the unit cube (no structure, as hard as its dimension), or `clustered`:
         Gaussian clusters of about 500 rows around centres of a standard normal distribution.
-    columns: none, `meta` (metadata), or `filtered` (metadata and a filter per query).
+    columns: none, `meta` (metadata), `filtered` (metadata and a filter per query), or `text` (one
+        column of texts).
     """
 
     shape: str
@@ -71,7 +75,9 @@ def parse(name: str) -> Recipe | None:
 def make(recipe: Recipe, progress: Progress) -> Material:
     """Vectors in blocks, 1,000 queries of the same distribution, and what columns are asked."""
     metadata, filters = None, None
-    if recipe.columns:
+    if recipe.columns == "text":
+        metadata = texts(recipe.rows)
+    elif recipe.columns:
         table = columns(recipe.rows + QUERIES)
         metadata, asked = table.slice(0, recipe.rows), table.slice(recipe.rows)
         if recipe.columns == "filtered":
@@ -98,6 +104,21 @@ def columns(rows: int) -> pa.Table:
             "price": pa.array(np.round(random.lognormal(3, 1, rows), 2)),
         }
     )
+
+
+def texts(rows: int) -> pa.Table:
+    """`text`: ten words, about 90 bytes, of 5,000 made-up ones, the n-th of which comes as often as
+    1 / n: as unevenly as the words of people do (Zipf)."""
+    syllables = [consonant + vowel for consonant in _CONSONANTS for vowel in _VOWELS]
+    # Four syllables are the digits of a number below 100^4; the factor has none in common with it,
+    # so that every word is another one.
+    numbers = (np.arange(1, _WORDS + 1, dtype=np.int64) * 61_803_399) % 100**4
+    made = ["".join(syllables[n // 100**at % 100] for at in range(4)) for n in numbers.tolist()]
+    share = 1 / np.arange(1, _WORDS + 1)
+    random = np.random.RandomState(rows % 2**31)
+    drawn = random.choice(_WORDS, (rows, _LONG), p=share / share.sum())
+    told = [" ".join([made[word] for word in row]) for row in drawn.tolist()]
+    return pa.table({"text": pa.array(told, pa.string())})
 
 
 def _seed(recipe: Recipe, block: int) -> int:
