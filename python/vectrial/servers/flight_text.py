@@ -3,12 +3,14 @@
 Tantivy ranks by BM25 as Lucene does (k1 = 1.2, b = 0.75, an idf that is never negative). It was
 chosen because it has no line in common with `vectrial.bm25`, by which answers are judged, so that
 an error of either shows; takes single rows in and out; and does not score every row to find the
-best. SQLite's FTS5 needs no package, but scores every row that has a word of the query, and gives
-words that half of the rows have no weight.
+best. SQLite's FTS5 needs no package, but scores every row that has a word of the query (of 50,000
+package descriptions that took 32 ms in the median, and Tantivy 0.3), and has another idf, by which
+words of half of the rows weigh nothing.
 
 An index is in memory, and made again from the rows when these are read from the disk. A put hands
 texts to Tantivy's thread; they are found after a commit, which the first search by text after a
-write makes and pays for, unless `check_readiness` has.
+write makes and pays for, unless `check_readiness` has. Rows that were replaced or deleted count in
+how rare a word is, as in Lucene, until Tantivy merges what it wrote.
 """
 
 from __future__ import annotations
@@ -105,8 +107,8 @@ class Texts:
             document = tantivy.Document()
             document.add_integer(_ID, id_)
             for name, values in texts:
-                if values[at]:
-                    document.add_text(name, values[at])
+                if text := values[at]:
+                    document.add_text(name, text)
             self._writer.add_document(document)
         self._held.update(last)
 
