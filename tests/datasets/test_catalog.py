@@ -99,8 +99,10 @@ def test_synthetic_is_the_same_everywhere() -> None:
     # Recorded: a change here would silently change what results under these names mean.
     uniform = catalog.ensure("uniform-8-500")
     clustered = catalog.ensure("clustered-8-1k-cosine-meta")
+    told = catalog.ensure("uniform-8-500-text")
     assert uniform.fingerprint[:16] == "872ebf7b35f27041"
     assert clustered.fingerprint[:16] == "dd47fa0a337bbfdf"
+    assert told.fingerprint[:16] == "4c34034062b5c9b3"
     assert uniform.vectors.shape == (500, 8)
     assert uniform.queries.shape == (1_000, 8)
     assert uniform.metadata is None

@@ -4,6 +4,8 @@ the same rows, what was flushed survives a crash, and Longbow's own requests are
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -300,6 +302,19 @@ def test_a_server_that_does_not_say_what_it_is(tmp_path: Path) -> None:
         store = FlightStore(tmp_path, Address("127.0.0.1", {"grpc": silent.port}))
         assert store.version().endswith(f"does not say which (pyarrow {pa.__version__})")
         store.close()
+
+
+def test_a_store_has_imported_what_its_first_search_needs(tmp_path: Path) -> None:
+    """pyarrow imports pandas late, which takes seconds; a process that searches begins afresh."""
+    code = (
+        "import sys; from pathlib import Path; from vectrial.stores.base import Address;"
+        " from vectrial.stores.flight import FlightStore;"
+        f" FlightStore(Path({str(tmp_path)!r}), Address('127.0.0.1', {{'grpc': 1}}));"
+        " before = set(sys.modules); import pyarrow as pa;"
+        " pa.table({'id': [1]}).column('id').to_numpy(); print(set(sys.modules) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "set()", done.stderr
 
 
 def test_telemetry_has_something_to_measure(server: Server) -> None:

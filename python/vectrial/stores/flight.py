@@ -135,6 +135,9 @@ class FlightStore(Store):
         self._dataset = collection_name(location)
         self._client = connected(address)
         self._options = call_options(address)
+        # Making numpy's arrays of its own for the first time pyarrow imports pandas, where that is
+        # installed: seconds that the first search of a process would be charged with.
+        pa.array([0]).to_numpy()
 
     # -- life ------------------------------------------------------------------------------
 
