@@ -30,7 +30,7 @@ from vectrial.load.bulk import make_batch
 from vectrial.load.embedded import FATAL, describe
 from vectrial.load.lane import Lane
 from vectrial.load.record import Outset, phase_of
-from vectrial.stores.base import Index, Searcher, Store
+from vectrial.stores.base import Index, Params, Searcher, Store
 
 #: Callers at set rates, unless the suite says.
 _CLIENTS = 8
@@ -157,15 +157,22 @@ class Mixed(Experiment):
         point = seeing_writes(context, point)
         script = _script(self, context)
         warmup = context.dataset.queries[: set_rates.WARMUP]
-        search = context.store.searcher(context.k, search_params(context, point))
+        store, params = context.store, search_params(context, point)
+        search = store.searcher(context.k, params)
         for query in warmup:
             search(query)
         outset = Outset.now()
         recorders = {kind: Recorder() for kind in KINDS}
         for recorder in recorders.values():
             recorder.start(outset.started_ns)
-        answers, done = self._play(context, point, script, recorders, outset)
+        store.settles = False  # what lets a search see a write is part of it: see `_play`
+        try:
+            answers, done = self._play(context, script, recorders, outset, search, params)
+        finally:
+            store.settles = True
         cpu_ns = process_time_ns()
+        among = sum(recorder.samples() for recorder in recorders.values())
+        phases = dict[str, Phase]()
         for kind in KINDS:
             samples = recorders[kind].samples()
             if not samples:
@@ -180,40 +187,49 @@ class Mixed(Experiment):
                 clients=1,
                 params={"loop": "closed", "clients": 1},
                 no_recall="an operation has no answer to judge",
+                among=among,
             )
             phase.params = {**phase.params, "k": context.k, **point}
             if kind == SEARCH:
                 phase.metrics["warmup_count"] = len(warmup)
-                lost = sum(int(recorders[other].summary()["errors"] or 0) for other in KINDS[1:])
-                _judge(phase, context, script, answers, lost)
             else:
                 phase.missing["dead_answers"] = "an operation has no answer to judge"
-            yield phase
+            phases[kind] = phase
+        yield from phases.values()
+        if SEARCH in phases:  # judging is no part of the time that all of them share
+            lost = sum(int(recorders[kind].summary()["errors"] or 0) for kind in KINDS[1:])
+            _judge(phases[SEARCH], context, script, answers, lost)
 
     def _play(
         self,
         context: Context,
-        point: Mapping[str, Any],
         script: _Script,
         recorders: Mapping[str, Recorder],
         outset: Outset,
+        first: Searcher,
+        params: Params,
     ) -> tuple[dict[int, NDArray[np.int64]], int]:
-        """Do what the script says; each answer by its place in it, and when the last was done."""
-        store, params = context.store, search_params(context, point)
-        answers: dict[int, NDArray[np.int64]] = {}
-        search: Searcher | None = store.searcher(context.k, params)
+        """Do what the script says; each answer by its place in it, and when the last was done.
+
+        A searcher is made outside the clock. What lets it see the writes before it is within: in
+        some stores a search waits for that itself, in others somebody has to ask for it.
+        """
+        store, answers = context.store, dict[int, NDArray[np.int64]]()
+        search: Searcher | None = first
         done = outset.started_ns
         for at, (kind, subject) in enumerate(zip(script.kinds, script.subjects, strict=True)):
             if done - outset.started_ns > self.max_s * 1e9:
                 script.cut(at)
                 break
-            if kind == SEARCH and search is None:
-                search = store.searcher(context.k, params)
             batch = script.batch(context, at) if kind in (INSERT, UPDATE) else None
             sent = perf_counter_ns()
             try:
                 if kind == SEARCH:
-                    assert search is not None
+                    if search is None:
+                        made = store.searcher(context.k, params)
+                        sent = perf_counter_ns()
+                        store.settle()
+                        search = made
                     answers[at], _ = search(context.dataset.queries[subject])
                 elif kind == DELETE:
                     store.delete(np.array([subject], dtype=np.int64))

@@ -55,6 +55,7 @@ def phase_of(
     clients: int,
     params: Mapping[str, Any],
     no_recall: str,
+    among: int | None = None,
 ) -> Phase:
     """The phase that a recorder of this process describes, checked against itself.
 
@@ -65,8 +66,13 @@ def phase_of(
         issued: operations sent, counted apart from the recorder.
         clients: operations in flight at most.
         no_recall: why recall may be missing, for the reader.
+        among: operations of all kinds that took turns with these, and these; processor time is
+            that of all. None: there were no others.
     """
     recorder.finish(ended_ns)
+    more: dict[str, float | None] = {"load_1m": outset.load_1m}
+    if among:
+        more["cpu_us_per_op"] = (cpu_ns - outset.cpu_ns) / 1e3 / among
     return _phase(
         name,
         recorder,
@@ -74,7 +80,7 @@ def phase_of(
         cpu_s=(cpu_ns - outset.cpu_ns) / 1e9,
         issued=issued,
         clients=clients,
-        more={"load_1m": outset.load_1m},
+        more=more,
         params=params,
         no_recall=no_recall,
     )

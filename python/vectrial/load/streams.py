@@ -236,6 +236,16 @@ def _requests(streams: Sequence[Stream], schema: Schema) -> list[_Request]:
     return sorted(made, key=lambda one: one.due)
 
 
+def _made(store: Store, k: int, params: Params) -> Searcher | None:
+    """A searcher; None where it cannot be made: it is tried again where a failure is recorded."""
+    try:
+        return store.searcher(k, params)
+    except FATAL:
+        raise
+    except BaseException:  # noqa: BLE001 - see above
+        return None
+
+
 class _Callers:
     """Callers at their work, and what they write down; each writes into recorders of its own."""
 
@@ -275,7 +285,7 @@ class _Callers:
                 unsent += 1
                 continue
             if request.operation == "search" and search is None:
-                search = store.searcher(*self._asked)  # a searcher is good until the next write
+                search = _made(store, *self._asked)  # a searcher is good until the next write
             late += clock() > due
             while (left_ns := due - clock()) > 0:
                 time.sleep(left_ns / 1e9)
@@ -284,7 +294,8 @@ class _Callers:
             try:
                 match request.operation:
                     case "search":
-                        assert search is not None
+                        if search is None:  # it could not be made, which is this search's error
+                            search = store.searcher(*self._asked)
                         found, _ = search(request.what)
                     case "insert":
                         insert(request.what)

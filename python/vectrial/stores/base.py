@@ -362,8 +362,8 @@ class Store(ABC):
     #: What is asked of writes, one of `capabilities.durability`; None: the store's default. Set
     #: before `create` or `open`.
     durability: Durability | None = None
-    #: Making a searcher first has what was written be seen by it, where that comes about by itself
-    #: only after a while. What measures how long that takes turns it off.
+    #: Making a searcher settles first; see `settle`. What measures how long it takes until writes
+    #: are seen turns it off.
     settles: bool = True
 
     def __init__(self, location: Path, address: Address | None = None) -> None:
@@ -437,8 +437,15 @@ class Store(ABC):
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         """A search for the k nearest among the rows that `where` keeps.
 
-        Valid until the next write. Making it is outside the clock; calling it is timed.
+        Valid until the next write. Making it is outside the clock; calling it is timed. What lets
+        it see the writes before it is in the call too, or in `settle`, which is timed where rows
+        change while they are searched.
         """
+
+    def settle(self) -> None:  # noqa: B027 - nothing to do is a valid answer
+        """Have searches from now on see every write that was acknowledged, by searchers that were
+        made since, where that comes about by itself only after a while. Nothing where a write is
+        seen when it is acknowledged, or a search itself waits for it."""
 
     def searcher_returning(
         self, returning: Returning, k: int, params: Params, where: Filter | None = None

@@ -7,7 +7,7 @@ search returns is read from columns (doc values) where it can be, and not from t
 source, which holds the vector as text.
 
 What is written is seen by searches after a refresh. Nothing that writes asks for one; `flush`,
-`wait_indexed`, `count`, `scan` and whatever prepares a search do; a search not with `settles` off.
+`wait_indexed`, `settle`, `count`, `scan` do, and what prepares a search unless `settles` is off.
 """
 
 from __future__ import annotations
@@ -320,6 +320,9 @@ class LuceneStore(Store):
 
     # -- questions -------------------------------------------------------------------------
 
+    def settle(self) -> None:
+        self._refresh()
+
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         return self.searcher_returning(Returning.IDS, k, params, where)
 
@@ -327,7 +330,7 @@ class LuceneStore(Store):
         self, returning: Returning, k: int, params: Params, where: Filter | None = None
     ) -> Searcher:
         if self.settles:
-            self._refresh()
+            self.settle()
         search, collection = self._client.search, self._collection
         question = self._question(k, params, self._kept(where))
         asked = {"size": k, **self._fields(*self._returned(returning))}
@@ -346,7 +349,7 @@ class LuceneStore(Store):
 
     def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
         if self.settles:
-            self._refresh()
+            self.settle()
         search, collection = self._client.search, self._collection
         near = self._question(k if blend.alpha == 1.0 else max(k, blend.candidates), params, None)
         body = lucene_text.asked(near, self._names[blend.field], blend, self.text_boost)

@@ -111,6 +111,8 @@ class Milvus(Store):
             " the next; those of other indexes do not",
             "where a collection has several segments, each has an index of its own; build has them"
             " merged first, as the server does by itself in time",
+            "rows that come over the wire, or from several callers, come to a collection that is"
+            " indexed and served already; those of one caller of the client before that",
         ),
     )
 

@@ -218,6 +218,23 @@ def test_a_collection_that_a_killed_run_left_is_replaced(
         store.close()
 
 
+@one_metric
+def test_what_was_written_is_seen_when_it_has_settled(case: Case, empty: Store) -> None:
+    """By a searcher that was made before, which `mixed` does outside the clock."""
+    if not case.can.inserts_after_build:
+        pytest.skip(f"{case.store.name} declares no inserts after build")
+    few = make_world(case.schema, case.can.nulls, rows=300, first_id=1, seed=3)
+    more = make_world(case.schema, case.can.nulls, rows=20, first_id=50_000, seed=5)
+    load(empty, case, few)
+    empty.insert(more.batch(slice(0, 20)))
+    empty.settles = False
+    search = empty.searcher(K, case.generous.model_copy(update=dict(case.kind.fresh)))
+    empty.settle()
+    every = few.plus(more)
+    hits = [bool(set(search(v)[0].tolist()) & every.accepted(v, 1, None)) for v in more.vectors]
+    assert np.mean(hits) >= floor(case)
+
+
 def test_k_beyond_the_rows(case: Case, empty: Store) -> None:
     few = make_world(case.schema, case.can.nulls, rows=300, first_id=1, seed=3)
     load(empty, case, few)
