@@ -82,11 +82,11 @@ def judge(
     before s0 and its end was sent after s1; *possibly alive* when it may have been alive at any
     instant from s0 to s1. With C and P these sets, and the untouched rows in both:
 
-    recall at most: distinct ids returned, of which a possibly alive version lies within the k-th
-        distance among C (ties count), over min(k, |C|). Rows certainly alive are thus demanded, and
-        one whose state is not known is not held against the store.
-    recall at least: distinct ids returned, of which a certainly alive version lies within the k-th
-        distance among P, over min(k, |P|).
+    recall at most: distinct ids among the first k returned, of which a possibly alive version lies
+        within the k-th distance among C (ties count), over min(k, |C|). Rows certainly alive are
+        thus demanded, and one whose state is not known is not held against the store.
+    recall at least: distinct ids among them, of which a certainly alive version lies within the
+        k-th distance among P, over min(k, |P|).
 
     The live set L at the instant that the search was evaluated has C ⊆ L ⊆ P, so that its k-th
     distance lies between those of P and of C, and the recall against it between these two, where
@@ -103,9 +103,10 @@ def judge(
         query = dataset.queries[answer.query]
         certain, possible = own.alive(answer.span)
         every = distances(query, own.vectors, dataset.metric)
-        known = [int(id_) for id_ in dict.fromkeys(answer.ids.tolist())]
-        there = [id_ for id_ in known if id_ in rows or possible[own.of(id_)].any()]
-        verdict.dead += len(there) < len(known)
+        named = answer.ids.tolist()
+        known = {id_ for id_ in named if id_ in rows or possible[own.of(id_)].any()}
+        verdict.dead += len(known) < len(set(named))
+        there = [id_ for id_ in dict.fromkeys(named[:k]) if id_ in known]
         verdict.uncertain.append(int((possible & ~certain).sum()))
         untouched_hits = [rows[id_] for id_ in there if id_ in rows]
         for judged, among, counted in (

@@ -24,6 +24,10 @@ from vectrial.load.embedded import describe
 from vectrial.load.sdk_process import Opening, Ready, common_start_ns, expect, processes
 from vectrial.stores.base import Schema, Store
 
+#: Bytes of ids that a caller holds until it has ended, when they are checked: that is no part of a
+#: transfer. With more it checks between two passes.
+_CHECKED_AT = 64 << 20
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -173,6 +177,8 @@ class _Turns:
         self.started_ns = self.ended_ns = started_ns
         self.cpu_ns = time.process_time_ns()
         self.put_rows = self.put_bytes = self.got_rows = self.got_bytes = self.wrong = 0
+        self._unchecked: list[tuple[list[NDArray[np.int64]], NDArray[np.int64]]] = []
+        self._held = 0
 
     def get(self, store: Store, page_rows: int, expected: NDArray[np.int64]) -> bool:
         """A whole pass; whether nothing was raised. expected: ids, ascending."""
@@ -181,16 +187,26 @@ class _Turns:
         try:
             for batch in store.scan(page_rows):
                 moved += batch.nbytes
-                seen.append(batch.column("id").to_numpy())
+                # A copy: what shares memory with the page keeps its vectors.
+                seen.append(batch.column("id").to_numpy().copy())
         except Exception as failure:  # noqa: BLE001 - recorded, as the design says
             self.failed(self.gets, sent, failure)
             return False
         self.done(self.gets, sent)
-        found = np.sort(np.concatenate(seen)) if seen else expected[:0]
-        self.got_rows += len(found)
+        self.got_rows += sum(map(len, seen))
         self.got_bytes += moved
-        self.wrong += not np.array_equal(found, expected)
+        self._unchecked.append((seen, expected))
+        self._held += sum(ids.nbytes for ids in seen)
+        if self._held > _CHECKED_AT:
+            self._check()
         return True
+
+    def _check(self) -> None:
+        """Count the passes that did not bring every row once."""
+        for seen, expected in self._unchecked:
+            found = np.sort(np.concatenate(seen)) if seen else expected[:0]
+            self.wrong += not np.array_equal(found, expected)
+        self._unchecked, self._held = [], 0
 
     def done(self, recorder: Recorder, sent: int) -> None:
         self.ended_ns = perf_counter_ns()
@@ -201,11 +217,13 @@ class _Turns:
         recorder.error(sent, sent, self.ended_ns, *describe(failure))
 
     def moved(self) -> Moved:
+        cpu_ns = time.process_time_ns() - self.cpu_ns
+        self._check()
         return Moved(
             puts=self.puts.pack(),
             gets=self.gets.pack(),
             ended_ns=self.ended_ns,
-            cpu_ns=time.process_time_ns() - self.cpu_ns,
+            cpu_ns=cpu_ns,
             put_rows=self.put_rows,
             put_bytes=self.put_bytes,
             got_rows=self.got_rows,

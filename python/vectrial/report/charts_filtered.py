@@ -15,6 +15,7 @@ from vectrial.report.theme import NARROW, Looks, described, finished, legend, li
 #: Parameters that vary along a line, or that a chart is of.
 SHOWN = (
     "k", "clients", "rows", "loop", "selectivity", "filter", "predicate", "depth", "payload_index",
+    "pivots",
 )  # fmt: skip
 #: The arm whose marks are hollow.
 OFF = "off"
@@ -56,6 +57,8 @@ def against_share(points: Sequence[Point], metric: str, looks: Looks) -> Any:
 def _ticks(shares: Sequence[float], *, dense: bool) -> list[float]:
     """The shares that were measured, or decades where they would not find room."""
     measured = sorted(set(shares))
+    if not measured:
+        return []
     if dense and len(measured) <= 8:
         return measured
     return [tick for tick in (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0) if tick >= measured[0]]

@@ -43,6 +43,7 @@ def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
                 run.ordered(drawn),
             )
             for metric, what in _METRICS.items()
+            if any(p.value(metric) is not None and p.value("selectivity") for p in drawn)
         ]
     return found
 
