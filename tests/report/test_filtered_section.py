@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +43,12 @@ def arm_phases(arm: str, factor: float) -> list[Phase]:
     return phases
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    folder = tmp_path_factory.mktemp("filters") / "run"
+def written(folder: Path, arms: Mapping[str, list[Phase]]) -> Report:
+    """The report of a run of these arms."""
     with RunWriter(folder) as writer:
         writer.begin(suite_name="s", command="vectrial run s", version="0", environment=ENVIRONMENT)
         writer.dataset(dataset_facts("words"))
-        for number, (arm, factor) in enumerate((("on", 1.0), ("off", 0.5))):
-            phases = arm_phases(arm, factor)
-            if arm == "off":
-                bad = phases[-1]
-                bad.valid, bad.reason = False, "3 of 200 answers looked at have rows"
-                bad.metrics["violations"] = 3
+        for number, (arm, phases) in enumerate(arms.items()):
             row = TrialRow(
                 key=str(number), store="milvus", lane="native", dataset="words", rows=ROWS, dim=100,
                 metric_space="cosine", experiment="filtered", index_kind="hnsw",
@@ -62,6 +57,42 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
             writer.trial(TrialRecord(row, "ok", phases=phases, duration_s=1.0))
         writer.finish()
     return build(load(folder))
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    arms = {"on": arm_phases("on", 1.0), "off": arm_phases("off", 0.5)}
+    bad = arms["off"][-1]
+    bad.valid, bad.reason = False, "3 of 200 answers looked at have rows"
+    bad.metrics["violations"] = 3
+    return written(tmp_path_factory.mktemp("filters") / "run", arms)
+
+
+def test_where_every_search_failed_there_is_a_table_all_the_same(tmp_path: Path) -> None:
+    phases = arm_phases("on", 1.0)
+    for phase in phases:
+        phase.invalidate("all 100 operations failed")
+        for name in ("recall_mean", "qps", "latency_p50", "latency_p99"):
+            phase.metrics[name], phase.missing[name] = None, "no operation succeeded"
+    report = written(tmp_path / "run", {"on": phases})
+    assert len(rows_of(report)) == len(phases)
+    assert not [f for f in report.figures() if f.name.startswith("filtered")]
+    out = write.made(tmp_path / "report")
+    assert "Searching under filters" in write.write_html(report, out).read_text()
+
+
+def test_a_line_is_of_one_number_of_filters_and_of_what_has_none(tmp_path: Path) -> None:
+    phases = arm_phases("on", 1.0)
+    for phase in phases:
+        if phase.params["predicate"] in ("independent", "aligned", "opposed"):
+            phase.params = {**phase.params, "pivots": 8}
+    report = written(tmp_path / "run", {"on": phases})
+    assert {row["setting"].text for row in rows_of(report)} == {"ef_search=64"}
+    for figure in report.figures():
+        if figure.name.startswith("filtered-"):
+            drawn = figure.spec(800, True)["data"]["values"]
+            assert {row["share"] for row in drawn} == {*SHARES, 1.0}, figure.name
+            assert len({row["line"] for row in drawn}) == 1
 
 
 def rows_of(report: Report) -> list[dict[str, Any]]:

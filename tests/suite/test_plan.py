@@ -196,6 +196,13 @@ def test_durability_is_what_the_store_can_promise(
     assert any("durability of writes: buffered" in d for d in plan.trials[0].row.differences)
 
 
+def test_what_loads_a_store_beside_tells_what_was_asked_of_its_writes() -> None:
+    text = SUITE.replace('"hnswlib"', '"weaviate"').replace("m = [8, 16]", "m = 8")
+    plan = plan_of(text + '[[experiments]]\nexperiment = "scalar_index_overhead"\n')
+    asked = {trial.row.experiment: trial.row.params.get("durability") for trial in plan.trials}
+    assert asked["scalar_index_overhead"] == "buffered"
+
+
 def test_a_store_that_promises_nothing_is_asked_for_nothing() -> None:
     assert {job.durability for job in plan_of(SUITE).jobs} == {None}
     refused = plan_of(SUITE.replace("repeats = 2", 'repeats = 2\ndurability = "memory"'))

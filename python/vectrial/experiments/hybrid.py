@@ -165,6 +165,7 @@ class HybridSearch(Experiment):
             "candidates": blend.candidates,
             "text": blend.field,
             "related": self.related or "",
+            "asked": len(task.texts),
         }
         # What the recorder judged by is the exact fusion, and not the nearest neighbours.
         phase.metrics["fusion_agreement"] = phase.metrics.pop("recall_mean", None)

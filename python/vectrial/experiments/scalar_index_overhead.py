@@ -36,6 +36,11 @@ class ScalarIndexOverhead(Experiment):
     rounds: int = Field(default=1, ge=1, le=20)
     rows: int | None = Field(default=None, gt=0)
 
+    @classmethod
+    def writes(cls) -> bool:
+        """Every figure is of a load beside."""
+        return True
+
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         if not store.capabilities.under(index.kind).field_types:
             raise Unsupported(f"{store.name} keeps no metadata")
@@ -53,7 +58,9 @@ class ScalarIndexOverhead(Experiment):
                 yield phase
         for what, (with_it, without) in _PAIRS.items():
             if with_it in seen and without in seen:
-                yield self._overhead(what, seen[with_it], seen[without], started)
+                phase = self._overhead(what, seen[with_it], seen[without], started)
+                phase.params = {**phase.params, "batch_rows": context.batch_rows}
+                yield phase
 
     def _load(self, context: Context, arm: str, types: frozenset[FieldType]) -> Phase:
         rows = context.dataset.rows
@@ -65,7 +72,11 @@ class ScalarIndexOverhead(Experiment):
             load, steps = generated.fill(context, store, dataset, schema)
             count = store.count()
         phase = Phase("arm", started, perf_counter_ns())
-        phase.params = {"payload_index": arm, "fields": len(schema.fields)}
+        phase.params = {
+            "payload_index": arm,
+            "fields": len(schema.fields),
+            "batch_rows": context.batch_rows,
+        }
         ready = sum(step.seconds for step in steps)
         phase.metrics |= {f"{step.name}_s": step.seconds for step in steps}
         phase.metrics |= {

@@ -22,7 +22,9 @@ from vectrial.report.document import (
 EXPERIMENT = "anomaly"
 #: Phases that sum up all classes, as the experiment calls them, and for people.
 _WHOLE = {"classes": "mean of classes", "together": "together, one threshold"}
-_TOLD_APART = ("k", "clients", "rows", "loop", "of", "fixed", "false_alarms", "score")
+_TOLD_APART = (
+    "k", "clients", "rows", "loop", "of", "fixed", "false_alarms", "calibration", "score",
+)  # fmt: skip
 _COUNTS = ("errors", "duplicate_queries", "stored_queries")
 
 _STORE = Column("store", "Store", numeric=False)
