@@ -16,7 +16,7 @@ from vectrial.datasets.model import Dataset
 from vectrial.datasets.truth import truth_of
 from vectrial.distance import Metric
 from vectrial.errors import StoreError, Unsupported
-from vectrial.experiments.anomaly import Anomaly, chosen
+from vectrial.experiments.anomaly import Anomaly, _recalls, chosen
 from vectrial.experiments.base import Data, Phase
 from vectrial.filters import Eq
 from vectrial.load.lane import Lane
@@ -95,6 +95,17 @@ def test_a_careless_index_is_judged_beside_exact_search(tmp_path: Path) -> None:
             assert theirs == pytest.approx(exact[name].metrics[metric], abs=1e-6), (name, metric)
     timed, untimed = phases["search"].metrics, phases["classes"].metrics
     assert untimed["recall_mean"] == pytest.approx(timed["recall_mean"])
+
+
+def test_no_more_than_the_first_k_count() -> None:
+    dataset = pictures()
+    truth = truth_of(dataset, 10, None)
+    every = np.sort(dataset.ids)
+    for answer, wanted in (
+        (truth.ids[0], 1.0),
+        (np.append(every[~np.isin(every, truth.ids[0])], truth.ids[0]), 0.0),
+    ):
+        assert _recalls([answer], truth)[0] == wanted
 
 
 def test_copies_are_left_out_and_counted(tmp_path: Path) -> None:

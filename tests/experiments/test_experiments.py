@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from worlds import ROWS, dataset, run, without
+from worlds import ROWS, dataset, run, without, world
 
 from vectrial.errors import Unsupported
-from vectrial.experiments import generated
-from vectrial.experiments.base import Phase
+from vectrial.experiments import generated, storage
+from vectrial.experiments.base import Phase, State
 from vectrial.experiments.condition import Condition
 from vectrial.experiments.export import Export
+from vectrial.experiments.footprint import FootprintExperiment
 from vectrial.experiments.ingest import Ingest
 from vectrial.experiments.mixed import Mixed
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.experiments.scalar_index_overhead import ScalarIndexOverhead
 from vectrial.experiments.size_sweep import SizeSweep
 from vectrial.experiments.storage import Storage
-from vectrial.experiments.time_to_searchable import TimeToSearchable
+from vectrial.experiments.time_to_searchable import TimeToSearchable, _Watch
 from vectrial.filters import OPERATORS, Filter, evaluate
 from vectrial.load.readback import read_back
 from vectrial.results.schema import METRICS
@@ -40,6 +45,7 @@ from vectrial.stores.base import (
 )
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite import SqliteStore
+from vectrial.telemetry.process import allocated_bytes
 
 FLAT = Index("flat", NoParams())
 
@@ -81,6 +87,14 @@ def test_generated_columns_are_the_same_every_time_and_keep_what_they_say() -> N
     assert shares["1 in 100, by two"] == pytest.approx(0.01, rel=0.3)
 
 
+def test_no_condition_is_asked_twice() -> None:
+    """A second answer may come from a cache."""
+    asked = generated.conditions(5000, 200, OPERATORS, generated.columns(5000).column_names, 1)
+    for name, wheres in asked.items():
+        assert len(set(wheres)) == len(wheres), name
+        assert len(wheres) == (generated.LABELS if name == "1 in 100" else 200)
+
+
 def test_conditions_ask_only_what_the_store_has() -> None:
     asked = generated.conditions(100, 3, {"eq"}, ("number", "flag"), 1)
     assert asked.keys() == {"one row"}
@@ -113,6 +127,54 @@ def test_only_what_is_wanted_is_asked(tmp_path: Path) -> None:
     assert [(p.params["condition"], p.params["payload_index"]) for p in phases] == [
         ("one row", arm)
     ]
+
+
+class Finding(SqliteStore):
+    """Notes every condition that it is asked, and when."""
+
+    asked: ClassVar[list[tuple[int, Filter]]] = []
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        self.asked.append((time.perf_counter_ns(), where))
+        return super().find(where, limit)
+
+
+def test_stores_are_warm_before_the_clock_and_take_turns_to_be_first(tmp_path: Path) -> None:
+    Finding.asked.clear()
+    phases = run(Condition(samples=10), Finding, tmp_path)
+    every(phases)
+    start = min(p.started_ns for p in phases)
+    before = [where for at, where in Finding.asked if at < start]
+    timed = {where for at, where in Finding.asked if at > start}
+    assert before
+    assert not set(before) & timed, "others like them"
+    assert {p.metrics["warmup_count"] for p in phases} == {len(before) / 2}, "of each store"
+    assert {p.metrics["warmup_errors"] for p in phases} == {0}
+    arms = [str(p.params["payload_index"]) for p in phases]
+    firsts = arms[::2]
+    assert firsts == [firsts[0], firsts[1]] * (len(firsts) // 2)
+    assert set(firsts) == {"on", "off"}
+
+
+class Unwilling(SqliteStore):
+    """Does not find at first."""
+
+    refusals: ClassVar[int] = 0
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        if Unwilling.refusals:
+            Unwilling.refusals -= 1
+            raise RuntimeError("not yet")
+        return super().find(where, limit)
+
+
+def test_what_fails_before_the_clock_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Unwilling, "refusals", 3)
+    phases = run(Condition(samples=10, indexed=(True,)), Unwilling, tmp_path)
+    assert {p.metrics["warmup_errors"] for p in phases} == {3}
+    assert {p.metrics["errors"] for p in phases} == {0}
 
 
 def test_a_store_without_find_is_scanned_by_the_client(tmp_path: Path) -> None:
@@ -159,6 +221,28 @@ def test_an_export_that_misses_rows_is_wrong(tmp_path: Path) -> None:
     assert "did not read every row" in str(phase.reason)
 
 
+class Endless(MemoryStore):
+    """Takes a while to say that there is no more; pages are views of one block of memory."""
+
+    scans: ClassVar[int] = 0
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        Endless.scans += 1
+        yield from super().scan(batch_size)
+        time.sleep(0.05)
+
+
+def test_a_pass_of_an_export_ends_when_the_store_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Endless, "scans", 0)
+    (phase,) = run(Export(page_rows=100, min_s=0), Endless, tmp_path)
+    every([phase])
+    assert (phase.metrics["export_s"] or 0) >= 0.05
+    assert phase.metrics["passes"] == 1
+    assert Endless.scans == 2, "a first one comes before the clock"
+
+
 # -- size and storage --------------------------------------------------------------------------
 
 
@@ -183,6 +267,72 @@ def test_storage_before_and_after_the_store_settles(tmp_path: Path) -> None:
     assert late.metrics["disk_bytes"] >= late.metrics["raw_bytes"] == ROWS * 8 * 4
     with pytest.raises(Unsupported, match="nothing on disk"):
         Storage().points(MemoryStore, FLAT, ROWS)
+
+
+class Clock:
+    """Time that goes by when somebody sleeps, and a disk that is written to meanwhile."""
+
+    def __init__(self, writes: dict[float, int]) -> None:
+        self.now, self._writes = 0.0, writes
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def allocated(self, folders: object) -> int:
+        return 10**6 + sum(size for at, size in self._writes.items() if at <= self.now)
+
+
+@pytest.mark.parametrize(
+    ("writes", "settle_s", "ends", "said"),
+    [
+        ({}, 20.0, 2.0, None),
+        ({1.2: 10**5}, 20.0, 3.5, None),  # two looks that are alike are no rest
+        ({0.1 * i: 200 for i in range(60)}, 20.0, 8.0, None),  # little by little is a change, too
+        ({0.4 * i: 10**5 for i in range(100)}, 5.0, 5.0, "still changing after settle_s = 5"),
+        ({}, 1.0, 1.0, "too short to see it at rest"),
+        ({}, 0.0, 0.0, "not waited"),
+    ],
+)
+def test_a_disk_is_at_rest_when_it_has_not_changed_for_two_seconds(
+    writes: dict[float, int],
+    settle_s: float,
+    ends: float,
+    said: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(writes)
+    monkeypatch.setattr(storage, "time", clock)
+    monkeypatch.setattr(storage, "allocated_bytes", clock.allocated)
+    with world(SqliteStore, "flat", tmp_path, State.LOADED) as context:
+        phase = storage.settled(context, settle_s)
+    assert clock.now == pytest.approx(ends, abs=0.6 if len(writes) > 50 else 1e-6)
+    assert phase.valid
+    assert (said is None) == (phase.reason is None)
+    assert (said or "") in (phase.reason or "")
+
+
+@pytest.mark.parametrize("asked", [FootprintExperiment(), Storage(checkpoints=(1.0,), settle_s=0)])
+def test_what_was_on_the_disk_before_is_no_part_of_the_ratio(
+    asked: FootprintExperiment | Storage, tmp_path: Path
+) -> None:
+    ratios = []
+    for name, foreign in (("alone", 0), ("beside", 10 << 20)):
+        other = tmp_path / name / "other"
+        other.mkdir(parents=True)
+        (other / "file").write_bytes(bytes(foreign))
+        with world(SqliteStore, "flat", tmp_path / name, type(asked).starts_from) as context:
+            dirs = (*context.data_dirs, other)
+            empty = context.empty_disk_bytes + allocated_bytes([other])
+            there = replace(context, data_dirs=dirs, empty_disk_bytes=empty)
+            phase = list(asked.run(there, {}))[-1]
+        ratios.append(phase.metrics["disk_ratio"])
+        assert phase.metrics["disk_empty_bytes"] == empty
+        assert (phase.metrics["disk_bytes"] or 0) > foreign
+    assert ratios[0] == pytest.approx(ratios[1], rel=0.1)
 
 
 def test_a_load_can_be_weighed_where_it_lies(tmp_path: Path) -> None:
@@ -245,6 +395,62 @@ def test_a_store_that_indexes_while_inserting_is_searchable_at_once(tmp_path: Pa
     assert phases[-1].metrics["searchable_after_s"] == 0
 
 
+class Narrow(MemoryStore):
+    """Has room for few neighbours, as a store whose search effort bounds k."""
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        if k > 64:
+            raise RuntimeError("too many")
+        return super().searcher(k, params, where)
+
+
+def test_a_row_is_looked_for_among_few_whatever_the_suite_asks_for(tmp_path: Path) -> None:
+    for asked in (Ingest(probes=3), TimeToSearchable(looks=2)):
+        with world(Narrow, "flat", tmp_path / asked.name, State.EMPTY) as context:
+            phases = {p.name: p for p in asked.run(replace(context, k=100), {"concurrency": 1})}
+        every(list(phases.values()))
+        if "freshness" in phases:
+            assert phases["freshness"].metrics["count"] == 3
+            assert phases["freshness"].metrics["time_to_searchable"]
+        else:
+            assert phases["look"].metrics["share_found"] == 1
+
+
+class Blind(MemoryStore):
+    """Never finds anything, and says why."""
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        raise RuntimeError("the index is gone")
+
+
+def test_where_no_row_is_found_in_the_end_it_is_told_why(tmp_path: Path) -> None:
+    whole = run(TimeToSearchable(looks=2), Blind, tmp_path)[-1]
+    assert not whole.valid
+    assert "the index is gone" in (whole.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("probes", "shares", "after"),
+    [
+        (50, [1.0, 1.0, 0.98, 1.0], 0.0),  # one row of fifty was missed once
+        (50, [1.0, 0.96, 1.0, 1.0], 1.0),
+        (50, [0.5, 1.0, 1.0, 0.98], 0.1),
+        (1000, [1.0, 0.98, 1.0, 1.0], 1.0),
+        (5, [1.0, 0.8, 1.0, 1.0], 1.0),  # of so few each counts
+        (1, [0.0, 1.0, 1.0, 1.0], 0.1),
+    ],
+)
+def test_one_row_that_was_missed_once_does_not_move_the_figure(
+    probes: int, shares: list[float], after: float
+) -> None:
+    context: object = SimpleNamespace(batch_rows=100)
+    watch = _Watch(context, {}, 10, probes, loaded_s=2.0, ready_s=5.0)  # type: ignore[arg-type]
+    for at, share in zip((0.0, 0.1, 1.0, 3.0), shares, strict=True):
+        seen = {"elapsed_s": 2.0 + at, "share_found": share}
+        watch.phases.append(Phase("look", 0, 0, {"stage": "after", "after_s": at}, {**seen}))
+    assert watch.summary().metrics["searchable_after_s"] == pytest.approx(after)
+
+
 def test_one_that_does_not_is_seen_not_to(tmp_path: Path) -> None:
     phases = run(TimeToSearchable(looks=4), Late, tmp_path)
     assert [p.metrics["share_found"] for p in phases[:-1]] == [0, 0, 0, 0, 1]
@@ -302,6 +508,61 @@ def test_searches_come_before_the_clock_of_changing_rows_too(tmp_path: Path) -> 
     assert Counting.searches == search.metrics["count"] + search.metrics["warmup_count"]
 
 
+def test_processor_time_is_that_of_all_who_take_turns(tmp_path: Path) -> None:
+    phases = run(Mixed(operations=400), MemoryStore, tmp_path)
+    (each,) = {p.metrics["cpu_us_per_op"] for p in phases}
+    done = sum(p.metrics["count"] or 0 for p in phases)
+    assert each == pytest.approx((phases[0].metrics["cpu_s"] or 0) * 1e6 / done)
+
+
+class Refreshed(MemoryStore):
+    """Has to be asked to show what was written, which takes 20 ms, and fails as often as is wanted.
+    Notes what it is asked."""
+
+    notes: ClassVar[list[str]] = []
+    failures: ClassVar[int] = 0
+
+    def settle(self) -> None:
+        self.notes.append("settle")
+        if Refreshed.failures:
+            Refreshed.failures -= 1
+            raise RuntimeError("no refresh")
+        time.sleep(0.02)
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        self.notes.append("searcher" if self.settles else "bare searcher")
+        return super().searcher(k, params, where)
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        self.notes.append("write")
+        super().upsert(batch)
+
+
+UPDATES = Mixed(operations=40, searches=0.5, inserts=0, updates=0.5, deletes=0)
+
+
+def test_what_lets_a_search_see_a_write_is_part_of_the_search(tmp_path: Path) -> None:
+    Refreshed.notes.clear()
+    phases = {p.name: p for p in run(UPDATES, Refreshed, tmp_path)}
+    every(list(phases.values()))
+    assert (phases["search"].metrics["latency_p90"] or 0) >= 20_000
+    changed = [
+        b for a, b in zip(Refreshed.notes, Refreshed.notes[1:], strict=False) if a == "write"
+    ]
+    assert set(changed) <= {"write", "bare searcher"}
+    assert Refreshed.notes.count("settle") == changed.count("bare searcher") > 0
+
+
+def test_a_search_that_cannot_see_the_write_before_it_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Refreshed, "failures", 1)
+    phases = {p.name: p for p in run(UPDATES, Refreshed, tmp_path)}
+    assert phases["search"].errors == [("RuntimeError", 1, ["no refresh"])]
+    assert phases["update"].valid
+    assert phases["search"].metrics["recall_mean"] == 1
+
+
 def test_deleted_rows_that_are_still_returned_are_wrong(tmp_path: Path) -> None:
     search = run(Mixed(operations=400, deletes=1.0), Immortal, tmp_path)[0]
     assert not search.valid
@@ -347,6 +608,39 @@ class Lossy(MemoryStore):
 
     def insert(self, batch: pa.RecordBatch) -> None:
         super().insert(batch.slice(0, batch.num_rows - 1) if batch.num_rows > 1 else batch)
+
+
+class Slow(MemoryStore):
+    """Shows a row 0.2 s after it was inserted."""
+
+    inserted = 0.0
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        super().insert(batch)
+        self.inserted = time.monotonic()
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        whole, nothing = super().searcher(k, params, where), np.zeros(0, np.int64)
+
+        def search(vector: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            if time.monotonic() < self.inserted + 0.2:
+                return nothing, np.zeros(0, np.float32)
+            return whole(vector)
+
+        return search
+
+
+def test_probing_between_load_and_flush_is_told_beside_the_time_until_ready(
+    tmp_path: Path,
+) -> None:
+    whole = run(Ingest(probes=3), Slow, tmp_path)[-1]
+    assert whole.name == "ingest"
+    assert whole.valid
+    assert (whole.metrics["probing_s"] or 0) >= 0.6
+    assert "rows were probed for 0." in (whole.reason or "")
+    without_probes = run(Ingest(probes=0), Slow, tmp_path)[-1]
+    assert without_probes.reason is None
+    assert without_probes.metrics["probing_s"] is not None
 
 
 def test_a_load_that_lost_rows_has_no_valid_figure(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from vectrial.errors import StoreError, Unsupported
 from vectrial.experiments.base import Data, Phase
 from vectrial.experiments.live_set import Answer, Span, Version, judge
 from vectrial.experiments.mixed import Mixed
+from vectrial.experiments.set_rates import _blame_client
 from vectrial.filters import Filter
 from vectrial.load.lane import Lane
 from vectrial.results.schema import METRICS
@@ -99,6 +100,18 @@ def test_rows_certainly_dead_are_wrong_and_rows_on_their_way_are_not() -> None:
         verdict = judge(rows, K, gone, [Answer(0, span, found)])
         assert (verdict.dead, verdict.most, verdict.least) == (dead, [most], [least]), span
     assert judge(rows, K, [], [Answer(0, (0, 1), np.array([-7]))]).dead == 1
+
+
+def test_no_more_than_the_first_k_are_judged() -> None:
+    """Whoever answers with more would find more."""
+    rows = dataset()
+    near = np.argsort(distances(rows.queries[0], rows.vectors, rows.metric))
+    far_first = rows.ids[np.concatenate([near[-K:], near[:K]])]
+    verdict = judge(rows, K, [], [Answer(0, (0, 1), far_first)])
+    assert (verdict.most, verdict.least, verdict.dead) == ([0.0], [0.0], 0)
+    dead_last = np.append(rows.ids[near[:K]], -7)
+    verdict = judge(rows, K, [], [Answer(0, (0, 1), dead_last)])
+    assert (verdict.most, verdict.dead) == ([1.0], 1)
 
 
 # -- at set rates ------------------------------------------------------------------------------
@@ -210,6 +223,39 @@ def test_recall_is_not_judged_where_writes_failed(tmp_path: Path) -> None:
     assert phases["insert"].errors[0][0] == "RuntimeError"
     assert phases["search"].metrics.get("recall_mean") is None
     assert "writes failed" in phases["search"].missing["recall_mean"]
+
+
+class Unsearchable(MemoryStore):
+    """Cannot be searched again at once after it was written to."""
+
+    refusals: ClassVar[int] = 0
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        super().delete(ids)
+        Unsearchable.refusals = 2
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        if Unsearchable.refusals:
+            Unsearchable.refusals -= 1
+            raise RuntimeError("not now")
+        return super().searcher(k, params, where)
+
+
+def test_a_searcher_that_cannot_be_made_is_an_error_of_its_search(tmp_path: Path) -> None:
+    rates = {"search": 30.0, "delete": 2.0}
+    phases = {p.name: p for p in run(quick(rates=rates), Unsearchable, tmp_path)}
+    ((kind, count, said),) = phases["search"].errors
+    assert (kind, said[0]) == ("RuntimeError", "not now")
+    assert 0 < count < (phases["search"].metrics["count"] or 0)
+    assert phases["delete"].errors == []
+
+
+def test_a_python_client_at_its_limit_is_named_beside_what_does_not_count() -> None:
+    for share, valid, named in ((0.97, False, True), (0.5, False, False)):
+        phase = Phase("search", 0, 1, metrics={"client_cpu_share": share}, valid=valid)
+        phase.reason = "overloaded: 900/s are not sustained"
+        _blame_client(phase, 0.8)
+        assert ("client-bound: the Python client used 97%" in (phase.reason or "")) is named
 
 
 def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:

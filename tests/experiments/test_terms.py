@@ -109,6 +109,41 @@ def test_every_parameter_of_a_phase_is_a_term_or_a_setting(
     assert not unknown, "say in compare.groups.CONDITIONS or here what it is"
 
 
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    [
+        ("filtered", {"pivots": 1}, {"pivots": 4}),
+        ("anomaly", {"calibration": 0.3}, {"calibration": 0.6}),
+        ("hybrid", {"queries": 3}, {"queries": 5}),
+    ],
+)
+def test_settings_that_decide_a_figure_are_terms_of_it(
+    name: str,
+    one: dict[str, Any],
+    other: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    small, found = SMALL[name], []
+    for asked in (one, other):
+        experiment = EXPERIMENTS[name].model_validate({**small.params, **asked})
+        phases = run(experiment, small.store, tmp_path, given=small.data)
+        found.append([{k: v for k, v in p.params.items() if k in TERMS} for p in phases])
+    last, differently = found[0][-1], found[1][-1]
+    if name == "filtered":  # the last are of shapes, which have no pivots
+        last, differently = (next(t for t in terms if "pivots" in t) for terms in found)
+    assert last != differently
+
+
+@pytest.mark.parametrize("name", ["scalar_index_overhead", "time_to_searchable", "storage"])
+def test_figures_of_loads_tell_the_rows_of_a_batch(name: str, tmp_path: Path) -> None:
+    small = SMALL[name]
+    experiment = EXPERIMENTS[name].model_validate(dict(small.params))
+    for phase in run(experiment, small.store, tmp_path):
+        assert phase.params["batch_rows"] == 100, phase.name
+
+
 def test_an_answer_of_capacity_tells_how_requests_arrived(tmp_path: Path) -> None:
     asked = EXPERIMENTS["capacity"].model_validate(
         {**SMALL["capacity"].params, "arrivals": "constant"}

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from time import perf_counter_ns
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from worlds import DIM, ROWS, run, without
+from worlds import DIM, ROWS, run, without, world
 
 from vectrial.distance import Metric
 from vectrial.errors import Unsupported
-from vectrial.experiments.base import Data, Phase
+from vectrial.experiments.base import Data, Phase, State
 from vectrial.experiments.transport import Transport
+from vectrial.load import transfer
 from vectrial.load.lane import Lane
+from vectrial.load.transfer import _Turns
 from vectrial.results.schema import METRICS
 from vectrial.stores.base import Index, NoParams, Schema
 from vectrial.stores.memory import MemoryStore
@@ -75,6 +79,54 @@ def test_a_read_that_lacks_a_row_is_called_wrong(tmp_path: Path) -> None:
         assert not found[name].valid
         assert "did not bring every row exactly once" in (found[name].reason or "")
     assert found["get"].metrics["ineffective"] == 1
+
+
+def test_checking_what_was_read_is_no_part_of_the_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[int] = []
+    check = _Turns._check
+
+    def noted(self: _Turns) -> None:
+        checked.append(perf_counter_ns())
+        check(self)
+
+    monkeypatch.setattr(_Turns, "_check", noted)
+    asked = Transport(sizes=(1.0,), clients=(1,), min_s=0.05, mixed_s=0)
+    get = named(run(asked, MemoryStore, tmp_path))["get"]
+    assert (get.metrics["count"] or 0) > 1
+    assert len(checked) == 1
+    assert checked[0] > get.ended_ns
+
+
+def test_what_waits_to_be_checked_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "_CHECKED_AT", 1000)
+    turns = _Turns(0)
+    with world(Forgetful, "flat", tmp_path, State.LOADED) as context:
+        for _ in range(3):
+            assert turns.get(context.store, 1000, np.sort(context.dataset.ids))
+            assert turns._held == 0
+    moved = turns.moved()
+    assert (moved.wrong, moved.got_rows) == (3, 3 * (ROWS - 1))
+
+
+def test_pages_are_not_kept_for_their_ids(tmp_path: Path) -> None:
+    turns = _Turns(0)
+    with world(MemoryStore, "flat", tmp_path, State.LOADED) as context:
+        assert turns.get(context.store, 100, np.sort(context.dataset.ids))
+    ((seen, _),) = turns._unchecked
+    assert all(ids.flags.owndata for ids in seen)
+
+
+def test_processor_time_is_that_of_puts_and_gets(tmp_path: Path) -> None:
+    found = named(run(QUICK, MemoryStore, tmp_path))
+    both, puts, gets = (found[name].metrics for name in ("mixed", "mixed_put", "mixed_get"))
+    assert both["cpu_us_per_op"] == puts["cpu_us_per_op"] == gets["cpu_us_per_op"]
+    assert found["get"].metrics["cpu_us_per_op"] == pytest.approx(
+        found["get"].metrics["cpu_s"] * 1e6 / found["get"].metrics["count"]
+    )
 
 
 class Broken(MemoryStore):

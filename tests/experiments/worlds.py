@@ -20,6 +20,7 @@ from vectrial.load.lane import Lane
 from vectrial.load.placement import Placement
 from vectrial.stores.base import Index, Schema, Store
 from vectrial.stores.beside import beside
+from vectrial.telemetry.process import allocated_bytes
 
 ROWS, DIM, K = 600, 8, 10
 
@@ -50,6 +51,7 @@ def world(
     schema = Schema(rows.dim, rows.metric, fields_of(rows))
     asked = Index(index, kind.capabilities.indexes[index].build())
     with beside(kind, folder / "data") as store:
+        empty = allocated_bytes([folder / "data"])
         if state is State.LOADED:
             store.create(schema, asked)
             bulk.load(store, rows, schema, 100, lambda *_: None)
@@ -71,6 +73,7 @@ def world(
             resident_bytes=lambda: None,
             baseline_rss_bytes=None,
             beside=lambda name: beside(kind, folder / "beside" / name),
+            empty_disk_bytes=empty,
         )
 
 
@@ -82,12 +85,13 @@ def run(
     given: Dataset | None = None,
 ) -> list[Phase]:
     """Every phase of the experiment's first point."""
-    point: Mapping[str, Any] = experiment.points(kind, _index(kind, index), ROWS)[-1]
+    point: Mapping[str, Any] = experiment.points(kind, index_of(kind, index), ROWS)[-1]
     with world(kind, index, folder, type(experiment).starts_from, given) as context:
         return list(experiment.run(context, point))
 
 
-def _index(kind: type[Store], index: str) -> Index:
+def index_of(kind: type[Store], index: str) -> Index:
+    """An index of this kind with its defaults."""
     return Index(index, kind.capabilities.indexes[index].build())
 
 

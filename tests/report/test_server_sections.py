@@ -13,7 +13,7 @@ from vectrial.report.build import build
 from vectrial.report.data import load
 from vectrial.report.document import Report
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
-from vectrial.telemetry.phases import add_server_metrics
+from vectrial.telemetry.phases import add_server_metrics, not_its_own
 
 NOTE = "weaviate 2.0 is not a version that its driver was tested with: 1.35.*"
 FACTS = {
@@ -92,6 +92,36 @@ def test_what_took_turns_has_no_cost_of_its_own() -> None:
         assert "took turns" in phase.missing["server_cpu_us_per_op"]
 
 
+@pytest.mark.parametrize(
+    ("length_s", "paused_s", "told_s", "own"),
+    [
+        (2.0, 0.0, 2.01, True),
+        (2.0, 0.0, 2.2, True),  # the sample that ends it takes a while
+        (2.0, 0.0, 3.0, False),
+        (100.0, 0.0, 104.0, True),
+        (100.0, 0.0, 110.0, False),
+        (2.0, 3.0, 5.1, True),  # its clock stood still for 3 s
+        (0.01, 0.0, 240.0, False),
+    ],
+)
+def test_what_is_told_long_after_its_end_is_not_known(
+    length_s: float, paused_s: float, told_s: float, own: bool
+) -> None:
+    phase = Phase("flush", SECOND, SECOND + int(length_s * SECOND))
+    phase.paused_ns = int(paused_s * SECOND)
+    why = not_its_own(phase, SECOND + int(told_s * SECOND))
+    assert (why is None) is own
+    assert own or "after its end" in str(why)
+
+
+def test_a_phase_whose_cost_is_not_known_says_why() -> None:
+    phase = searched()
+    phase.unsampled = "looks go on beside the load"
+    add_server_metrics([phase], [row for row in samples() if row["phase"] is None], 0)
+    assert not [name for name in phase.metrics if name.startswith("server")]
+    assert phase.missing["server_cpu_s"] == "looks go on beside the load"
+
+
 def test_a_control_group_knows_better() -> None:
     phase, rows = searched(), samples()
     for row in rows:
@@ -102,8 +132,9 @@ def test_a_control_group_knows_better() -> None:
 
 @pytest.fixture
 def report(tmp_path: Path) -> Report:
-    phase = searched()
-    add_server_metrics([phase], samples(), 0)
+    phase, look = searched(), Phase("look", 0, SECOND)
+    look.unsampled = "looks go on beside the load"
+    add_server_metrics([phase, look], samples(), 0)
     row = TrialRow(
         "key", "weaviate", "native", "words", ROWS, 8, "l2", "concurrency", "hnsw", {},
         {"k": 10, "clients": 4}, 1, 42,
@@ -113,7 +144,17 @@ def report(tmp_path: Path) -> Report:
         writer.dataset(dataset_facts("words"))
         writer.trial(
             TrialRecord(
-                row, "ok", None, "2.0", None, 0, 4.0, [phase], samples(), server=FACTS, notes=[NOTE]
+                row,
+                "ok",
+                None,
+                "2.0",
+                None,
+                0,
+                4.0,
+                [phase, look],
+                samples(),
+                server=FACTS,
+                notes=[NOTE],
             )
         )
         writer.finish()
@@ -128,6 +169,7 @@ def test_the_report_says_what_each_phase_cost_the_server(report: Report) -> None
     assert shown["server_peak"].value == 420
     assert shown["server_disk"].value == 4096
     assert shown["client_cpu_us"].value == 12.0
+    assert table.notes == ("Left out: look (concurrency): looks go on beside the load.",)
 
 
 def test_the_report_says_how_servers_were_run_and_warns(report: Report) -> None:

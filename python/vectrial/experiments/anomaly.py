@@ -40,6 +40,8 @@ Score = Literal["nearest", "mean"]
 
 #: Rows read back in one request.
 _BATCH = 100
+#: Why nothing is said of what the server used while answers are judged.
+_UNTIMED = "answers are judged here, which is not timed"
 #: The likeness of a query that nothing was found for: the least cosine.
 _NOTHING = -1.0
 
@@ -120,7 +122,12 @@ class Anomaly(Experiment):
         """Every query once more, untimed, and what its answer is good for: a phase for each class,
         one for the mean of them, and one for all together under one threshold."""
         context = asked.context
-        rule = {"score": self.score, "false_alarms": self.false_alarms, "fixed": self.fixed}
+        rule = {
+            "score": self.score,
+            "false_alarms": self.false_alarms,
+            "calibration": self.calibration,
+            "fixed": self.fixed,
+        }
         params = {**params, **rule}
         started = perf_counter_ns()
         found = lanes.answers(context, point, where)
@@ -136,7 +143,7 @@ class Anomaly(Experiment):
         ended = perf_counter_ns()
 
         def phase(name: str, members: NDArray[np.bool_], **more: Any) -> Phase:
-            made = Phase(name, started, ended, {**params, **more})
+            made = Phase(name, started, ended, {**params, **more}, unsampled=_UNTIMED)
             known = (likeness[members], exact[members])
             flags = (asked.anomalous[members], held_out[members])
             made.metrics, made.missing = self._figures(*known, *flags)
@@ -146,7 +153,7 @@ class Anomaly(Experiment):
         names = np.array(asked.classes)
         classes = [phase("class", names == name, of=name) for name in sorted(set(asked.classes))]
         yield from classes
-        mean = Phase("classes", started, ended, dict(params))
+        mean = Phase("classes", started, ended, dict(params), unsampled=_UNTIMED)
         mean.metrics, mean.missing = _means(classes)
         mean.metrics["client_cosine"] = each_us
         yield mean
@@ -302,11 +309,11 @@ def _read_back(
 
 
 def _recalls(found: Sequence[NDArray[np.int64]], truth: Truth) -> NDArray[np.float64]:
-    """Recall of each answer, ties counted as right; shape (q,)."""
+    """Recall of each answer, of its first k, ties counted as right; shape (q,)."""
     out = np.empty(len(found))
     for at, ids in enumerate(found):
         begin, end = truth.accept_offsets[at : at + 2]
-        right = np.isin(np.unique(ids), truth.accept_ids[begin:end]).sum()
+        right = np.isin(np.unique(ids[: truth.k]), truth.accept_ids[begin:end]).sum()
         out[at] = min(right, truth.available[at]) / max(1, truth.available[at])
     return out
 

@@ -25,7 +25,16 @@ from vectrial.errors import Unsupported
 from vectrial.filters import Filters, operators
 from vectrial.gate.checks import Scope
 from vectrial.load.lane import Lane, refuse_returning, writes_natively
-from vectrial.stores.base import Address, Field, Index, Params, Returning, Schema, Store
+from vectrial.stores.base import (
+    Address,
+    Field,
+    Index,
+    Params,
+    Returning,
+    Schema,
+    Searcher,
+    Store,
+)
 
 if TYPE_CHECKING:
     from vectrial.load.ceiling import Certificate
@@ -44,6 +53,8 @@ def as_list(value: object) -> object:
     return [value] if isinstance(value, int | float | str) else value
 
 
+#: Neighbours asked for when a row is looked for by its own vector.
+_LOOKED_AT = 10
 #: A number of at least 1, or a list of them to measure each.
 Numbers = Annotated[
     tuple[Annotated[int, Bound(ge=1)], ...], BeforeValidator(as_list), Bound(min_length=1)
@@ -74,7 +85,13 @@ class Phase:
     histograms: name → HDR histogram in the V2 encoding, nanoseconds.
     windows: operation → columns second, count, errors, p50_us, p99_us, max_us, recall.
     errors: (kind, count, first messages).
-    started_ns, ended_ns: `time.perf_counter_ns`.
+    started_ns, ended_ns: `time.perf_counter_ns`. paused_ns: for how long its clock stood still in
+        between: it really ended so much later.
+    unsampled: why nobody knows what the server used in it; None where what is sampled from its
+        start until it is yielded is its own.
+
+    It is yielded when it has ended, before anything else is done; what is judged or read back
+    afterwards is written into it then.
     """
 
     name: str
@@ -88,10 +105,17 @@ class Phase:
     errors: list[tuple[str, int, list[str]]] = field(default_factory=list)
     valid: bool = True
     reason: str | None = None
+    paused_ns: int = 0
+    unsampled: str | None = None
 
     def invalidate(self, why: str) -> None:
         """The phase may not be trusted, for this reason beside what there is."""
-        self.valid, self.reason = False, "; ".join(filter(None, (self.reason, why)))
+        self.valid = False
+        self.remark(why)
+
+    def remark(self, what: str) -> None:
+        """Something to know of the phase, valid or not, beside what there is."""
+        self.reason = "; ".join(filter(None, (self.reason, what)))
 
 
 @dataclass(frozen=True)
@@ -107,6 +131,8 @@ class Context:
     resident_bytes: what the store's process holds in memory now: this one, or its server's; None
         when that runs elsewhere.
     baseline_rss_bytes: the same before anything was loaded.
+    empty_disk_bytes: what `data_dirs` held before this load: the server's own files, and what
+        earlier loads of the same server have left.
     progress: called with (done, of, what) outside timed samples.
     show: called with what a long phase is doing right now, as often.
     truth: exact neighbours for k under a filter.
@@ -131,6 +157,7 @@ class Context:
     baseline_rss_bytes: int | None
     beside: Callable[[str], AbstractContextManager[Store]]
     address: Address | None = None
+    empty_disk_bytes: int = 0
 
 
 class Experiment(BaseModel, ABC):
@@ -280,6 +307,12 @@ def search_params(context: Context, point: Mapping[str, Any]) -> Params:
     model = context.store.capabilities.indexes[context.index.kind].search
     given = {name: value for name, value in point.items() if name in model.model_fields}
     return model.model_validate(given)
+
+
+def looking_for(store: Store, context: Context, point: Mapping[str, Any]) -> Searcher:
+    """A search to look for rows by their own vectors. Of these each is the nearest row, so that few
+    are asked for, whatever the suite's k is: some stores refuse a k beyond their search effort."""
+    return store.searcher(min(context.k, _LOOKED_AT), search_params(context, point))
 
 
 def seeing_writes(context: Context, point: Mapping[str, Any]) -> dict[str, Any]:

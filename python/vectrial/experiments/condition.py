@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,14 +24,19 @@ from vectrial.stores.base import Index, Store
 
 #: Scans by the client take long and hardly vary.
 _SCANS = 3
+#: Conditions of each kind that every store is asked before anything is timed, others than those;
+#: of few that there are, at most such a share.
+_WARM_UP, _WARM_UP_SHARE = 20, 0.2
 
 
 class Condition(Experiment):
     """Find rows by conditions on generated columns, by the store itself, with indexes on the
     columns and without; by reading everything and choosing in the client where a store has
-    nothing else.
+    nothing else. The stores with and without take turns to be asked first, and are asked others
+    like them before the clock starts.
 
-    samples: conditions of each kind. limit: most rows asked for. max_s: a kind ends after so long.
+    samples: conditions of each kind, no two alike: fewer where there are not so many.
+    limit: most rows asked for. max_s: a kind ends after so long.
     client_scan: read everything in the client also where the store finds by itself.
     indexed: whether the columns are indexed, where a store lets one choose; both are measured.
     only: names of the conditions that are asked; none: all.
@@ -58,10 +65,14 @@ class Condition(Experiment):
         can = context.store.capabilities.under(context.index.kind)
         table = generated.columns(context.dataset.rows, types=can.field_types)
         dataset = generated.with_columns(context.dataset, table)
-        asked = generated.conditions(
-            dataset.rows, self.samples, can.find or filters.OPERATORS, table.column_names,
+        every = generated.conditions(
+            dataset.rows,
+            _WARM_UP + self.samples,
+            can.find or filters.OPERATORS,
+            table.column_names,
             context.seed,
-        )  # fmt: skip
+        )
+        wanted = {n: made for n, made in every.items() if not self.only or n in self.only}
         arms = {"on" if indexed else "off": indexed for indexed in self.indexed}
         if not can.payload_index:
             arms = {"fixed": True}
@@ -72,15 +83,53 @@ class Condition(Experiment):
                 schema = generated.schema_of(context, table, indexed=indexed)
                 generated.fill(context, store, dataset, schema)
                 stores[label] = store
-            for name, wheres in asked.items():
-                if self.only and name not in self.only:
-                    continue
-                for label, store in stores.items():
+            scans = can.scan and (self.client_scan or not can.find)
+            context.progress(0, 1, "condition: warming up")
+            first = [one for made in wanted.values() for one in made[: _first(made)]]
+            warm = {
+                label: self._warm_up(store, first if can.find else [], scans)
+                for label, store in stores.items()
+            }
+            for turn, (name, made) in enumerate(wanted.items()):
+                wheres = made[_first(made) :][: self.samples]
+                for label in list(stores) if (context.seed + turn) % 2 else list(reversed(stores)):
                     about = {"condition": name, "payload_index": label, "limit": self.limit}
-                    if can.find:
-                        yield self._find(context, store, dataset, wheres, about)
-                    if can.scan and (self.client_scan or not can.find):
-                        yield self._scan(context, store, dataset, wheres, about)
+                    asked = (context, stores[label], dataset, wheres, about)
+                    for phase in self._measured(*asked, finds=bool(can.find), scans=scans):
+                        phase.metrics |= warm[label]
+                        yield phase
+
+    def _warm_up(
+        self, store: Store, first: Sequence[Filter], scans: bool
+    ) -> dict[str, float | None]:
+        """Ask what is not timed, so that connections are open and programs have run that way; how
+        often, and what of it failed."""
+        calls: list[Callable[[], object]] = [partial(store.find, w, self.limit) for w in first]
+        if scans:
+            calls.append(lambda: deque(store.scan(), maxlen=0))
+        errors = 0
+        for call in calls:
+            try:
+                call()
+            except Exception:  # noqa: BLE001 - counted
+                errors += 1
+        return {"warmup_count": float(len(calls)), "warmup_errors": float(errors)}
+
+    def _measured(
+        self,
+        context: Context,
+        store: Store,
+        dataset: Dataset,
+        wheres: Sequence[Filter],
+        about: Mapping[str, Any],
+        *,
+        finds: bool,
+        scans: bool,
+    ) -> Iterator[Phase]:
+        if finds:
+            yield from self._find(context, store, dataset, wheres, about)
+        if scans:
+            yield from self._scan(context, store, dataset, wheres, about)
 
     def _find(
         self,
@@ -89,7 +138,7 @@ class Condition(Experiment):
         dataset: Dataset,
         wheres: Sequence[Filter],
         about: Mapping[str, Any],
-    ) -> Phase:
+    ) -> Iterator[Phase]:
         phase, answers = timed_operations(
             "find",
             lambda i: store.find(wheres[i], self.limit),
@@ -97,7 +146,9 @@ class Condition(Experiment):
             max_s=self.max_s,
             progress=context.progress,
         )
-        return self._judged(phase, dataset, wheres, answers, {**about, "by": "store"})
+        phase.params = {**phase.params, **about, "by": "store"}
+        yield phase
+        self._judge(phase, dataset, wheres, answers)
 
     def _scan(
         self,
@@ -106,7 +157,7 @@ class Condition(Experiment):
         dataset: Dataset,
         wheres: Sequence[Filter],
         about: Mapping[str, Any],
-    ) -> Phase:
+    ) -> Iterator[Phase]:
         phase, answers = timed_operations(
             "client_scan",
             lambda i: _chosen_here(store, wheres[i], self.limit),
@@ -114,29 +165,33 @@ class Condition(Experiment):
             max_s=self.max_s,
             progress=context.progress,
         )
-        return self._judged(phase, dataset, wheres, answers, {**about, "by": "client"})
+        phase.params = {**phase.params, **about, "by": "client"}
+        yield phase
+        self._judge(phase, dataset, wheres, answers)
 
-    def _judged(
+    def _judge(
         self,
         phase: Phase,
         dataset: Dataset,
         wheres: Sequence[Filter],
         answers: Sequence[NDArray[np.int64] | None],
-        about: Mapping[str, Any],
-    ) -> Phase:
+    ) -> None:
         assert dataset.metadata is not None
-        phase.params = {**phase.params, **about}
         done = int(phase.metrics["count"] or 0)
         right = generated.right_answers(dataset.ids, dataset.metadata, wheres, answers, self.limit)
         phase.metrics |= {"verified": float(done), "ineffective": float(done - right)}
         if right < done and phase.valid:
             phase.valid, phase.reason = False, f"{done - right} of {done} answers are wrong"
-        return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """A load for each arm, and its phases at about a millisecond an answer."""
         phases = (len(self.only) or 4) * min(self.max_s, self.samples * 1e-3)
         return 1.0 + len(self.indexed) * (rows * (20e-6 + dim * 0.6e-6) + phases)
+
+
+def _first(made: Sequence[Filter]) -> int:
+    """How many of the conditions of a kind come before the clock."""
+    return min(_WARM_UP, int(_WARM_UP_SHARE * len(made)))
 
 
 def _chosen_here(store: Store, where: Filter, limit: int) -> NDArray[np.int64]:

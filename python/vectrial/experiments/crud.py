@@ -74,36 +74,41 @@ class Crud(Experiment):
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         can = context.store.capabilities.under(context.index.kind)
         rng = np.random.default_rng(context.seed)
-        yield self._find_by_vector(context, point)
-        yield self._read(context, rng) if can.get else _unsupported("read", "get by id")
-        yield self._find_by_condition(context, rng)
+        yield from self._find_by_vector(context, point)
+        if can.get:
+            yield from self._read(context, rng)
+        else:
+            yield _unsupported("read", "get by id")
+        yield from self._find_by_condition(context, rng)
         created = _new_rows(context.dataset, self.samples, rng)
         if not (can.get and can.inserts_after_build):
             what = "insert after the index is built" if can.get else "get by id to verify with"
             yield _unsupported("create", what)
             created = Rows(created.ids[:0], None, None)
         else:
-            yield self._create(context, created)
-        yield (
-            self._update(context, rng)
-            if can.upsert and can.get
-            else _unsupported("update", "upsert")
-        )
-        yield (
-            self._delete(context, created, rng)
-            if can.delete and can.get
-            else _unsupported("delete", "delete")
-        )
+            yield from self._create(context, created)
+        if can.upsert and can.get:
+            yield from self._update(context, rng)
+        else:
+            yield _unsupported("update", "upsert")
+        if can.delete and can.get:
+            yield from self._delete(context, created, rng)
+        else:
+            yield _unsupported("delete", "delete")
 
-    def _read(self, context: Context, rng: np.random.Generator) -> Phase:
+    # Each is told when it has ended; what is read back afterwards is not its time.
+
+    def _read(self, context: Context, rng: np.random.Generator) -> Iterator[Phase]:
         rows = rng.integers(0, context.dataset.rows, self.samples)
         wanted = context.dataset.ids[rows]
         if context.lane is Lane.NATIVE:
             phase, _ = self._sent(context, "read", "get", Rows(wanted, None, None))
             for name in ("verified", "ineffective"):
                 phase.missing[name] = "a row that did not come is an error; its vector is not read"
-            return phase
+            yield phase
+            return
         phase, tables = self._timed(context, "read", lambda i: context.store.get(wanted[i : i + 1]))
+        yield phase
         kind = context.store.capabilities.indexes[context.index.kind]
         right = sum(
             table is not None
@@ -113,24 +118,23 @@ class Crud(Experiment):
             )
             for i, table in enumerate(tables)
         )
-        return _verified(phase, right)
+        _verified(phase, right)
 
-    def _create(self, context: Context, new: Rows) -> Phase:
+    def _create(self, context: Context, new: Rows) -> Iterator[Phase]:
         before = context.store.count()
         phase, done = self._write(context, "create", new, "insert")
-        return _counted(
-            _verified(phase, _present(context, new, done)),
-            context,
-            before + done,
-        )
+        yield phase
+        _verified(phase, _present(context, new, done))
+        _counted(phase, context, before + done)
 
-    def _update(self, context: Context, rng: np.random.Generator) -> Phase:
+    def _update(self, context: Context, rng: np.random.Generator) -> Iterator[Phase]:
         dataset = context.dataset
         rows = rng.permutation(dataset.rows)[: self.samples]
         moved = _new_rows(dataset, len(rows), rng)
         new = Rows(dataset.ids[rows], moved.vectors, moved.metadata)
         phase, done = self._write(context, "update", new, "upsert")
-        return _verified(phase, _present(context, new, done))
+        yield phase
+        _verified(phase, _present(context, new, done))
 
     def _write(
         self, context: Context, name: str, rows: Rows, operation: Literal["insert", "upsert"]
@@ -144,7 +148,7 @@ class Crud(Experiment):
         phase, results = self._timed(context, name, lambda i: write(batches[i]), len(batches))
         return phase, len(results)
 
-    def _delete(self, context: Context, created: Rows, rng: np.random.Generator) -> Phase:
+    def _delete(self, context: Context, created: Rows, rng: np.random.Generator) -> Iterator[Phase]:
         ids = created.ids
         if len(ids) == 0:
             rows = rng.permutation(context.dataset.rows)[: self.samples]
@@ -159,26 +163,32 @@ class Crud(Experiment):
                 context, "delete", lambda i: context.store.delete(ids[i : i + 1]), len(ids)
             )
             done = len(results)
+        yield phase
         left = context.store.get(ids[:done]).num_rows
-        return _counted(_verified(phase, done - left), context, before - done)
+        _verified(phase, done - left)
+        _counted(phase, context, before - done)
 
-    def _find_by_condition(self, context: Context, rng: np.random.Generator) -> Phase:
+    def _find_by_condition(self, context: Context, rng: np.random.Generator) -> Iterator[Phase]:
         if context.lane is Lane.NATIVE:
-            return _unsupported("find_by_condition", "the engine asks for nothing without a vector")
+            yield _unsupported("find_by_condition", "the engine asks for nothing without a vector")
+            return
         chosen = _conditions(context, self.samples, rng)
         if isinstance(chosen, str):
-            return _unsupported("find_by_condition", chosen)
+            yield _unsupported("find_by_condition", chosen)
+            return
         phase, answers = self._timed(
             context, "find_by_condition", lambda i: context.store.find(chosen[i], self.limit)
         )
         phase.params = {**phase.params, "limit": self.limit, "column": chosen[0].field}
-        return _verified(phase, _right_finds(context.dataset, chosen, answers, self.limit))
+        yield phase
+        _verified(phase, _right_finds(context.dataset, chosen, answers, self.limit))
 
-    def _find_by_vector(self, context: Context, point: Mapping[str, Any]) -> Phase:
+    def _find_by_vector(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         if context.lane is Lane.NATIVE:
             load = Closed(1, min_s=0.0, max_s=self.max_s)
             phase = lanes.search(context, point, load, warmup_queries=0, name="find_by_vector")
-            return _judged(phase)
+            yield _judged(phase)
+            return
         queries = context.dataset.queries
         truth = context.truth(context.k, None)
         judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
@@ -187,6 +197,7 @@ class Crud(Experiment):
             context, "find_by_vector", lambda i: search(queries[i % len(queries)])
         )
         phase.params = {**phase.params, "k": context.k, **point}
+        yield _judged(phase)
         given = [(i % len(queries), found[0]) for i, found in enumerate(answers) if found]
         if given:
             recalls = [judge.recall(query, ids) for query, ids in given]
@@ -194,7 +205,6 @@ class Crud(Experiment):
             phase.metrics["recall_p05"] = float(np.quantile(recalls, 0.05))
             for name in ("recall_mean", "recall_min", "recall_p05"):
                 phase.missing.pop(name, None)
-        return _judged(phase)
 
     def _sent(self, context: Context, name: str, operation: str, rows: Rows) -> tuple[Phase, int]:
         """Send an operation for each row through the engine; how many were sent, too."""
@@ -238,7 +248,7 @@ def _judged(phase: Phase) -> Phase:
     return phase
 
 
-def _verified(phase: Phase, right: int) -> Phase:
+def _verified(phase: Phase, right: int) -> None:
     """Record how many of the acknowledged operations had their effect."""
     done = int(phase.metrics["count"] or 0)
     lost = max(0, done - right)
@@ -246,16 +256,14 @@ def _verified(phase: Phase, right: int) -> Phase:
     if lost and phase.valid:
         phase.valid = False
         phase.reason = f"{lost} of {done} were acknowledged without their effect"
-    return phase
 
 
-def _counted(phase: Phase, context: Context, expected: int) -> Phase:
+def _counted(phase: Phase, context: Context, expected: int) -> None:
     """The store's own count must agree with what was acknowledged."""
     count = context.store.count()
     if count != expected and phase.valid:
         phase.valid = False
         phase.reason = f"the store counts {count} rows afterwards, expected {expected}"
-    return phase
 
 
 def _right_finds(

@@ -224,7 +224,7 @@ class Filtered(Experiment):
         if "selectivity" in point:
             can = context.store.capabilities.under(context.index.kind)
             arm = "on" if can.payload_index else "fixed"
-            yield self._phase(context, point, arm, _on_data(context, point["selectivity"]))
+            yield from self._phase(context, point, arm, _on_data(context, point["selectivity"]))
             return
         arm = str(point["payload_index"])
         made = make(
@@ -249,7 +249,7 @@ class Filtered(Experiment):
             bulk.finish(store, context.progress)
             for one in self._conditions(context, made, arm):
                 for asked in self._asked(type(store), context.index):
-                    yield self._phase(there, asked, arm, one)
+                    yield from self._phase(there, asked, arm, one)
 
     def _conditions(self, context: Context, made: Made, arm: str) -> Iterator[_Condition]:
         """What an arm's store is asked, after the search without a filter."""
@@ -259,7 +259,8 @@ class Filtered(Experiment):
                 yield _on_data(context, wanted)
         for name in self._made:
             for share in self._wanted:
-                yield _Condition(name, share, PREDICATES[name](made, share), {})
+                each = PREDICATES[name](made, share)
+                yield _Condition(name, share, each, {"pivots": made.pivots})
         share = self.depth_selectivity
         for shape in dict.fromkeys(self.shapes):
             for depth in sorted(set(self.depths)):
@@ -268,7 +269,8 @@ class Filtered(Experiment):
 
     def _phase(
         self, context: Context, point: Mapping[str, Any], arm: str, asked: _Condition
-    ) -> Phase:
+    ) -> Iterator[Phase]:
+        """The searches under a condition. Their answers are looked at when they have ended."""
         where = asked.where
         load = Closed(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
         phase = lanes.search(context, point, load, warmup_queries=self.warmup_queries, where=where)
@@ -277,16 +279,17 @@ class Filtered(Experiment):
         if where is None:
             phase.metrics |= {"selectivity": 1.0, "filter_correlation": None, "violations": None}
             phase.missing |= dict.fromkeys(("filter_correlation", "violations"), "no filter")
-            return phase
+            yield phase
+            return
         if asked.predicate == "column" and not isinstance(where, Sequence):
             phase.params = {**phase.params, "filter": to_json(where)}
+        yield phase
         answers: dict[int, NDArray[np.int64]] = {}
         try:
             self._look(context, point, where, answers)
         except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
             phase.invalidate(f"answers could not be looked at: {type(error).__name__}: {error}")
         _state(phase, stated(context.dataset, where, answers), len(answers))
-        return phase
 
     def _look(
         self,

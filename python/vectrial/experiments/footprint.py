@@ -7,13 +7,14 @@ from time import perf_counter_ns
 from typing import Any, ClassVar
 
 from vectrial.experiments.base import Context, Experiment, Phase
+from vectrial.experiments.storage import weighed
 from vectrial.stores.base import Index, Store
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
-from vectrial.telemetry.process import allocated_bytes
 
 
 class FootprintExperiment(Experiment):
-    """Allocated blocks of the store's folder after flush, and resident memory with all loaded."""
+    """Allocated blocks of the store's folder after flush, and resident memory with all loaded. What
+    was there before the load is no part of the ratios to the raw bytes."""
 
     name: ClassVar[str] = "footprint"
     title: ClassVar[str] = "Size on disk and in memory"
@@ -30,7 +31,7 @@ class FootprintExperiment(Experiment):
         whole = dataset.raw_bytes + metadata_bytes
         phase.metrics |= {"raw_bytes": dataset.raw_bytes, "metadata_bytes": metadata_bytes}
         self._memory(phase, context, whole)
-        self._disk(phase, context, whole)
+        self._disk(phase, context)
         phase.ended_ns = perf_counter_ns()
         yield phase
 
@@ -51,13 +52,12 @@ class FootprintExperiment(Experiment):
         }
 
     @staticmethod
-    def _disk(phase: Phase, context: Context, whole: int) -> None:
+    def _disk(phase: Phase, context: Context) -> None:
         if context.store.capabilities.persistent and context.data_dirs:
             context.store.flush()
-            disk = allocated_bytes(context.data_dirs)
-            phase.metrics |= {"disk_bytes": disk, "disk_ratio": disk / whole}
+            phase.metrics |= weighed(context)
         else:
-            for name in ("disk_bytes", "disk_ratio"):
+            for name in ("disk_bytes", "disk_ratio", "disk_empty_bytes"):
                 phase.missing[name] = (
                     "the server runs on another machine"
                     if context.store.capabilities.persistent

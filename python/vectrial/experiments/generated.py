@@ -62,11 +62,12 @@ def conditions(
     rows: int, samples: int, operators: Iterable[str], names: Iterable[str], seed: int
 ) -> Mapping[str, Sequence[Filter]]:
     """By name, `samples` conditions on the columns `names` that need no other operators: for one
-    row, a hundredth, a tenth, and a hundredth by two conditions at once."""
+    row, a hundredth, a tenth, and a hundredth by two conditions at once. No two are alike, since a
+    second answer may come from a cache: there are fewer where there are not so many."""
     rng, tenth = np.random.default_rng(seed), max(1, rows // 10)
-    numbers = rng.integers(0, rows, samples).tolist()
-    starts = rng.integers(0, max(1, rows - tenth), samples).tolist()
-    labels = [f"label {i:05}" for i in rng.integers(0, LABELS, samples).tolist()]
+    numbers = rng.permutation(rows)[:samples].tolist()
+    starts = rng.permutation(max(1, rows - tenth))[:samples].tolist()
+    labels = [f"label {i:05}" for i in rng.permutation(LABELS)[:samples].tolist()]
     ranges = [filters.Range("number", gte=start, lt=start + tenth) for start in starts]
     flagged = filters.Eq("flag", True)
     every: dict[str, list[Filter]] = {

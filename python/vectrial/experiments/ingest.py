@@ -18,17 +18,18 @@ from vectrial.experiments.base import (
     Numbers,
     Phase,
     State,
-    search_params,
+    looking_for,
 )
 from vectrial.experiments.storage import settled
 from vectrial.load import bulk, lanes
 from vectrial.load.lane import Lane
 from vectrial.load.readback import read_back
 from vectrial.stores.base import Index, Store
-from vectrial.telemetry.process import allocated_bytes
 
 #: Rows that are read back after a load.
 VERIFIED = 100
+#: Seconds, and a share of the time until ready: probing for longer than both is told beside it.
+_UNTOLD_S, _UNTOLD = 0.1, 0.02
 
 
 class Ingest(Experiment):
@@ -39,7 +40,8 @@ class Ingest(Experiment):
     concurrency: callers, each with one batch in flight: a number, or a list to measure each.
     batch_rows: rows of a batch; unless given, the suite's.
     probes: rows at the end that are inserted one by one, by the store's own client in every lane,
-        each searched for until found.
+        each searched for until found: between load and flush, and not part of the time until
+        ready, though a store may index meanwhile. 0 where that time is what is asked for.
     probe_limit_s: probing stops after so long.
     settle_s: bytes on disk are counted as well, as `storage` does, when the store has come to rest;
         no longer is waited for that. None: they are not.
@@ -105,8 +107,6 @@ class Ingest(Experiment):
     def _phases(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset
         store.create(context.schema, context.index)
-        weigh = self.settle_s is not None and store.capabilities.persistent
-        empty = allocated_bytes(context.data_dirs) if weigh else 0
         bulk_rows = dataset.rows - self.probes
         load = lanes.load(
             context,
@@ -119,9 +119,9 @@ class Ingest(Experiment):
             raise StoreError(f"the load was not taken whole: {load.reason}")
         freshness = self._freshness(context, bulk_rows)
         yield freshness
-        parts = [load, freshness]
-        steps = bulk.finish(store, context.progress)
-        for step in steps:
+        parts, steps = [load, freshness], list[bulk.Step]()
+        for step in bulk.finishing(store, context.progress):
+            steps.append(step)
             phase = Phase(step.name, step.started_ns, step.ended_ns)
             phase.metrics[f"{step.name}_s"] = step.seconds
             if step.name == "wait" and step.note:
@@ -130,22 +130,29 @@ class Ingest(Experiment):
             yield phase
         load_s = load.metrics["load_s"] or 0.0
         ready_s = load_s + sum(step.seconds for step in steps)
+        probing_s = (freshness.ended_ns - freshness.started_ns) / 1e9
         total = Phase("ingest", load.started_ns, steps[-1].ended_ns)
         total.metrics |= {
             "load_s": load_s,
             **{f"{step.name}_s": step.seconds for step in steps},
             "ready_s": ready_s,
             "ready_rows_per_s": bulk_rows / ready_s,
-            "count": float(store.count()),
+            "probing_s": probing_s,
         }
+        if probing_s > max(_UNTOLD_S, _UNTOLD * ready_s):
+            total.remark(
+                f"between load and flush rows were probed for {probing_s:.1f} s, in which the store"
+                " may have indexed, and which are not in the time until ready: set probes = 0"
+            )
         if not load.valid:
-            total.valid, total.reason = False, load.reason
+            total.invalidate(load.reason or "the load is not valid")
+        yield total  # what follows is not its time
+        total.metrics["count"] = float(store.count())
         if fault := _fault(context, total):
             for phase in (*parts, total):  # each is of the rows that were acknowledged
                 phase.invalidate(fault)
-        yield total
-        if self.settle_s is not None and weigh:
-            yield settled(context, empty, self.settle_s)
+        if self.settle_s is not None and store.capabilities.persistent:
+            yield settled(context, self.settle_s)
 
     def _freshness(self, context: Context, first: int) -> Phase:
         """Insert the last rows one by one; each is searched for until an answer has it."""
@@ -179,7 +186,7 @@ class Ingest(Experiment):
         vector, wanted = dataset.vectors[row], int(dataset.ids[row])
         while True:
             try:
-                found, _ = store.searcher(context.k, search_params(context, {}))(vector)
+                found, _ = looking_for(store, context, {})(vector)
             except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
                 return f"not searchable before the index is built: {error}"
             now = perf_counter_ns()

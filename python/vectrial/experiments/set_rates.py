@@ -49,7 +49,8 @@ def run(context: Context, point: Mapping[str, Any], offer: Offer) -> Iterator[Ph
     outcome = streamed.outcome
     held = context.certificate
     bare = Certificate(held.limits, held.placement, {}, "no ceiling of such requests is known")
-    for stream, record, seen in zip(script.streams, outcome["classes"], streamed.seen, strict=True):
+    phases = list[Phase]()
+    for stream, record in zip(script.streams, outcome["classes"], strict=True):
         rate = offer.rates[stream.name]
         phase = phase_of_outcome(
             stream.name,
@@ -72,14 +73,30 @@ def run(context: Context, point: Mapping[str, Any], offer: Offer) -> Iterator[Ph
             for unknown in ("reconnects", "in_flight_peak"):
                 phase.metrics[unknown] = None
                 phase.missing[unknown] = "the Python client does not tell"
+            if context.lane is Lane.SDK and not phase.valid:
+                _blame_client(phase, held.limits.cpu_share)
         phase.params = {**phase.params, "k": context.k, **point}
         if stream.name == SEARCH:
             callers = offer.callers if context.lane is Lane.SDK else 1
             phase.metrics["warmup_count"] = callers * len(context.dataset.queries[:WARMUP])
-            _judge(phase, context, script, streamed, seen)
         else:
             phase.missing["dead_answers"] = "an operation has no answer to judge"
-        yield phase
+        phases.append(phase)
+    yield from phases
+    for phase, seen in zip(phases, streamed.seen, strict=True):
+        if phase.name == SEARCH:  # judging is no part of the time that all of them share
+            _judge(phase, context, script, streamed, seen)
+
+
+def _blame_client(phase: Phase, limit: float) -> None:
+    """Say of a phase that does not count that the Python client may be why: its callers are threads
+    of one process, which runs one of them at a time."""
+    share = phase.metrics["client_cpu_share"] or 0.0
+    if share > limit:
+        phase.invalidate(
+            f"client-bound: the Python client used {share:.0%} of a processor, more than"
+            f" {limit:.0%}"
+        )
 
 
 def _send(context: Context, point: Mapping[str, Any], offer: Offer, script: _Script) -> Streamed:

@@ -16,8 +16,9 @@ from vectrial.load import bulk
 from vectrial.stores.base import Index, Store
 from vectrial.telemetry.process import allocated_bytes
 
-#: Seconds between two looks at what a store still writes, and what is no change: its log's pages.
-_LOOK_S, _STILL = 0.5, 0.001
+#: Seconds between two looks at what a store still writes; for how long nothing may have changed, as
+#: merges come in turns; and what is no change: its log's pages.
+_LOOK_S, _REST_S, _STILL = 0.5, 2.0, 0.001
 
 
 class Storage(Experiment):
@@ -25,7 +26,10 @@ class Storage(Experiment):
     last row is acknowledged, and when the store has flushed, indexed and settled.
 
     checkpoints: fractions of the rows (at most 1), or numbers of rows; all rows as well.
-    settle_s: how long at most is waited for compactions to end.
+    settle_s: how long at most is waited for compactions to end: until nothing has changed for two
+        seconds; 0: not at all.
+
+    What was on the disk before the load is told apart, and no part of the ratio to the raw bytes.
     """
 
     name: ClassVar[str] = "storage"
@@ -49,57 +53,65 @@ class Storage(Experiment):
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset
         store.create(context.schema, context.index)
-        empty = allocated_bytes(context.data_dirs)
         bulk.load(store, dataset, context.schema, context.batch_rows, context.progress)
-        yield _measured(context, "acknowledged", empty, perf_counter_ns())
+        acknowledged = _measured(context, "acknowledged", perf_counter_ns())
+        acknowledged.params = {"batch_rows": context.batch_rows}
+        yield acknowledged
         bulk.finish(store, context.progress)
-        yield settled(context, empty, self.settle_s)
+        at_rest = settled(context, self.settle_s)
+        at_rest.params = acknowledged.params
+        yield at_rest
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """A load, and two looks."""
         return 1.5 + rows * (20e-6 + dim * 0.6e-6)
 
 
-def settled(context: Context, empty: int, settle_s: float) -> Phase:
+def settled(context: Context, settle_s: float) -> Phase:
     """Bytes on disk of a store that is loaded and indexed, when it has flushed and its folders no
     longer change.
 
-    empty: bytes on disk before anything was loaded. settle_s: how long at most is waited.
+    settle_s: how long at most is waited.
     """
     started = perf_counter_ns()
     context.store.flush()  # what building and waiting have changed
-    at_rest = _settle(context, settle_s)
-    phase = _measured(context, "settled", empty, started)
-    if not at_rest:
-        phase.reason = f"still changing after settle_s = {settle_s:g}"
+    restless = _settle(context, settle_s)
+    phase = _measured(context, "settled", started)
+    if restless is not None:
+        phase.remark(restless)
     return phase
 
 
-def _settle(context: Context, settle_s: float) -> bool:
-    """Wait until the folders no longer change; whether they came to rest."""
-    ends, before = time.monotonic() + settle_s, -1
-    while time.monotonic() < ends:
-        now = allocated_bytes(context.data_dirs)
-        if abs(now - before) <= _STILL * now:
-            return True
-        before = now
+def _settle(context: Context, settle_s: float) -> str | None:
+    """Wait until the folders no longer change; why they may not have come to rest."""
+    if not context.data_dirs:
+        return None  # nothing is seen of it
+    if not settle_s:
+        return "not waited until it is at rest: settle_s = 0"
+    began = since = time.monotonic()
+    before, changed = allocated_bytes(context.data_dirs), False
+    while True:
         context.progress(0, 1, "waiting for compactions")
         time.sleep(_LOOK_S)
-    return False
+        now, at = allocated_bytes(context.data_dirs), time.monotonic()
+        if abs(now - before) > _STILL * max(now, before):
+            before, since, changed = now, at, True
+        elif at - since >= _REST_S:
+            return None
+        if at - began >= settle_s:
+            break
+    if changed:
+        return f"still changing after settle_s = {settle_s:g}"
+    return f"settle_s = {settle_s:g} is too short to see it at rest for {_REST_S:g} s"
 
 
-def _measured(context: Context, name: str, empty: int, started_ns: int) -> Phase:
+def _measured(context: Context, name: str, started_ns: int) -> Phase:
     dataset = context.dataset
     extra = 0 if dataset.metadata is None else dataset.metadata.nbytes
-    phase = Phase(name, started_ns, perf_counter_ns())
+    phase = Phase(name, started_ns, started_ns)
     phase.metrics |= {"raw_bytes": dataset.raw_bytes, "metadata_bytes": extra}
     if context.data_dirs:
-        disk = allocated_bytes(context.data_dirs)
-        phase.metrics |= {
-            "disk_bytes": disk,
-            "disk_ratio": disk / (dataset.raw_bytes + extra),
-            "disk_empty_bytes": empty,
-        }
+        phase.metrics |= weighed(context)
     else:
         for metric in ("disk_bytes", "disk_ratio", "disk_empty_bytes"):
             phase.missing[metric] = "the server runs on another machine"
@@ -114,4 +126,18 @@ def _measured(context: Context, name: str, empty: int, started_ns: int) -> Phase
             phase.missing[metric] = "the store does not tell"
         else:
             phase.metrics[metric] = value
+    phase.ended_ns = perf_counter_ns()
     return phase
+
+
+def weighed(context: Context) -> dict[str, float | None]:
+    """Bytes on disk now, those that were there before the load, and what came since beside the raw
+    bytes of vectors and metadata."""
+    dataset, disk = context.dataset, allocated_bytes(context.data_dirs)
+    extra = 0 if dataset.metadata is None else dataset.metadata.nbytes
+    came = max(0, disk - context.empty_disk_bytes)
+    return {
+        "disk_bytes": disk,
+        "disk_ratio": came / (dataset.raw_bytes + extra),
+        "disk_empty_bytes": context.empty_disk_bytes,
+    }

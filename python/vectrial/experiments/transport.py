@@ -104,14 +104,12 @@ class Transport(Experiment):
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         clients, rows = int(point["clients"]), context.dataset.rows
         size = min(int(point.get("batch_rows") or context.batch_rows), -(-rows // clients))
-        put, indexed = self._put(context, clients, size)
-        yield put
-        yield indexed
+        yield from self._put(context, clients, size)
         yield self._get(context, clients)
         if "mixed_s" in point:
             yield from self._mixed(context, clients, float(point["mixed_s"]))
 
-    def _put(self, context: Context, clients: int, batch_rows: int) -> tuple[Phase, Phase]:
+    def _put(self, context: Context, clients: int, batch_rows: int) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset
         _warm_up(context)
         store.create(context.schema, context.index)
@@ -120,7 +118,7 @@ class Transport(Experiment):
             raise StoreError(f"the rows were not taken whole: {put.reason}")
         put.name, seconds = "put", put.metrics["load_s"] or 0.0
         put.params = {**put.params, "clients": clients, "batch_rows": batch_rows}
-        put.metrics["payload_mb_per_s"] = _payload(context) / 1e6 / seconds if seconds else None
+        yield put
         steps = bulk.finish(store, context.progress)
         indexed = Phase("indexed", steps[0].started_ns, steps[-1].ended_ns)
         ready_s = seconds + sum(step.seconds for step in steps)
@@ -130,14 +128,16 @@ class Transport(Experiment):
             **{f"{step.name}_s": step.seconds for step in steps},
             "ready_s": ready_s,
             "ready_rows_per_s": dataset.rows / ready_s,
-            "count": float(store.count()),
         }
         indexed.valid, indexed.reason = put.valid, put.reason
-        if indexed.metrics["count"] != dataset.rows:
-            said = f"the store counts {store.count():,} rows, {dataset.rows:,} were acknowledged"
+        yield indexed  # what follows is not its time
+        put.metrics["payload_mb_per_s"] = _payload(context) / 1e6 / seconds if seconds else None
+        count = store.count()
+        indexed.metrics["count"] = float(count)
+        if count != dataset.rows:
+            said = f"the store counts {count:,} rows, {dataset.rows:,} were acknowledged"
             for phase in (put, indexed):
                 phase.invalidate(said)
-        return put, indexed
 
     def _get(self, context: Context, clients: int) -> Phase:
         work = Reading(np.sort(context.dataset.ids), self.page_rows, self.min_s)
@@ -181,30 +181,33 @@ class Transport(Experiment):
                 cores = context.certificate.placement.pins
                 callers = [Caller(lanes.opening(context, store), work, cores) for store in stores]
                 started, told = together(callers, context.progress, "mixed")
-        puts, gets = [one.puts for one in told], [one.gets for one in told]
-        for name, records in (
-            ("mixed", [*puts, *gets]), ("mixed_put", puts), ("mixed_get", gets)
-        ):  # fmt: skip
-            phase = _phase(name, told, records, started, load_1m)
-            phase.params = {
-                **phase.params,
-                "mixed_rows": self.mixed_rows,
-                "page_rows": self.page_rows,
-                **_by(context),
-            }
-            seconds = (phase.ended_ns - phase.started_ns) / 1e9
-            if name != "mixed_get":
-                phase.metrics |= {
-                    "rows_per_s": sum(one.put_rows for one in told) / seconds,
-                    "payload_mb_per_s": sum(one.put_bytes for one in told) / 1e6 / seconds,
+            # Within: what taking the collections away costs is no part of it.
+            puts, gets = [one.puts for one in told], [one.gets for one in told]
+            phases = list[Phase]()
+            for name, records in (
+                ("mixed", [*puts, *gets]), ("mixed_put", puts), ("mixed_get", gets)
+            ):  # fmt: skip
+                phase = _phase(name, told, records, started, load_1m, among=[*puts, *gets])
+                phase.params = {
+                    **phase.params,
+                    "mixed_rows": self.mixed_rows,
+                    "page_rows": self.page_rows,
+                    **_by(context),
                 }
-            if name != "mixed_put":
-                phase.metrics |= {
-                    "export_rows_per_s": sum(one.got_rows for one in told) / seconds,
-                    "export_mb_per_s": sum(one.got_bytes for one in told) / 1e6 / seconds,
-                }
-                _check(phase, told)
-            yield phase
+                seconds = (phase.ended_ns - phase.started_ns) / 1e9
+                if name != "mixed_get":
+                    phase.metrics |= {
+                        "rows_per_s": sum(one.put_rows for one in told) / seconds,
+                        "payload_mb_per_s": sum(one.put_bytes for one in told) / 1e6 / seconds,
+                    }
+                if name != "mixed_put":
+                    phase.metrics |= {
+                        "export_rows_per_s": sum(one.got_rows for one in told) / seconds,
+                        "export_mb_per_s": sum(one.got_bytes for one in told) / 1e6 / seconds,
+                    }
+                    _check(phase, told)
+                phases.append(phase)
+            yield from phases
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """A graph index as of ingest, and the least times."""
@@ -245,9 +248,16 @@ def _by(context: Context) -> dict[str, str]:
 
 
 def _phase(
-    name: str, told: Sequence[Moved], records: Sequence[bytes], started: int, load_1m: float
+    name: str,
+    told: Sequence[Moved],
+    records: Sequence[bytes],
+    started: int,
+    load_1m: float,
+    *,
+    among: Sequence[bytes] = (),
 ) -> Phase:
-    """The phase that the callers' records make."""
+    """The phase that the callers' records make. among: the records of everything that the callers
+    did by turns with it, where they did more."""
     whole, *others = [Recorder.unpack(one) for one in records]
     for other in others:
         whole.merge(other)
@@ -261,6 +271,7 @@ def _phase(
         clients=len(told),
         params={"loop": "closed", "clients": len(told)},
         no_recall="a transfer has no answer to judge",
+        among=sum(Recorder.unpack(one).samples() for one in among) or None,
     )
 
 

@@ -91,11 +91,12 @@ def load(
     stop = dataset.rows if stop is None else stop
     recorder, started = Recorder(), perf_counter_ns()
     recorder.start(started)
+    ended = started
     spent, done, cpu_ns, load_1m = 0, 0, 0, os.getloadavg()[0]
     for rows in batches(dataset, schema, batch_rows, stop=stop):
         cpu, t0 = process_time_ns(), perf_counter_ns()
         store.insert(rows)
-        t1 = perf_counter_ns()
+        t1 = ended = perf_counter_ns()
         cpu_ns += process_time_ns() - cpu
         recorder.operation(t0, t0, t1)
         spent += t1 - t0
@@ -106,6 +107,7 @@ def load(
         started, spent / 1e9, taken=done, dim=schema.dim, batch_rows=batch_rows, callers=1
     )
     add_batches(phase, recorder)
+    phase.paused_ns = ended - started - spent
     phase.metrics |= {"cpu_s": cpu_ns / 1e9, "load_1m": load_1m}
     return phase
 
@@ -158,12 +160,16 @@ def quantiles(hdr: bytes) -> dict[str, float | None]:
     return dict(zip(QUANTILES, values, strict=True))
 
 
-def finish(store: Store, progress: Progress) -> list[Step]:
-    """Flush, build and wait until everything is served by the final index."""
-    steps = []
+def finishing(store: Store, progress: Progress) -> Iterator[Step]:
+    """Flush, build and wait until everything is served by the final index, each when the one before
+    it was taken: a step is told when it has ended, and what is sampled until then is its own."""
     for name, act in (("flush", store.flush), ("build", store.build), ("wait", store.wait_indexed)):
         progress(0, 1, name)
         t0 = perf_counter_ns()
         note = act()
-        steps.append(Step(name, t0, perf_counter_ns(), note or ""))
-    return steps
+        yield Step(name, t0, perf_counter_ns(), note or "")
+
+
+def finish(store: Store, progress: Progress) -> list[Step]:
+    """All steps of `finishing`, one after the other."""
+    return list(finishing(store, progress))

@@ -96,6 +96,7 @@ class _Seen:
 
     load_1m: float
     started_ns: int = 0
+    ended_ns: int = 0
     spent_ns: int = 0
     cpu_ns: int = 0
     rows: int = 0
@@ -115,6 +116,7 @@ class _Seen:
         recorder = record["recorder"]
         told = recorder.summary()
         self.started_ns = self.started_ns or outcome["started_ns"]
+        self.ended_ns = outcome["ended_ns"]
         self.spent_ns += outcome["ended_ns"] - outcome["started_ns"]
         self.cpu_ns += outcome["cpu_ns"]
         self.reconnects += outcome["reconnects"]
@@ -151,6 +153,7 @@ class _Seen:
             batch_rows=batch_rows,
             callers=workers,
         )
+        phase.paused_ns = self.ended_ns - self.started_ns - self.spent_ns
         seconds, threads = self.spent_ns / 1e9, min(certificate.placement.threads, workers)
         share = self.cpu_ns / 1e9 / seconds / threads if seconds else None
         phase.metrics |= {

@@ -37,8 +37,8 @@ from vectrial.stores.base import Address, Index, Schema, Store, untested
 from vectrial.stores.beside import beside, leave
 from vectrial.telemetry.machine import add_machine_metrics
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
-from vectrial.telemetry.phases import add_server_metrics
-from vectrial.telemetry.process import ProcessTree, Sampler
+from vectrial.telemetry.phases import add_server_metrics, not_its_own
+from vectrial.telemetry.process import ProcessTree, Sampler, allocated_bytes
 
 PR_SET_PDEATHSIG = 1
 PROGRESS_EVERY_S = 0.2
@@ -76,6 +76,7 @@ class _Measurement:
         self.loaded = False
         self.gate: list[GateResult] | None = None
         self.baseline_rss_bytes: int | None = None
+        self.empty_disk_bytes = 0
         serving = spec.server.processes.values() if spec.server is not None else ()
         self._server_trees = [ProcessTree(pid) for pid in serving]
         for tree in self._server_trees:
@@ -187,7 +188,9 @@ class _Measurement:
             self._ask_gate()
         assert self.store is not None
         for phase in experiment.run(self._context(self.store, trial), trial.point):
-            sampler.mark(len(out.phases), phase.started_ns)
+            phase.unsampled = not_its_own(phase, perf_counter_ns())
+            if phase.unsampled is None:
+                sampler.mark(len(out.phases), phase.started_ns)
             out.phases.append(phase)
         if experiment.starts_from is State.EMPTY:
             self.loaded = True
@@ -202,6 +205,7 @@ class _Measurement:
         self.data_dir.mkdir(parents=True)
         self.loaded, self.gate = False, None
         self.store = self.make(self.data_dir)
+        self.empty_disk_bytes = allocated_bytes(self.data_dirs)
         self.version = self.store.version()
         note = untested(self.kind, self.version)
         self.notes = () if note is None else (note,)
@@ -292,6 +296,7 @@ class _Measurement:
             baseline_rss_bytes=self.baseline_rss_bytes,
             beside=lambda name: beside(self.make, self.spec.data_dir / "beside" / name),
             address=self.address,
+            empty_disk_bytes=self.empty_disk_bytes,
         )
 
     def _truth(self, k: int, where: Filters) -> Truth:

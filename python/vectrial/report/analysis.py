@@ -156,6 +156,12 @@ def operating_point(point: Point, without: Sequence[str] = LOAD) -> str:
     return text.params({k: v for k, v in values.items() if k not in without})
 
 
+def remark(point: Point) -> str:
+    """Why a point does not count, or what its phases say that is to be known of them."""
+    said = (phase.reason for phase in point.phases)
+    return point.reason or "; ".join(dict.fromkeys(filter(None, said)))
+
+
 def matching(
     points: Iterable[Point], series: Series, index_params: Mapping[str, Any]
 ) -> list[Point]:

@@ -14,7 +14,7 @@ from vectrial.report import (
     sheets_traffic,
     text,
 )
-from vectrial.report.analysis import Facet, by_facet, operating_point
+from vectrial.report.analysis import Facet, by_facet, operating_point, remark
 from vectrial.report.data import Point, RunData
 from vectrial.report.document import (
     Block,
@@ -61,7 +61,7 @@ def _found_figure(
             "vectors finds. A store that indexes while inserting stays near the top; one that "
             "indexes afterwards finds them late, or by comparing with all.",
             f"Share of acknowledged rows found against time on {facet.title}.",
-            charts_experiments.found_over_time(points, looks),
+            charts_experiments.found_over_time([p for p in points if p.phase == "look"], looks),
             run.ordered(points),
         )
     ]
@@ -141,16 +141,26 @@ _SHEETS = (
         "time_to_searchable",
         "When a row can be found",
         "Rows are acknowledged long before some stores find them. A server is asked over a "
-        "connection of its own while it loads; a library between two batches.",
-        ("look",),
-        (("stage", "Stage"), ("loaded", "Loaded"), ("after_s", "Seconds after the last")),
+        "connection of its own while it loads; a library between two batches. The row searchable "
+        "is of the whole load: from its last row until as many are found as ever are, to the look.",
+        ("look", "searchable"),
+        (
+            ("phase", "What"),
+            ("stage", "Stage"),
+            ("loaded", "Loaded"),
+            ("after_s", "Seconds after the last"),
+        ),
         (
             metric("elapsed_s", "Since the start", "s"),
             metric("acknowledged_rows", "Acknowledged", "1"),
             metric("share_found", "Found", "1"),
             metric("errors", "Errors", "1"),
+            metric("load_s", "Loaded", "s", "Of the whole load"),
+            metric("ready_s", "Ready", "s", "Of the whole load"),
+            metric("searchable_after_s", "All found after the last row", "s", "Of the whole load"),
         ),
         _found_figure,
+        sparse=True,
     ),
     Sheet(
         "storage",
@@ -286,11 +296,8 @@ def _key_cell(point: Point, key: str) -> Cell:
 
 def _remark(point: Point, key: str) -> str:
     """Why a row does not count, or what to know of it: once, beside what names it."""
-    return (
-        (point.reason or "")
-        if key in ("phase", "condition", "page_rows", "rows", "selectivity")
-        else ""
-    )
+    told_by = ("phase", "condition", "page_rows", "rows", "selectivity")
+    return remark(point) if key in told_by else ""
 
 
 def _value_cell(point: Point, column: Column, *, sparse: bool) -> Cell:

@@ -32,7 +32,15 @@ _COST = (
 
 def cost(run: RunData) -> Section | None:
     """Processors, memory and disk of the servers, for every phase."""
-    points = [p for p in run.points if any("server_cpu_s" in one.metrics for one in p.phases)]
+    points: list[Point] = []
+    left_out: dict[str, dict[str, None]] = defaultdict(dict)
+    for point in run.points:
+        known = {name for one in point.phases for name in one.metrics}
+        if "server_rss_bytes" in known:
+            points.append(point)
+        elif "server_cpu_s" in known:  # with the reason why nothing is known
+            phase = f"{point.phase} ({point.experiment})"
+            left_out[point.why_missing("server_cpu_s")][phase] = None
     if not points:
         return None
     rows = tuple(_cost_row(run, point) for point in points)
@@ -42,7 +50,10 @@ def cost(run: RunData) -> Section | None:
         "holding more in memory, stands here. Read and written are what reached the disks; memory "
         "at most is the kernel's own record where it grew in the phase."
     )
-    table = Table("server-cost", "What each phase cost the server", _COST, rows)
+    notes = tuple(
+        f"Left out: {text.joined(list(phases))}: {why}." for why, phases in left_out.items()
+    )
+    table = Table("server-cost", "What each phase cost the server", _COST, rows, notes)
     return Section("server-cost", "What it cost the server", lead, (table,))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from vectrial.report import charts_store, text
-from vectrial.report.analysis import Facet, by_facet, loaded_rows
+from vectrial.report.analysis import Facet, by_facet, loaded_rows, remark
 from vectrial.report.data import Point, RunData
 from vectrial.report.document import (
     Block,
@@ -125,6 +125,7 @@ _INGEST = (
     Column("build_s", "build", "s", "Until every row is served by the final index", spread=True),
     Column("wait_s", "wait", "s", "Until every row is served by the final index", spread=True),
     Column("ready_s", "together", "s", "Until every row is served by the final index", spread=True),
+    Column("probing_s", "Probed meanwhile, not counted", "s", spread=True),
     Column("ready_rows_per_s", "Rows/s until ready", "1/s", spread=True),
     Column("time_to_searchable", "Row searchable after", "us", spread=True),
     _INDEX,
@@ -238,7 +239,7 @@ def _ingest_table(
     ):
         own = phases[_same_load(p)]
         cells = (
-            plain(loaded_rows(p), f"{loaded_rows(p):,}", p.reason or ""),
+            plain(loaded_rows(p), f"{loaded_rows(p):,}", remark(p)),
             plain(_callers(p)),
             plain(p.params.get("batch_rows", text.NOTHING)),
             plain(p.params.get("durability", text.NOTHING)),
@@ -248,6 +249,7 @@ def _ingest_table(
             count_cell(own["load"], "errors") if "load" in own else Cell(text.NOTHING),
             spread_cell(own.get("load"), "cpu_s", "s"),
             *(_either(own, f"{step}_s", "s") for step in (*charts_store.STEPS, "ready")),
+            _either(own, "probing_s", "s"),
             _either(own, "ready_rows_per_s", "1"),
             _either(own, "time_to_searchable", "us"),
         )
@@ -277,6 +279,7 @@ def _either(own: dict[str, Point], metric: str, unit: str) -> Cell:
 _FOOTPRINT = (
     _STORE,
     Column("disk_bytes", "Disk", "B", "On disk after flush", spread=True),
+    Column("disk_empty_bytes", "Before the load", "B", "On disk after flush", spread=True),
     Column("disk_ratio", "× raw", "1", "On disk after flush", spread=True),
     Column("index_bytes", "Index", "B", "As the store tells", spread=True),
     Column("log_bytes", "Log", "B", "As the store tells", spread=True),

@@ -199,6 +199,9 @@ _ALL = (
     MetricName("build_s", "s", "lower", "time to build the index, where that is a step"),
     MetricName("wait_s", "s", "lower", "time until every row is served by the final index"),
     MetricName("ready_s", "s", "lower", "load + flush + build + wait"),
+    MetricName(
+        "probing_s", "s", None, "between load and flush, while rows were probed; not in ready_s"
+    ),
     MetricName("batches", "1", None, "acknowledged requests of a load, whose latencies these are"),
     MetricName("rows_per_s", "1/s", "higher", "rows / load time"),
     MetricName("mb_per_s", "MB/s", "higher", "n·d·4 bytes / load time, in 10^6 bytes"),
@@ -210,7 +213,12 @@ _ALL = (
     MetricName("raw_bytes", "B", None, "n·d·4"),
     MetricName("metadata_bytes", "B", None, "the metadata columns as Arrow"),
     MetricName("disk_bytes", "B", "lower", "allocated blocks of the store's folder after flush"),
-    MetricName("disk_ratio", "1", "lower", "disk bytes / (raw + metadata bytes)"),
+    MetricName(
+        "disk_ratio",
+        "1",
+        "lower",
+        "disk bytes that came with the load / (raw + metadata bytes)",
+    ),
     MetricName("index_bytes", "B", "lower", "bytes of the index, as the store itself tells"),
     MetricName("log_bytes", "B", "lower", "bytes of its log, as the store itself tells"),
     MetricName("rss_bytes", "B", "lower", "resident memory with everything loaded"),
@@ -233,7 +241,7 @@ _ALL = (
         "searchable_after_s",
         "s",
         "lower",
-        "last row acknowledged until as many rows are found as ever are, to the look",
+        "last row acknowledged until as many rows are found as ever are, but one, to the look",
     ),
     MetricName("duplicate_queries", "1", None, "exact copies of other queries, left out"),
     MetricName("stored_queries", "1", None, "exact copies of stored rows, left out"),

@@ -11,12 +11,27 @@ from vectrial.experiments.base import Phase
 CLIENT = "client"
 #: Processor time is told in steps of 10 ms: of a shorter time there is no rate.
 _LEAST_S = 0.1
+#: A phase that is told later than so after its end, and than such a share of its length: what is
+#: sampled until then is something else's, too.
+_LATE_S, _LATE_SHARE = 0.25, 0.05
 #: Metric → the counter in the samples that it is the growth of.
 _COUNTERS = {
     "server_read_bytes": ("read_bytes",),
     "server_write_bytes": ("write_bytes",),
     "server_switches": ("voluntary_switches", "involuntary_switches"),
 }
+
+
+def not_its_own(phase: Phase, told_ns: int) -> str | None:
+    """Why what was sampled until the phase was told, at `told_ns` (`time.perf_counter_ns`), is not
+    the phase's; None where it is."""
+    if phase.unsampled is not None:
+        return phase.unsampled
+    ended_ns = phase.ended_ns + phase.paused_ns
+    late_s, length_s = (told_ns - ended_ns) / 1e9, (ended_ns - phase.started_ns) / 1e9
+    if late_s <= max(_LATE_S, _LATE_SHARE * length_s):
+        return None
+    return f"it was told {late_s:.1f} s after its end: what the server did in it is not known"
 
 
 def add_server_metrics(
@@ -28,10 +43,15 @@ def add_server_metrics(
     line between the samples around it, which are a second apart. A rate is of the time in which
     its counter was read: that of a phase's clock may be shorter.
 
+    A phase of which nobody knows it has the reason instead.
+
     Args:
         samples: of one trial, as `Sampler.rows` gives them. started_ns: the trial's start.
     """
     servers = [row for row in samples if row["process"] != CLIENT]
+    for phase in phases if servers else ():
+        if phase.unsampled is not None:
+            phase.missing |= dict.fromkeys(("server_cpu_s", "server_cores"), phase.unsampled)
     for name in dict.fromkeys(row["process"] for row in servers):
         own = [row for row in servers if row["process"] == name]
         starts = [phase.started_ns for phase in phases]

@@ -1,0 +1,59 @@
+"""What the report says of rows that are looked for while a store loads, from invented figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synthetic import ENVIRONMENT, ROWS, SECOND, dataset_facts
+from vectrial.experiments.base import Phase
+from vectrial.report.build import build
+from vectrial.report.data import load
+from vectrial.report.document import Report
+from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+
+
+def looks() -> list[Phase]:
+    found = []
+    for at, (stage, share) in enumerate((("loading", 0.2), ("after", 0.9), ("ready", 1.0))):
+        phase = Phase("look", at * SECOND, at * SECOND + 1, {"stage": stage, "batch_rows": 1000})
+        phase.metrics = {
+            "elapsed_s": float(at), "acknowledged_rows": 100.0, "share_found": share, "errors": 0.0,
+        }  # fmt: skip
+        found.append(phase)
+    whole = Phase("searchable", 0, 3 * SECOND, {"batch_rows": 1000})
+    whole.metrics = {"load_s": 1.5, "ready_s": 2.5, "share_found": 1.0, "searchable_after_s": 0.5}
+    return [*found, whole]
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    row = TrialRow(
+        "key", "weaviate", "sdk", "words", ROWS, 8, "l2", "time_to_searchable", "hnsw", {},
+        {"k": 10}, 1, 42,
+    )  # fmt: skip
+    with RunWriter(tmp_path / "run") as writer:
+        writer.begin(suite_name="s", command="vectrial run s", version="0", environment=ENVIRONMENT)
+        writer.dataset(dataset_facts("words"))
+        writer.trial(TrialRecord(row, "ok", phases=looks(), duration_s=4.0))
+        writer.finish()
+    return build(load(tmp_path / "run"))
+
+
+def test_the_whole_load_has_a_row_with_what_is_asked_of_it(report: Report) -> None:
+    (table,) = [t for t in report.tables() if t.name.startswith("time-to-searchable")]
+    keys = [column.key for column in table.columns]
+    rows: list[dict[str, Any]] = [dict(zip(keys, row.cells, strict=True)) for row in table.rows]
+    assert [row["phase"].text for row in rows] == ["look"] * 3 + ["searchable"]
+    assert rows[-1]["searchable_after_s"].value == 0.5
+    assert rows[-1]["ready_s"].value == 2.5
+    assert rows[0]["searchable_after_s"].text == "", "of a look there is none"
+    assert rows[-1]["elapsed_s"].text == ""
+
+
+def test_only_looks_are_drawn(report: Report) -> None:
+    (figure,) = [f for f in report.figures() if f.name.startswith("searchable")]
+    values = figure.spec(800, True)["data"]["values"]
+    assert [row["value"] for row in values] == [20.0, 90.0, 100.0]
