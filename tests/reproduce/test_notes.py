@@ -130,6 +130,12 @@ def test_who_cannot_choose_indexes_has_nothing_without_them_and_says_why() -> No
     assert "lets nobody choose" in without.why
 
 
+def test_what_a_run_did_not_come_to_is_no_lack_of_the_store() -> None:
+    run = run_of(trial("milvus", "hnsw", "ingest", [], 105_100))
+    cell = beside("milvus-weaviate", "hnm", run, "ingest_time", of="Milvus", indexed=False)
+    assert cell.why == "skipped: not measured in this run"
+
+
 def test_fixed_seconds_are_told_of_where_fewer_rows_were_loaded() -> None:
     told = []
     for rows in (1_183_514, 118_351):

@@ -41,8 +41,8 @@ def cell(of: Figure, value: float | None, *notes: str, around: Sequence[float] =
     ("found", "wanted"),
     [
         (cell(figure("recall", 0.9982), 0.99962), "0.9982 → 0.9996 (+0.0014)"),
-        (cell(figure("recall", 0.988), 0.99998), "0.988 → 0.9999 (+0.0120)"),
-        (cell(figure("recall", 0.9996), 0.99959), "0.9996 → 0.9995 (±0)"),
+        (cell(figure("recall", 0.988), 0.99998), "0.988 → 0.9999 (+0.0119)"),
+        (cell(figure("recall", 0.9995), 0.99959), "0.9995 → 0.9995 (±0)"),
         (cell(figure("find_by_vector", 0.01, "s"), 0.002), "0.01 → 0.00200 (×0.20)"),
         (cell(figure("create", 16421.5, "s"), 820.0), "16,421.5 → 820 (×0.050)"),
         (cell(figure("qps", 62.1, "queries/s"), 314.0, around=(309.0, 318.0)),
@@ -144,6 +144,13 @@ def test_the_heading_says_what_was_measured_how_often_and_on_how_much() -> None:
         assert "of its size" not in said
     once = heading_of(report, {"search": run}, Settings(1.0))
     assert "measured once" in once.repeated
+
+
+def test_a_part_of_which_nothing_was_measured_is_not_said_to_be_loaded() -> None:
+    nothing = run_of(trial("flight", "flat", "hybrid", [], 50_000))
+    parts = {"search": longbow(), "hybrid-128": nothing}
+    about = heading_of(REPRODUCTIONS["longbow"], parts, Settings(1.0))
+    assert [part.title for part in about.loaded] == ["Search, 100,000 rows"]
 
 
 def test_where_nothing_was_asked_no_queries_are_told() -> None:

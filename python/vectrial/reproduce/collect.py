@@ -319,8 +319,14 @@ def _why(point: Point | None, metric: str, measure: Measure, arm: Arm, measured:
     """Why there is no value."""
     if point is not None:
         return f"skipped: {point.why_missing(metric)}"
-    for trial in measured.run.trials:
-        mine = trial.series.store == arm.store and trial.experiment == measure.experiment
-        if mine and trial.status in ("failed", "skipped"):
+    asked = [
+        trial
+        for trial in measured.run.trials
+        if trial.series.store == arm.store and trial.experiment == measure.experiment
+    ]
+    for trial in asked:
+        if trial.status in ("failed", "skipped"):
             return f"{trial.status}: {trial.reason}"
+    if not asked:
+        return "skipped: not measured in this run"
     return f"skipped: {measure.absent or 'not measured at these settings'}"

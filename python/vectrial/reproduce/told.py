@@ -33,12 +33,13 @@ def unit(figure: Figure) -> str:
 
 
 def compared(cell: Cell) -> str:
-    """'×0.24': measured over published; of recalls, which lie too close together, '+0.0014'."""
+    """'×0.24': measured over published; of recalls, which lie too close together, '+0.0014': of
+    what is shown of them."""
     if cell.measured is None or cell.ratio is None:
         return ""
     if not is_recall(cell.figure.metric):
         return f"×{text.number(cell.ratio, 2)}"
-    difference = f"{cell.measured - cell.figure.value:+.4f}"
+    difference = f"{float(text.recall(cell.measured)) - cell.figure.value:+.4f}"
     return "±0" if float(difference) == 0 else difference
 
 
