@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 from made_runs import beside, measured
 
+from vectrial.reproduce import REPRODUCTIONS
+from vectrial.reproduce.collect import cells
+
 STEPS = {"load_s": 10.0, "flush_s": 4.0, "build_s": 30.0, "wait_s": 6.0, "ready_s": 50.0}
 GLOVE = {"dataset": "glove-100-angular", "rows": 1_183_514}
 
@@ -60,3 +63,15 @@ def test_a_figure_of_fewer_rows_has_what_was_measured_on_so_many() -> None:
     assert "rows were loaded" not in few.note
     assert all_.measured is None
     assert "not measured at these settings" in all_.note
+
+
+def test_a_part_that_stands_in_for_another_store_says_nothing_of_the_rest() -> None:
+    told = measured("redis", "hnsw", "recall_sweep", "search", {"k": 10}, {"qps": 1.0}, 1000)
+    every = cells(
+        REPRODUCTIONS["docarray-sift1m"],
+        {"sift": told, "sift-cosine": told},
+        known={"qdrant", "redis", "redis-search"},
+    )
+    qdrant = [cell for cell in every if cell.figure.store == "Qdrant"]
+    assert qdrant
+    assert not any("not yet" in cell.note for cell in qdrant)
