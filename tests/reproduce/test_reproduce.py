@@ -205,18 +205,19 @@ def test_through_the_command_line(tmp_path: Path) -> None:
     (folder,) = (tmp_path / "runs").iterdir()
     written = (folder / "reproduction.md").read_text()
     assert "| 12 → — " in written, "published, and nothing beside"
-    assert "](report/figures/index-time.svg)" in written
+    assert "](figures/index-time.svg)" in written
     again = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "md")
     assert again.stdout == written
     again = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "jsonl")
     assert again.stdout == done.stdout
     shutil.rmtree(folder / "report")
+    shutil.rmtree(folder / "figures")
     vectrial(tmp_path, "reproduce", "--show", str(folder))
-    assert "report/figures" not in (folder / "reproduction.md").read_text(), "nothing lies there"
+    assert "](figures/" not in (folder / "reproduction.md").read_text(), "nothing lies there"
     page = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "html")
     assert Path(page.stdout.strip()) == folder / "report" / "report.html"
     assert "<svg" in Path(page.stdout.strip()).read_text()
-    assert {path.name for path in (folder / "report" / "figures").iterdir()} == {
+    assert {path.name for path in (folder / "figures").iterdir()} == {
         "index-time.svg", "index-time.png",
     }  # fmt: skip
     for arguments in (

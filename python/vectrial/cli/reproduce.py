@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 #: What a folder of a reproduction says of itself.
 MANIFEST = "reproduction.json"
-#: Of it the folder of the page and the figures.
-_REPORT = "report"
+#: Of it the folder of the page, and that of the figures, which lies beside the tables that show
+#: them: the two are copied as they are.
+_REPORT, _FIGURES = "report", "figures"
 #: Characters of a line of figures at least.
 _WIDTH = 110
 
@@ -96,7 +97,7 @@ def reproduce(
 
     Progress goes to stderr, the cells to stdout. The runs, the tables as reproduction.md, the
     cells as reproduction.jsonl and the page with the report's figures drawn again
-    (report/report.html, report/figures/) stay in the folder.
+    (report/report.html, figures/) stay in the folder.
     """
     console = Console(stderr=True)
     if show is not None and resume is not None:
@@ -268,10 +269,9 @@ def _write(
     every = cells(report, measured, known=kinds, asked=settings.stores, faithful=settings.faithful)
     about = heading_of(report, measured, settings)
     page = page_of(report, every, about, measured)
-    out = folder / _REPORT
-    path = _draw(page, out, console) if drawn or form is Format.HTML else None
-    after = after_tables(page, measured, out / "figures")
-    text = render.markdown(report, every, about, after, f"{_REPORT}/figures")
+    path = _draw(page, folder, console) if drawn or form is Format.HTML else None
+    after = after_tables(page, measured, folder / _FIGURES)
+    text = render.markdown(report, every, about, after, _FIGURES)
     lines = list(render.jsonl(every))
     (folder / "reproduction.md").write_text(text, encoding="utf-8")
     (folder / "reproduction.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -290,11 +290,10 @@ def _write(
             render.terminal(report, every, about, console)
 
 
-def _draw(page: Report, out: Path, console: Console) -> Path:
+def _draw(page: Report, folder: Path, console: Console) -> Path:
     """Write the page and its figures."""
     from vectrial.report import write
 
-    write.made(out)
     with console.status("drawing") as status:
-        write.write_figures(page, out, lambda name: status.update(f"drawing {name}"))
-        return write.write_html(page, out)
+        write.write_figures(page, folder, lambda name: status.update(f"drawing {name}"))
+        return write.write_html(page, write.made(folder / _REPORT))
