@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from vectrial.cli import run as run_command
-from vectrial.cli.run_view import dry_run_table
+from vectrial.cli.form import on_stdout
+from vectrial.cli.run_view import dry_run_table, plan_lines
 from vectrial.errors import UserError
 from vectrial.nearest import suggestion
 from vectrial.published import figures
@@ -116,7 +117,7 @@ def reproduce(
             )
         report, settings = _kept(folder)
     elif name is None:
-        _list()
+        _list(format_)
         return
     else:
         report = _report(name)
@@ -125,7 +126,7 @@ def reproduce(
     kinds = {known: registry.load(known) for known in registry.names()}
     parts = plan_parts(report, settings, kinds)
     if dry_run:
-        _dry_run(report, parts, kinds, settings)
+        _dry_run(report, parts, kinds, format_)
         return
     if show is None:
         if folder is None:
@@ -144,7 +145,12 @@ def _report(name: str) -> Reproduction:
     return REPRODUCTIONS[name]
 
 
-def _list() -> None:
+def _list(form: Format) -> None:
+    if form is Format.JSONL:
+        for report in REPRODUCTIONS.values():
+            told = {"report": report.name, "title": report.title, "scale": report.scale}
+            print(json.dumps({**told, "figures": len(figures(report.name))}))
+        return
     table = Table(box=SIMPLE_HEAD)
     table.add_column("report", no_wrap=True)
     for column in ("what", "figures", "default scale"):
@@ -152,7 +158,7 @@ def _list() -> None:
     for report in REPRODUCTIONS.values():
         count = str(len(figures(report.name)))
         table.add_row(report.name, report.title, count, f"{report.scale:g}")
-    Console().print(table)
+    on_stdout().print(table)
 
 
 def _kept(folder: Path) -> tuple[Reproduction, Settings]:
@@ -193,13 +199,18 @@ def _dry_run(
     report: Reproduction,
     parts: list[PartPlan],
     kinds: Mapping[str, type[Store]],
-    settings: Settings,
+    form: Format,
 ) -> None:
     from vectrial.reproduce.collect import places
 
-    console = Console()
+    if form is Format.JSONL:
+        for part in parts:
+            for line in _part_lines(report, part):
+                print(line)
+        return
+    console = on_stdout()
     for part in parts:
-        console.print(f"{part.part.title}: {part.rows:,} rows of {part.dataset}", highlight=False)
+        console.print(f"{part.part.title}: {part.rows:,} rows of {part.dataset}")
         if part.suite is None:
             console.print("  none of its stores is here or was asked for")
         else:
@@ -213,6 +224,17 @@ def _dry_run(
         f"{can} of {len(every)} published figures have something to be compared with here;"
         " the others say why not."
     )
+
+
+def _part_lines(report: Reproduction, part: PartPlan) -> Iterator[str]:
+    """A part's plan for programs; one line where nothing of it can be measured."""
+    about = {"report": report.name, "part": part.part.name}
+    if part.suite is not None:
+        yield from plan_lines(run_command.plan_of(part.suite, report.name), about)
+        return
+    reason = "none of its stores is here or was asked for"
+    loaded = {"dataset": part.dataset, "rows": part.rows}
+    yield json.dumps({**about, "kind": "skipped", **loaded, "reason": reason})
 
 
 def _measure(
