@@ -47,6 +47,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(there), target
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "results").glob("*/**/*.md")), ids=name_of)
+def test_committed_reports_have_their_figures(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
+        assert "://" in target or (page.parent / target).exists(), target
+
+
 def test_every_page_can_be_reached_from_the_readme() -> None:
     text = PAGES[0].read_text(encoding="utf-8")
     for page in PAGES[1:]:
