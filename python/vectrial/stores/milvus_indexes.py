@@ -84,7 +84,7 @@ INDEXES: Mapping[str, IndexKind] = {
     "ivf_sq8": IndexKind(
         IvfBuild, IvfSearch, generous={"nprobe": 1024}, fresh=_STRONG, exact_scores=False
     ),
-    "flat": IndexKind(search=Reads, exact=True),
+    "flat": IndexKind(search=Reads, exact=True, fresh=_STRONG),
 }
 
 
