@@ -126,48 +126,24 @@ class Condition(Experiment):
         finds: bool,
         scans: bool,
     ) -> Iterator[Phase]:
+        """By the store, and by the client, as far as they are asked."""
+        ways: list[tuple[str, str, Callable[[Filter], NDArray[np.int64]]]] = []
         if finds:
-            yield from self._find(context, store, dataset, wheres, about)
+            ways.append(("find", "store", lambda where: store.find(where, self.limit)))
         if scans:
-            yield from self._scan(context, store, dataset, wheres, about)
-
-    def _find(
-        self,
-        context: Context,
-        store: Store,
-        dataset: Dataset,
-        wheres: Sequence[Filter],
-        about: Mapping[str, Any],
-    ) -> Iterator[Phase]:
-        phase, answers = timed_operations(
-            "find",
-            lambda i: store.find(wheres[i], self.limit),
-            len(wheres),
-            max_s=self.max_s,
-            progress=context.progress,
-        )
-        phase.params = {**phase.params, **about, "by": "store"}
-        yield phase
-        self._judge(phase, dataset, wheres, answers)
-
-    def _scan(
-        self,
-        context: Context,
-        store: Store,
-        dataset: Dataset,
-        wheres: Sequence[Filter],
-        about: Mapping[str, Any],
-    ) -> Iterator[Phase]:
-        phase, answers = timed_operations(
-            "client_scan",
-            lambda i: _chosen_here(store, wheres[i], self.limit),
-            min(_SCANS, len(wheres)),
-            max_s=self.max_s,
-            progress=context.progress,
-        )
-        phase.params = {**phase.params, **about, "by": "client"}
-        yield phase
-        self._judge(phase, dataset, wheres, answers)
+            chosen_here = partial(_chosen_here, store, limit=self.limit)
+            ways.append(("client_scan", "client", chosen_here))
+        for name, by, call in ways:
+            phase, answers = timed_operations(
+                name,
+                partial(_answer, call, wheres),
+                len(wheres) if by == "store" else min(len(wheres), _SCANS),
+                max_s=self.max_s,
+                progress=context.progress,
+            )
+            phase.params = {**phase.params, **about, "by": by}
+            yield phase
+            self._judge(phase, dataset, wheres, answers)
 
     def _judge(
         self,
@@ -192,6 +168,12 @@ class Condition(Experiment):
 def _first(made: Sequence[Filter]) -> int:
     """How many of the conditions of a kind come before the clock."""
     return min(_WARM_UP, int(_WARM_UP_SHARE * len(made)))
+
+
+def _answer(
+    call: Callable[[Filter], NDArray[np.int64]], wheres: Sequence[Filter], at: int
+) -> NDArray[np.int64]:
+    return call(wheres[at])
 
 
 def _chosen_here(store: Store, where: Filter, limit: int) -> NDArray[np.int64]:
