@@ -206,7 +206,7 @@ class _Trials:
         quantiles = np.quantile(
             latency * tail, [0.5, 0.9, 0.95, 0.99, 0.999], method="inverted_cdf"
         )
-        phase = Phase("search", 0, SECOND, {"k": 10, "clients": clients})
+        phase = Phase("search", 0, round(400 / qps * SECOND), {"k": 10, "clients": clients})
         if ef:
             phase.params = {**phase.params, "ef_search": ef}
         names = ("p50", "p90", "p95", "p99", "p99_9")

@@ -41,6 +41,8 @@ def test_what_was_recorded_is_believed(written: Written) -> None:
          "was recorded as"),
         ("update metric set value = value * 2 where name = 'qps' and phase_id = {first}",
          "more than can be"),
+        ("update metric set value = value / 10 where name = 'qps' and phase_id = {first}",
+         "s are"),
         ("update metric set value = value * 2 where name = 'count' and phase_id = {first}",
          "were recorded"),
         ("update metric set value = value / 1e3 where name = 'latency_max' and phase_id = {first}",

@@ -45,18 +45,22 @@ def doubts(run: RunData) -> list[Doubt]:
 def of_phase(run: RunData, phase: PhaseResult) -> list[str]:
     """What of one phase does not agree with itself, a sentence each."""
     hdr = run.histograms.get(phase.phase_id)
-    return [*_contradicted(phase), *([] if hdr is None else _unlike(phase, hdr))]
+    # The answer of `capacity` is of several phases, and has none of its own.
+    duration_s = None if hdr is None else phase.duration_s
+    return [*_contradicted(phase, duration_s), *([] if hdr is None else _unlike(phase, hdr))]
 
 
 def _values(phase: PhaseResult) -> dict[str, float]:
     return {n: m.value for n, m in phase.metrics.items() if m.value is not None}
 
 
-def _contradicted(phase: PhaseResult) -> list[str]:
+def _contradicted(phase: PhaseResult, duration_s: float | None) -> list[str]:
+    """duration_s: in which the phase's requests were counted; None where that is not known."""
     values = _values(phase)
     # In an open loop latency counts from when a request was due, also while it waits for a caller.
     closed = phase.params.get("loop") != "open"
-    return contradictions(values, clients=values.get("concurrency") if closed else None)
+    clients = values.get("concurrency") if closed else None
+    return contradictions({**values, "duration_s": duration_s}, clients=clients)
 
 
 def _unlike(phase: PhaseResult, hdr: bytes) -> Iterator[str]:

@@ -44,7 +44,10 @@ class Check:
 
 @dataclass(frozen=True)
 class PhaseResult:
-    """One row of the table `phase` with its metrics and error classes (kind, count, messages)."""
+    """One row of the table `phase` with its metrics and error classes (kind, count, messages).
+
+    duration_s: from its start to its end.
+    """
 
     phase_id: int
     name: str
@@ -53,6 +56,7 @@ class PhaseResult:
     reason: str | None
     metrics: Mapping[str, Value]
     errors: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
+    duration_s: float | None = None
 
     def value(self, metric: str) -> float | None:
         """What was measured, trusted or not; None where there is no value."""
@@ -318,6 +322,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
                 row["reason"],
                 metrics[phase_id],
                 tuple(errors[phase_id]),
+                row["duration_s"],
             )
         )
     gate: dict[int, list[Check]] = defaultdict(list)
