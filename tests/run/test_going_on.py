@@ -58,7 +58,12 @@ def test_more_repeats_are_the_runs_from_then_on(vectrial: Vectrial, tiny: Path) 
     assert json.loads(more.stdout) == told
     assert read_suite(folder / "suite.toml").repeats == 2
     plan = vectrial("run", "--resume", str(folder), "--dry-run", "--format", "jsonl")
-    assert [json.loads(line)["repeat"] for line in plan.stdout.splitlines()] == [1, 2]
+    assert plan.stdout == ""
+    assert "2 of 2 trials were measured before" in plan.stderr
+    plan = vectrial(
+        "run", "--resume", str(folder), "--repeats", "3", "--dry-run", "--format", "jsonl"
+    )
+    assert [json.loads(line)["repeat"] for line in plan.stdout.splitlines()] == [3]
     again = vectrial("run", "--resume", str(folder), "--no-report", "--format", "jsonl")
     assert json.loads(again.stdout) == {**told, "trials": {}, "measured_before": 2}
 

@@ -17,7 +17,7 @@ LIVE = Live(
 )  # fmt: skip
 LINE = (
     "offered 1,000/s, achieved 998/s, p50 310 µs, p99 1,204 µs, recall 0.981, errors 3,"
-    " client 12%, server 1.0 cores, 42 s left"
+    " client 12%, server 1.0 cores, 42 s of this load left"
 )
 
 

@@ -27,6 +27,8 @@ from vectrial.reproduce.planning import PartPlan, Settings, plan_parts
 from vectrial.results.database import DATABASE
 from vectrial.stores import registry
 from vectrial.stores.base import Store
+from vectrial.suite.model import Suite
+from vectrial.suite.plan import Plan
 
 if TYPE_CHECKING:
     from vectrial.report.document import Report
@@ -126,7 +128,7 @@ def reproduce(
     kinds = {known: registry.load(known) for known in registry.names()}
     parts = plan_parts(report, settings, kinds)
     if dry_run:
-        _dry_run(report, parts, kinds, format_)
+        _dry_run(report, parts, kinds, format_, folder)
         return
     if show is None:
         if folder is None:
@@ -200,12 +202,13 @@ def _dry_run(
     parts: list[PartPlan],
     kinds: Mapping[str, type[Store]],
     form: Format,
+    folder: Path | None,
 ) -> None:
     from vectrial.reproduce.collect import places
 
     if form is Format.JSONL:
         for part in parts:
-            for line in _part_lines(report, part):
+            for line in _part_lines(report, part, folder):
                 print(line)
         return
     console = on_stdout()
@@ -214,7 +217,7 @@ def _dry_run(
         if part.suite is None:
             console.print("  none of its stores is here or was asked for")
         else:
-            console.print(dry_run_table(run_command.plan_of(part.suite, report.name)))
+            console.print(dry_run_table(_plan(part, part.suite, report, folder)))
     every = figures(report.name)
     can = 0
     for figure in every:
@@ -226,11 +229,19 @@ def _dry_run(
     )
 
 
-def _part_lines(report: Reproduction, part: PartPlan) -> Iterator[str]:
+def _plan(part: PartPlan, suite: Suite, report: Reproduction, folder: Path | None) -> Plan:
+    """Of a part; of one that is gone on with, what is left of it."""
+    plan = run_command.plan_of(suite, report.name)
+    if folder is None:
+        return plan
+    return run_command.left_of(plan, folder / part.part.name, Console(stderr=True))
+
+
+def _part_lines(report: Reproduction, part: PartPlan, folder: Path | None) -> Iterator[str]:
     """A part's plan for programs; one line where nothing of it can be measured."""
     about = {"report": report.name, "part": part.part.name}
     if part.suite is not None:
-        yield from plan_lines(run_command.plan_of(part.suite, report.name), about)
+        yield from plan_lines(_plan(part, part.suite, report, folder), about)
         return
     reason = "none of its stores is here or was asked for"
     loaded = {"dataset": part.dataset, "rows": part.rows}

@@ -27,7 +27,9 @@ from vectrial.datasets.inspect import repeated_queries
 from vectrial.datasets.model import Dataset
 from vectrial.errors import UserError
 from vectrial.experiments.base import fields_of, own_filters
+from vectrial.report.text import plural
 from vectrial.results.folder import replace_text
+from vectrial.results.reader import measured_keys
 from vectrial.results.writer import RunWriter
 from vectrial.stores import registry
 from vectrial.stores.base import ALL_OPERATORS
@@ -91,7 +93,7 @@ def run(
     asked = wanted(suite_path, resume, bundle).restricted(only or (), repeats)
     plan = plan_of(asked.suite, asked.where)
     if dry_run:
-        _show_plan(plan, form)
+        _show_plan(plan if resume is None else left_of(plan, resume, console), form)
         return
     folder = resume.resolve() if resume is not None else new_folder(out, asked.suite)
     again = _again(folder, only or (), repeats) if resume is not None else _again(folder)
@@ -111,6 +113,19 @@ def run(
             print(folder)
     if not outcome.measured:
         sys.exit(1)
+
+
+def left_of(plan: Plan, folder: Path, console: Console) -> Plan:
+    """What going on with the run of `folder` measures of a plan; says how much it leaves out.
+
+    Raises:
+        UserError: the run is being written, or cannot be read.
+    """
+    left = plan.without(measured_keys(folder))
+    if before := len(plan.trials) - len(left.trials):
+        said = f"{before:,} of {plural(len(plan.trials), 'trial')} were measured before"
+        console.print(said, highlight=False)
+    return left
 
 
 def _again(folder: Path, only: Sequence[str] = (), repeats: int | None = None) -> str:

@@ -213,7 +213,7 @@ def at_work(live: Live) -> str:
     if live.server_cores is not None:
         parts.append(f"server {live.server_cores:.1f} cores")
     if live.left_s is not None:
-        parts.append(f"{live.left_s:.0f} s left")
+        parts.append(f"{live.left_s:.0f} s of this load left")
     return ", ".join(parts)
 
 
@@ -274,24 +274,29 @@ def dry_run_table(plan: Plan) -> RenderableType:
         title=f"{plan.suite.name}: {len(plan.trials)} trials in {len(plan.jobs)} jobs",
         caption=f"about {plan.estimate_s / 60:,.0f} min of measuring, after datasets are here",
     )
-    repeats = plan.suite.repeats
+    loads: dict[tuple[str, str, str, int], list[PlannedTrial]] = {}
+    for job in plan.jobs:
+        key = (job.store.name, job.index_label, job.dataset, job.rows)
+        loads.setdefault(key, []).extend(job.trials)
+    counts = {
+        load: Counter(trial.row.experiment for trial in trials) for load, trials in loads.items()
+    }
+    # Of a run that is gone on with, some repeats of a trial may be left, and others not.
+    even = not any(n % plan.suite.repeats for count in counts.values() for n in count.values())
+    repeats = plan.suite.repeats if even else 1
     table.add_column("store", no_wrap=True)
     table.add_column("index", overflow="fold")
     table.add_column("dataset", overflow="fold")
     table.add_column("rows", justify="right", no_wrap=True)
     table.add_column("trials" if repeats == 1 else f"trials, {repeats} times each")
     table.add_column("time", justify="right", no_wrap=True)
-    loads: dict[tuple[str, str, str, int], list[PlannedTrial]] = {}
-    for job in plan.jobs:
-        key = (job.store.name, job.index_label, job.dataset, job.rows)
-        loads.setdefault(key, []).extend(job.trials)
-    for (store, index, dataset, rows), trials in loads.items():
-        counts = Counter(trial.row.experiment for trial in trials)
+    for load, trials in loads.items():
         asked = ", ".join(
             name if count == repeats else f"{name} ×{count // repeats}"
-            for name, count in counts.items()
+            for name, count in counts[load].items()
         )
         seconds = sum(trial.estimate_s for trial in trials)
+        store, index, dataset, rows = load
         table.add_row(store, index, dataset, f"{rows:,}", asked, f"{seconds:,.0f} s")
     skipped = [
         Text(f"  skipped: {r.row.store} {r.row.index_kind} {r.row.experiment}: {r.reason}")

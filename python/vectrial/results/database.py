@@ -75,6 +75,13 @@ def has_tables(db: duckdb.DuckDBPyConnection) -> bool:
     return found != (0,)
 
 
+def finished_keys(db: duckdb.DuckDBPyConnection) -> set[str]:
+    """Keys of the trials that need not be measured again: those that were measured. Failed and
+    skipped ones are tried again."""
+    rows = db.execute("select key from trial where status in ('ok', 'invalid')").fetchall()
+    return {row[0] for row in rows}
+
+
 @contextmanager
 def reading(folder: Path) -> Iterator[None]:
     """What is read inside may be damaged: only a part of a database is looked at as it is opened.

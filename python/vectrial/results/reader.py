@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from vectrial.errors import UserError
-from vectrial.results.database import DATABASE, has_tables, open_database, reading
+from vectrial.results.database import DATABASE, finished_keys, has_tables, open_database, reading
 from vectrial.results.folder import is_own
 
 #: One row per measured value, joined with everything that says what it is.
@@ -22,6 +23,18 @@ select t.trial_id, p.phase_id, t.store, t.store_version, t.lane, t.dataset, t.ro
 from metric m join phase p using (phase_id) join trial t using (trial_id)
 order by t.trial_id, p.ordinal, m.name
 """
+
+
+def measured_keys(folder: Path) -> set[str]:
+    """Keys of the trials that a run which is gone on with leaves out; none where it has not begun.
+
+    Raises:
+        UserError: it is being written, or it is damaged or newer than this.
+    """
+    if not (folder / DATABASE).is_file():
+        return set()
+    with closing(open_database(folder, read_only=True)) as db, reading(folder):
+        return finished_keys(db) if has_tables(db) else set()
 
 
 class RunReader:

@@ -16,7 +16,7 @@ import duckdb
 from vectrial.errors import UserError
 from vectrial.experiments.base import Phase
 from vectrial.gate import GateRow
-from vectrial.results.database import has_tables, open_database, reading, writing
+from vectrial.results.database import finished_keys, has_tables, open_database, reading, writing
 from vectrial.results.schema import DDL, METRICS, SCHEMA_VERSION
 
 
@@ -181,17 +181,13 @@ class RunWriter:
             )
 
     def finished_keys(self) -> set[str]:
-        """Keys of the trials that need not be measured again: those that were measured.
-        Failed and skipped ones are tried again.
+        """Keys of the trials that need not be measured again.
 
         Raises:
             UserError: the run is damaged.
         """
         with reading(self.folder):
-            rows = self._db.execute(
-                "select key from trial where status in ('ok', 'invalid')"
-            ).fetchall()
-        return {row[0] for row in rows}
+            return finished_keys(self._db)
 
     def trial(self, record: TrialRecord) -> None:
         """Write everything of one trial, or nothing. An earlier failure of the key is replaced."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -113,6 +113,15 @@ class Plan:
     def estimate_s(self) -> float:
         """A rough guess of the whole run's seconds."""
         return sum(trial.estimate_s for trial in self.trials)
+
+    def without(self, keys: Set[str]) -> Plan:
+        """What is left to measure where the trials of `keys` are measured; jobs of which nothing
+        is left are not there."""
+        left = (
+            replace(job, trials=tuple(t for t in job.trials if t.row.key not in keys))
+            for job in self.jobs
+        )
+        return replace(self, jobs=tuple(job for job in left if job.trials))
 
 
 def make_plan(

@@ -98,11 +98,7 @@ def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
     for refusal in plan.refusals:
         write(TrialRecord(refusal.row, "skipped", refusal.reason))
     finished = writer.finished_keys()
-    jobs = [
-        replace(job, trials=left)
-        for job in plan.jobs
-        if (left := tuple(t for t in job.trials if t.row.key not in finished))
-    ]
+    jobs = plan.without(finished).jobs
     clients = Clients(plan.suite, watcher.note)
     ready: dict[str, _Ready] = {}
     for number, job in enumerate(jobs, 1):
