@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vectrial.report import markdown, text
-from vectrial.report.document import Report, Section, Text
+from vectrial.report.document import Column, Report, Section, Table, Text
+from vectrial.stats.intervals import Spread
 
 
 def test_a_recall_of_four_decimals_is_shown_as_it_is() -> None:
@@ -35,8 +36,25 @@ def test_a_metric_that_is_a_recall(value: float, shown: str) -> None:
 
 
 def test_other_metrics_are_shown_by_their_unit() -> None:
-    assert text.figure("qps", 1234.5, "1/s") == "1,234 1/s"
+    assert text.figure("qps", 1234.5, "1/s") == "1,234/s"
     assert text.figure("errors", 3.0, "1") == "3"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "unit", "shown"),
+    [(275, 293, "1/s", "275–293/s"), (10.6e3, 11.4e3, "us", "10.6–11.4 ms"),
+     (921, 1070, "us", "921 µs–1.07 ms"), (3, 5, "1", "3–5"), (275, 275.2, "1/s", "")],
+)  # fmt: skip
+def test_a_unit_stands_once_in_a_spread(low: float, high: float, unit: str, shown: str) -> None:
+    assert text.spread(Spread(2, low, low, high, "range"), unit) == shown
+
+
+def test_a_group_of_columns_is_named_in_markdown() -> None:
+    pair = (Column("a", "found", group="AUROC"), Column("b", "exact", group="AUROC"))
+    columns = (Column("s", "Store", numeric=False), *pair, Column("e", "Errors"))
+    table = Table("t", "T", columns, ())
+    said = markdown.render(Report("R", "", (), (), (), (Section("s", "S", "", (table,)),)))
+    assert "| Store | AUROC: found | exact | Errors |" in said.splitlines()
 
 
 @pytest.mark.parametrize("code", ["a", "```", "x ```` y", "``", ""])

@@ -164,6 +164,15 @@ def test_a_figure_says_on_how_many_rows_where_its_marks_do_not() -> None:
     assert "Measured on" not in captions["recall-ef"]
 
 
+def test_a_line_is_told_along_its_axis() -> None:
+    figure = next(
+        f for f in page("milvus-weaviate", found("milvus-weaviate")).figures()
+        if f.name == "grid-milvus"
+    )  # fmt: skip
+    told = figure.alt.split("ef 128, published: ")[1].split(";")[0]
+    assert [one.rpartition(" ")[2] for one in told.split(", ")] == ["1", "8", "16", "32"]
+
+
 def test_shards_are_series_of_their_own() -> None:
     one = drawn("milvus-weaviate", "sharded-weaviate")
     assert one.systems == ("standalone", "two shards")

@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from vectrial.report.document import HEAD, Block, Figure, Report, Row, Table, footnoted
+from vectrial.report.document import (
+    HEAD,
+    Block,
+    Column,
+    Figure,
+    Report,
+    Row,
+    Table,
+    footnoted,
+    groups_of,
+)
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
 
@@ -73,8 +83,8 @@ def _table(table: Table) -> Iterator[str]:
     yield f"### {escape(table.title)}\n"
     marks, notes = footnoted(table)
     titles = [
-        escape(column.title) + _numbers(marks.get((HEAD, j), ()))
-        for j, column in enumerate(table.columns)
+        escape(title) + _numbers(marks.get((HEAD, j), ()))
+        for j, title in enumerate(_titles(table.columns))
     ]
     yield "| " + " | ".join(titles) + " |"
     yield "|" + "|".join("---:" if column.numeric else "---" for column in table.columns) + "|"
@@ -87,6 +97,17 @@ def _table(table: Table) -> Iterator[str]:
         yield ""
     for note in table.notes:
         yield f"{escape(note)}\n"
+
+
+def _titles(columns: Sequence[Column]) -> Iterator[str]:
+    """Each column's title, after that of its group where one begins: Markdown has one row of
+    heads."""
+    at = 0
+    for group, count in groups_of(columns):
+        titles = [column.title for column in columns[at : at + count]]
+        yield f"{group}: {titles[0]}" if group else titles[0]
+        yield from titles[1:]
+        at += count
 
 
 def _numbers(marks: Sequence[int]) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from vectrial.stats.intervals import Spread
 
 NOTHING = "—"
+
+#: What follows the number in a value as it is read: " ms", "/s".
+_UNIT_TOLD = re.compile(r"[ /].*$")
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -73,6 +77,8 @@ def measure(value: float, unit: str) -> str:
         return size(value)
     if unit in ("1", ""):
         return f"{value:,.0f}" if float(value).is_integer() else number(value)
+    if unit.startswith("1/"):
+        return f"{number(value)}/{unit.removeprefix('1/')}"
     return f"{number(value)} {unit}"
 
 
@@ -88,9 +94,9 @@ def spread(value: Spread, unit: str) -> str:
     low, high = measure(value.low, unit), measure(value.high, unit)
     if low == high:
         return ""
-    tail = low.rpartition(" ")[2]
-    if " " in low and high.endswith(f" {tail}"):
-        low = low.removesuffix(f" {tail}")
+    unit_told = _UNIT_TOLD.search(low)
+    if unit_told is not None and high.endswith(unit_told[0]):
+        low = low.removesuffix(unit_told[0])
     return f"{low}–{high}"
 
 

@@ -198,6 +198,8 @@ def _spoken(one: Plot, palette: Palette) -> str:
     lines: dict[tuple[str, bool, str], list[Dot]] = {}
     for dot in one.dots:
         lines.setdefault((dot.system, dot.published, dot.part), []).append(dot)
+    for line in lines.values():  # Bars have no x, and keep the report's own order.
+        line.sort(key=lambda dot: dot.x or 0.0)
     said = [
         f"{palette.labels[palette.series(name, published)]}{f', {part}' if part else ''}: "
         + ", ".join(f"{one.told(dot)} at {_at(dot)}" for dot in dots[:6])
