@@ -147,6 +147,10 @@ def test_stores_command() -> None:
     assert hnsw["build"] == {"m": 16, "ef_construction": 200}
     filters = told["memory"]["capabilities"]["filters"]
     assert np.array_equal(sorted(filters), filters)
+    fused, alone = (told[name]["capabilities"]["hybrid"] for name in ("pgvector", "memory"))
+    assert list(fused["fusions"]) == ["relative_score", "reciprocal_rank"]
+    assert (alone["fusions"], alone["text"]) == ({}, None)
+    assert alone["reason"] == MemoryStore.capabilities.hybrid
 
 
 def test_one_store_in_detail_with_probe() -> None:
@@ -155,6 +159,20 @@ def test_one_store_in_detail_with_probe() -> None:
     assert "nothing is written to disk" in told.stdout
     assert "10 of the 10 nearest found" in told.stdout
     assert "16 checks passed" in told.stdout
+
+
+@pytest.mark.parametrize("name", ["weaviate", "memory"])
+def test_one_store_in_detail_says_what_a_search_can_be(name: str) -> None:
+    told = CliRunner().invoke(app, ["stores", name], env={"COLUMNS": "400"}).stdout
+    can = registry.load(name).capabilities
+    (returned,) = (line.split() for line in told.splitlines() if line.split()[:1] == ["returns"])
+    assert returned[1:] == sorted(can.returns)
+    if isinstance(can.hybrid, str):
+        assert f"none: it {can.hybrid}" in told
+    else:
+        for fusion, how in can.hybrid.fusions.items():
+            assert f"fusion {fusion}" in told
+            assert how in told
 
 
 def test_a_probe_that_fails_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,8 +29,8 @@ from vectrial.nearest import suggestion
 app = typer.Typer(
     name="data",
     help="Datasets: what is there, fetch one, import your own, look into it."
-    "\n\nCommands end with 0, or with 2 and one line where a file, a dataset or an option cannot be"
-    " used.",
+    "\n\nCommands end with 0; with 1 where a question was answered with no; with 2 and one line"
+    " where a file, a dataset or an option cannot be used.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -45,10 +45,6 @@ _METRICS = {
 }
 
 
-_Metric = Annotated[
-    str | None,
-    typer.Option(help="cosine, l2 or ip; needed where the file does not say."),
-]
 _Vectors = Annotated[
     str | None,
     typer.Option(help="Column, key or array of vectors, where there are several."),
@@ -65,12 +61,15 @@ def import_(
         str | None,
         typer.Option("--id", help="Integer column of ids; else 'id', else rows are numbered."),
     ] = None,
-    metric: _Metric = None,
+    metric: Annotated[
+        str | None, typer.Option(help="cosine, l2 or ip; needed where the file does not say.")
+    ] = None,
     queries: Annotated[
         str | None,
         typer.Option(
-            help="How many rows to hold out as queries, or a file of queries. Without it: the"
-            " file's own queries, else up to 1000 rows."
+            help="How many of the file's own queries to use, or how many rows to hold out where it"
+            " brings none; or a file of queries. Without it all of the file's own, else a tenth of"
+            " the rows, at most 1000."
         ),
     ] = None,
     name: Annotated[
@@ -122,7 +121,10 @@ def import_(
 def inspect(
     what: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A dataset, or any file.")],
     vectors: _Vectors = None,
-    metric: _Metric = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="Of a file: cosine, l2 or ip; else what the file says, else l2."),
+    ] = None,
     rows: Annotated[
         int, typer.Option(min=1, help="Of a file, look at so many rows from its beginning.")
     ] = 100_000,

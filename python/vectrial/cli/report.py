@@ -36,8 +36,8 @@ def report(
         typer.Option(
             "--format",
             "-f",
-            help="all: report.html, report.md, csv/ and figures/. html, md, csv: only that. "
-            "jsonl: every measured row to stdout. text: a summary to the terminal.",
+            help="all: report.html, report.md, csv/ and figures/. html, md (with figures/), csv:"
+            " only that. jsonl: every measured row to stdout. text: a summary to stdout.",
         ),
     ] = Format.ALL,
     out: Annotated[

@@ -18,7 +18,7 @@ from vectrial.load.lane import lanes_of
 from vectrial.servers.base import Progress
 from vectrial.servers.provide import Choice, choose, recipe_of
 from vectrial.stores import registry
-from vectrial.stores.base import ALL_OPERATORS, IndexKind, Params, Store
+from vectrial.stores.base import ALL_OPERATORS, Hybrid, IndexKind, Params, Store
 from vectrial.stores.probe import probe
 from vectrial.suite.secrecy import Secrecy
 
@@ -33,8 +33,8 @@ def stores(
         bool,
         typer.Option(
             "--probe",
-            help="Start each one's server, load a thousand rows, search through every lane and"
-            " put the gate's questions; seconds to minutes for each.",
+            help="Try each that is installed: start its server, load a thousand rows, search"
+            " through every lane and put the gate's questions; seconds to minutes for each.",
         ),
     ] = False,
 ) -> None:
@@ -46,6 +46,8 @@ def stores(
         vectrial stores faiss                    its indexes, parameters and peculiarities
         vectrial stores --probe                  try each that is installed
         vectrial stores --format jsonl | jq -r 'select(.works == false) | .reason'
+
+    Ends with 1 where a store that was tried does not work.
     """
     facts = []
     with Console(stderr=True).status("") as status:
@@ -118,6 +120,7 @@ def _capabilities(store: type[Store]) -> dict[str, Any]:
         **{flag: getattr(can, flag) for flag in _FLAGS},
         "returns": sorted(can.returns),
         "durability": {str(promise): how for promise, how in can.durability.items()},
+        "hybrid": _hybrid_facts(can.hybrid),
         "differences": list(can.differences),
     }
 
@@ -134,6 +137,14 @@ _FLAGS = (
     "inserts_after_build",
     "refuses_duplicates",
 )
+
+
+def _hybrid_facts(hybrid: Hybrid | str) -> dict[str, Any]:
+    """How a store searches by vector and text; or why it does not, without fusions."""
+    if isinstance(hybrid, str):
+        return {"fusions": {}, "text": None, "reason": hybrid}
+    fusions = {str(fusion): how for fusion, how in hybrid.fusions.items()}
+    return {"fusions": fusions, "text": hybrid.text, "reason": None}
 
 
 def _index_facts(kind: IndexKind) -> dict[str, Any]:
@@ -251,8 +262,10 @@ def _describe(store: dict[str, Any]) -> None:
         rows.append(("filters", _operators(can["filters"])))
         rows.append(("find", _operators(can["find"])))
         rows.append(("columns", " ".join(can["field_types"]) or "none"))
+        rows.append(("returns", " ".join(can["returns"])))
         rows.append(("has", " ".join(f.replace("_", "-") for f in _FLAGS if can[f])))
         rows.append(("has not", " ".join(f.replace("_", "-") for f in _FLAGS if not can[f])))
+        rows += [(label, escape(text)) for label, text in _hybrid_lines(can["hybrid"])]
         rows += [("difference", escape(text)) for text in can["differences"]]
         rows += [("durability", escape(f"{k}: {how}")) for k, how in can["durability"].items()]
     if store["probe"]:
@@ -261,6 +274,14 @@ def _describe(store: dict[str, Any]) -> None:
     for label, text in rows:
         table.add_row(f"  [dim]{escape(label)}[/]", text)
     console.print(table)
+
+
+def _hybrid_lines(hybrid: dict[str, Any]) -> list[tuple[str, str]]:
+    if not hybrid["fusions"]:
+        return [("hybrid", f"none: it {hybrid['reason']}")]
+    return [(f"fusion {name}", how) for name, how in hybrid["fusions"].items()] + [
+        ("words of texts", hybrid["text"])
+    ]
 
 
 def _index_line(index: dict[str, Any]) -> str:

@@ -36,7 +36,9 @@ def up(
     ] = None,
     provider: Annotated[
         Provider | None,
-        typer.Option(help="Where it comes from; else whichever can be had on this machine."),
+        typer.Option(
+            help="local or docker: where it comes from; else whichever can be had on this machine."
+        ),
     ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Return when it is ready, and leave it running.")
