@@ -285,3 +285,12 @@ def test_what_the_null_server_does_wrong_is_counted(fault: str, kind: str) -> No
     (record,) = outcome["classes"]
     assert [(seen, count) for seen, count, _ in record["recorder"].errors()] == [(kind, 10)]
     assert record["recorder"].summary()["count"] == 90
+
+
+def test_a_connection_that_breaks_is_one_failure() -> None:
+    """A stream that is reset before the end is seen would be one, and the call after it another."""
+    request = Requests("search", vectors=ASKED, k=K, options={"dataset": "any"})
+    with null_server("flight", k=K, faults=[("break", 3)]) as null:
+        outcome = drive(target("flight", null.host, null.port), [request], [closed(1, count=900)])
+    (record,) = outcome["classes"]
+    assert [(seen, count) for seen, count, _ in record["recorder"].errors()] == [("reset", 300)]

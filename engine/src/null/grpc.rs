@@ -7,7 +7,7 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::spawn_local;
 
 use crate::null::faults::{Fault, Injector};
@@ -110,11 +110,17 @@ async fn connection(stream: Stream, service: Rc<Service>) -> Result<(), h2::Erro
         builder.max_concurrent_streams(service.room);
     }
     let mut connection = builder.handshake(stream).await?;
-    let breaking = Rc::new(Notify::new());
+    let (breaking, mut broken) = mpsc::unbounded_channel();
     loop {
         let accepted = tokio::select! {
             accepted = connection.accept() => accepted,
-            () = breaking.notified() => None,
+            unanswered = broken.recv() => {
+                // First the connection: an answer that is dropped resets its stream, which the
+                // client could see before the end and take for the failure of one call.
+                drop(connection);
+                drop(unanswered);
+                return Ok(());
+            }
         };
         let Some(accepted) = accepted else {
             return Ok(());
@@ -131,7 +137,7 @@ async fn answer(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
     service: &Service,
-    breaking: &Notify,
+    breaking: &UnboundedSender<SendResponse<Bytes>>,
 ) -> Result<(), h2::Error> {
     let (parts, mut body) = request.into_parts();
     while let Some(piece) = body.data().await {
@@ -152,7 +158,8 @@ async fn answer(
             return Ok(());
         }
         Some(Fault::Break) => {
-            breaking.notify_one();
+            // Where it is broken already, nobody waits for an answer.
+            let _ = breaking.send(respond);
             return Ok(());
         }
         Some(Fault::Truncate) => reply.truncate(reply.len() - 1),
