@@ -225,6 +225,7 @@ def test_through_the_command_line(tmp_path: Path) -> None:
         ["docarray-1m", "--scale", "0"],
         ["--resume", str(folder), "--scale", "0.1"],
         ["--show", str(folder), "--store", "faiss"],
+        ["--show", str(folder), "--dry-run"],
     ):
         refused = vectrial(tmp_path, "reproduce", *arguments)
         assert refused.returncode == 2, refused.stderr

@@ -105,6 +105,11 @@ def reproduce(
     console = Console(stderr=True)
     if show is not None and resume is not None:
         raise UserError("--show and --resume exclude each other", remedy="give one of them")
+    if show is not None and dry_run:
+        raise UserError(
+            "--show measures nothing, with or without --dry-run",
+            remedy="--resume FOLDER --dry-run says what is left to measure",
+        )
     folder = show or resume
     if folder is not None and name is not None:
         raise UserError(

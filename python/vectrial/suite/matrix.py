@@ -20,7 +20,7 @@ from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
 from vectrial.suite.plan import DatasetShape, make_plan
 
 #: Experiments of the reports, and of the field, that are not written yet.
-PLANNED = ("hybrid", "sharded")
+PLANNED = ("sharded",)
 #: What an experiment cannot do without a value for.
 _NEEDED: Mapping[str, Mapping[str, Any]] = {"open_loop": {"rates": [10.0]}}
 _ROWS, _DIM = 10_000, 64
