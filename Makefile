@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 
-.PHONY: matrix setup setup-stores test fuzz demo bench lint lock clean help
+.PHONY: matrix setup setup-stores setup-servers test fuzz demo bench lint lock clean help
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t16
@@ -33,6 +33,9 @@ setup: $(VENV)/.built ## virtual environment, dependencies, compiled engine
 setup-stores: setup ## environments of the stores that need one of their own (a library is compiled: minutes)
 	$(BIN)/python -m vectrial.environments
 
+setup-servers: setup ## programs of the servers that can be had here (some are built: minutes)
+	$(BIN)/python -m vectrial.servers
+
 demo: setup ## measure real word vectors on embedded stores, and write the report
 	$(BIN)/vectrial run suites/demo.toml
 
@@ -54,7 +57,8 @@ lint: setup ## ruff, mypy strict, rustfmt, clippy with warnings as errors
 	cargo fmt --all --check
 	cargo clippy --all-targets --quiet -- -D warnings
 
-test: setup ## cargo test and pytest
+# Programs first: a test has ten minutes, and a slow machine needs as long to build one.
+test: setup setup-servers ## cargo test and pytest
 	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
 	$(BIN)/python -m pytest
 

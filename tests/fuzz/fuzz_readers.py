@@ -1,10 +1,11 @@
 """Fuzz target of the readers: whatever the bytes, reading ends well or with `UserError`.
 
-    python tests/fuzz/fuzz_readers.py [--seconds 60] [--seed 0]      plain mutation, no extras
+    python tests/fuzz/fuzz_readers.py [--seconds 60] [--tries N] [--seed 0]    plain mutation
     python tests/fuzz/fuzz_readers.py --atheris CORPUS_FOLDER        coverage-guided (extra fuzz)
 
 The input's first byte picks the format, the rest is the file. `read_all` is the one entry
-function of both modes and of the test that runs for some seconds with the suite.
+function of both modes and of the test that runs with the suite, so many tries whatever the
+machine's speed.
 """
 
 from __future__ import annotations
@@ -92,14 +93,15 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
     return data[:1] + bytes(raw)
 
 
-def fuzz(seconds: float, seed: int, folder: Path) -> tuple[int, int]:
-    """Read mutated files for that long; how many were tried, and how many could be read.
+def fuzz(seconds: float, tries: int, seed: int, folder: Path) -> tuple[int, int]:
+    """Read at most so many mutated files for at most that long; how many were tried, and how many
+    could be read.
 
     A failing input stays as `failing-input` in `folder`.
     """
     rng, good, tried, readable = random.Random(seed), seeds(folder), 0, 0
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while tried < tries and time.monotonic() < end:
         data = mutate(good[tried % len(good)], rng)
         # Written first: a crash of a C library leaves no exception to catch.
         (folder / "failing-input").write_bytes(data)
@@ -132,7 +134,8 @@ def main(arguments: list[str]) -> None:
     folder = Path(tempfile.mkdtemp())
     print(f"inputs lie in {folder}")
     seconds, seed = float(given.get("--seconds", 60)), int(given.get("--seed", 0))
-    tried, readable = fuzz(seconds, seed, folder)
+    tries = int(given.get("--tries", sys.maxsize))
+    tried, readable = fuzz(seconds, tries, seed, folder)
     print(f"{tried} files read, {readable} of them readable, no error but the intended ones")
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 FUZZER = Path(__file__).with_name("fuzz_readers.py")
+#: The same files on every machine, however fast it is.
+TRIES = "500"
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -26,16 +28,17 @@ def test_damaged_files_end_in_an_intended_error(seed: int, tmp_path: Path) -> No
             "-c",
             limited,
             str(FUZZER),
+            "--tries",
+            TRIES,
             "--seconds",
-            "4",
+            "300",
             "--seed",
             str(seed),
         ],
         capture_output=True,
         text=True,
         env={"TMPDIR": str(tmp_path), "VECTRIAL_HOME": str(tmp_path / "home")},
-        timeout=120,
+        timeout=400,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    tried = int(done.stdout.split("\n")[1].split()[0])
-    assert tried > 100
+    assert done.stdout.split("\n")[1].startswith(f"{TRIES} files read")

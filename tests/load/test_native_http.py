@@ -65,7 +65,7 @@ def test_what_goes_wrong_is_counted(
         search = Requests("search", vectors=VECTORS, k=K, options=IN)
         to = target("elasticsearch", broken.host, broken.port)
         # Of an answer that comes, a busy machine decides when.
-        timeout_s = 1.0 if fault == "never" else 30.0
+        timeout_s = 5.0 if fault == "never" else 30.0
         outcome = drive(to, [search], [source], timeout_s=timeout_s, duration_s=20, connections=8)
     record = only(outcome)
     assert errors(record) == {kind: COUNT // 30}

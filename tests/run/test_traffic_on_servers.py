@@ -38,6 +38,7 @@ mixed_rows = 50
 experiment = "mixed"
 rates = { search = 10, insert = 4, update = 4, delete = 4 }
 duration_s = 4
+arrivals = "constant"  # none is due at the very end
 clients = 3
 search = { ef_search = 200 }
 """

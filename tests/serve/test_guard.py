@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from vectrial.results.reader import RunReader
 from vectrial.serve import live
 from vectrial.serve.app import make_app
 from vectrial.serve.guard import COOKIE, HEADERS, Access, loopback, place_within
-from vectrial.serve.runs import Runs
+from vectrial.serve.runs import Run, Runs
 
 HTML = {"accept": "text/html"}
 
@@ -253,14 +254,19 @@ def test_news_end_with_the_session(runs: Runs, monkeypatch: pytest.MonkeyPatch, 
     session = access.begin()
     asked = TestClient(make_app(runs, access, ending), base_url="http://localhost")
     ends = access.end if by == "session" else lambda _: ending.set()
-    soon, fallback = threading.Timer(0.5, ends, [session]), threading.Timer(20, ending.set)
-    soon.start()
+    version_of = live.version_of
+
+    def looked(listing: Iterable[Run]) -> str:
+        ends(session)  # while the page is told its first news
+        return version_of(listing)
+
+    monkeypatch.setattr(live, "version_of", looked)
+    fallback = threading.Timer(20, ending.set)
     fallback.start()
     try:
         answer = asked.get("/events", headers={"cookie": f"{COOKIE}={session}"})
     finally:
         fallback.cancel()
-        soon.join()
     assert answer.status_code == 200
     assert answer.text.startswith("retry:")
     assert ending.is_set() is (by == "leaving"), "it went on without the session"

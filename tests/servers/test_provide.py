@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +15,14 @@ import pytest
 from server_programs import MUST_RUN, program
 from vectrial.errors import StoreError, Unsupported, UserError
 from vectrial.servers import programs
+from vectrial.servers.__main__ import main as prepare_all
+from vectrial.servers.__main__ import recipes
 from vectrial.servers.base import External, NoProgram, Progress, ServerError
 from vectrial.servers.local import Local, free_ports
 from vectrial.servers.programs import GoProgram, go_program, go_program_at_hand
 from vectrial.servers.provide import external_address, provide, recipe_of, serving
 from vectrial.servers.weaviate import WEAVIATE
+from vectrial.stores import registry
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.weaviate import Weaviate
 
@@ -170,6 +176,40 @@ def test_a_program_that_was_changed_is_refused(path: Path) -> None:
         go_program(PROGRAM, print)
 
 
+def test_a_killed_process_keeps_others_out_until_its_build_has_ended(path: Path) -> None:
+    """Else what it left would write into the folder that the next one builds in."""
+    fake_go(path)
+    begun, may_end = path / "begun", path / "may-end"
+    slow = (
+        (path / "bin" / "go")
+        .read_text()
+        .replace(
+            "install) ",
+            f"install) touch {begun}; n=0; while [ ! -e {may_end} ] && [ $n -lt 1200 ]; do"
+            " sleep 0.05; n=$((n+1)); done; ",
+        )
+    )
+    (path / "bin" / "go").write_text(slow)
+    script = (
+        "from vectrial.servers.programs import GoProgram, go_program\n"
+        f"go_program(GoProgram{(PROGRAM.module, PROGRAM.package, PROGRAM.version, PROGRAM.sum)},"
+        " print)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script]) as killed:
+        while not begun.exists():
+            assert killed.poll() is None
+            time.sleep(0.01)
+        killed.kill()
+    lines: list[str] = []
+
+    def hear(line: str) -> None:
+        lines.append(line)
+        may_end.touch()
+
+    go_program(PROGRAM, hear)
+    assert "another process is making it" in lines[0]
+
+
 def test_a_build_that_fails_shows_its_log_and_leaves_nothing(path: Path) -> None:
     fake_go(path, fails="yes")
     with pytest.raises(NoProgram, match="no such package"):
@@ -207,3 +247,31 @@ def test_tests_of_a_server_that_must_run_fail_without_it(monkeypatch: pytest.Mon
     monkeypatch.setenv(MUST_RUN, "other")
     with pytest.raises(pytest.skip.Exception, match="little: not here"):
         program(recipe)
+
+
+# -- all of them, before they are needed ---------------------------------------------------------
+
+
+def test_every_server_that_a_store_names_is_known_by_name() -> None:
+    known = recipes()
+    for name in registry.names():
+        recipe = recipe_of(registry.load(name))
+        assert recipe is None or known[recipe.name] is recipe
+
+
+def test_named_programs_are_made_or_the_reason_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program = tmp_path / "anything"
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_BIN", str(program))
+    assert prepare_all(["weaviate"]) == 0
+    assert "weaviate: here, by provider 'local'" in capsys.readouterr().err
+    assert prepare_all(["weaviat"]) == 2
+    assert "did you mean 'weaviate'?" in capsys.readouterr().err
+    monkeypatch.delenv("VECTRIAL_WEAVIATE_BIN")
+    assert prepare_all(["weaviate"]) == 1
+    assert "there is no Go here" in capsys.readouterr().err

@@ -133,7 +133,11 @@ class Runs:
 
     def read_all(self) -> None:
         """Read whatever is unread, and return when that is done."""
+        self._wait()  # for one that may have looked at a run before what is to be read came
         self.listing()
+        self._wait()
+
+    def _wait(self) -> None:
         reader = self._reader
         if reader is not None:
             reader.join()

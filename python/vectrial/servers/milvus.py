@@ -68,7 +68,7 @@ def _program(progress: Progress) -> Path:
         return own
     packed = wheel_program(WHEEL, progress).parent
 
-    def unpack(into: Path) -> None:
+    def unpack(into: Path, _lock: int) -> None:
         progress("milvus: unpacking what the wheel holds packed (once)")
         (into / "bin").mkdir()
         for source in packed.glob("*.lzma"):

@@ -71,11 +71,13 @@ def given(variable: str) -> Path | None:
 
 
 def made_once(
-    folder: Path, file: str, what: str, make: Callable[[Path], None], progress: Progress
+    folder: Path, file: str, what: str, make: Callable[[Path, int], None], progress: Progress
 ) -> Path:
     """The program `file` in `folder`; `folder` is made first where it is not there yet.
 
-    make: fills an empty folder that is given to it, renamed to `folder` when it is complete.
+    make: fills an empty folder that is given to it, renamed to `folder` when it is complete. It
+        is given the descriptor of a lock, too, for the programs that it executes: while one of
+        them lives, also after this process was killed, no other process begins to make it.
     what: the program's name, for messages.
 
     Raises:
@@ -84,9 +86,9 @@ def made_once(
     program = folder / file
     if not program.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with only_one(folder.with_name(f"{folder.name}.making"), what, progress):
+        with only_one(folder.with_name(f"{folder.name}.making"), what, progress) as lock:
             if not program.exists():  # else another process made it while this one waited
-                _make_aside(folder, file, make)
+                _make_aside(folder, file, make, lock)
     if sha256_of(program) != (folder / "sha256").read_text().strip():
         raise NoProgram(
             f"{program} is not what was made there: its checksum differs from the recorded one; "
@@ -95,12 +97,12 @@ def made_once(
     return program
 
 
-def _make_aside(folder: Path, file: str, make: Callable[[Path], None]) -> None:
+def _make_aside(folder: Path, file: str, make: Callable[[Path, int], None], lock: int) -> None:
     aside = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)  # of a process that was killed while it made it
     try:
         aside.mkdir()
-        make(aside)
+        make(aside, lock)
         (aside / "sha256").write_text(f"{sha256_of(aside / file)}\n")
         aside.rename(folder)
     finally:
@@ -117,7 +119,7 @@ def go_program(program: GoProgram, progress: Progress) -> Path:
         _folder(program),
         program.name,
         program.name,
-        lambda into: _build(program, into, progress),
+        lambda into, lock: _build(program, into, lock, progress),
         progress,
     )
 
@@ -136,7 +138,7 @@ def _folder(program: GoProgram) -> Path:
     return home.servers_dir() / f"{program.name}-{program.version}"
 
 
-def _build(program: GoProgram, into: Path, progress: Progress) -> None:
+def _build(program: GoProgram, into: Path, lock: int, progress: Progress) -> None:
     go = shutil.which("go")
     if go is None:
         raise NoProgram(f"{program.name} {program.version} is built from its Go module: {_NO_GO}")
@@ -147,7 +149,8 @@ def _build(program: GoProgram, into: Path, progress: Progress) -> None:
     progress(f"{program.name} {program.version}: building it from its Go module (once; minutes)")
     _check_module(go, program)
     env = {**os.environ, "GOBIN": str(into)}
-    run_logged((go, "install", program.installed), env, log, f"{program.name}: building", progress)
+    what = f"{program.name}: building"
+    run_logged((go, "install", program.installed), env, log, lock, what, progress)
     progress(f"{program.name}: built in {time.monotonic() - started:.0f} s")
 
 
@@ -169,10 +172,11 @@ def _check_module(go: str, program: GoProgram) -> None:
 
 
 def run_logged(
-    argv: Sequence[str], env: Mapping[str, str], log: Path, what: str, progress: Progress
+    argv: Sequence[str], env: Mapping[str, str], log: Path, lock: int, what: str, progress: Progress
 ) -> None:
     """Execute a registry's own program to its end, with its output in `log`.
 
+    lock: the descriptor that `made_once` gives.
     what: is being done, as progress says every few seconds: "weaviate-server: building".
 
     Raises:
@@ -181,7 +185,13 @@ def run_logged(
     started = reported = time.monotonic()
     with log.open("w") as output:
         process = subprocess.Popen(
-            argv, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            argv,
+            env=env,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(lock,),
         )
     try:
         while process.poll() is None:

