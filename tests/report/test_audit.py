@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from written import Written
 
-from vectrial.report import audit, provenance
+from vectrial.report import audit, cautions, provenance
 from vectrial.report.data import PhaseResult, RunData, Value, load
 from vectrial.results.database import DATABASE
 
@@ -25,7 +25,7 @@ def changed(written: Written, folder: Path, *statements: str) -> list[str]:
             db.execute(statement.format(first=first, second=second))
     run = load(folder)
     doubts = audit.doubts(run)
-    said = " ".join(provenance.warnings(run))
+    said = " ".join(cautions.warnings(run))
     assert ("cannot be believed" in said) == bool(doubts)
     return [doubt.why for doubt in doubts]
 

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from written import Written
 
-from vectrial.report import provenance
+from vectrial.report import cautions
 from vectrial.report.analysis import facet_of
 from vectrial.report.data import load
 from vectrial.results.database import DATABASE
@@ -23,6 +23,9 @@ from vectrial.results.database import DATABASE
         ("update metric set value = 9 where name = 'load_1m'", "machine was busy"),
         ("update metric set value = 1 where name = 'count' and phase_id in"
          " (select phase_id from phase where name = 'update')", "crud rest on fewer than 10"),
+        ("update metric set value = value * 200 where name = 'qps' and phase_id in (select phase_id"
+         " from phase where name = 'search' and params like '%\"ef_search\": 256%')",
+         "answered faster than one of less work, most of all "),
     ],
 )  # fmt: skip
 def test_what_a_run_itself_shows_is_said(
@@ -32,7 +35,7 @@ def test_what_a_run_itself_shows_is_said(
     shutil.copytree(written.folder, tmp_path / "run")
     with duckdb.connect(tmp_path / "run" / DATABASE) as db:
         db.execute(statement)
-    warnings = provenance.warnings(load(tmp_path / "run"))
+    warnings = cautions.warnings(load(tmp_path / "run"))
     assert any(says in warning for warning in warnings), warnings
 
 
@@ -49,7 +52,7 @@ def test_what_the_machine_and_the_code_were(
 ) -> None:
     run = {**written.run.run, "environment": {**written.run.run["environment"], **fact}}
     assert not any(says in warning for warning in written.report.warnings)
-    warnings = provenance.warnings(replace(written.run, run=run))
+    warnings = cautions.warnings(replace(written.run, run=run))
     assert any(says in warning for warning in warnings), warnings
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vectrial.report import (
+    cautions,
     overview,
     provenance,
     sections_anomaly,
@@ -57,7 +58,7 @@ def build(run: RunData) -> Report:
         title=str(run.run["suite_name"]),
         about=run.about,
         meta=_meta(run),
-        warnings=(*provenance.warnings(run), *sections_server.warnings(run)),
+        warnings=(*cautions.warnings(run), *sections_server.warnings(run)),
         answers=overview.answers(run, found),
         sections=tuple(section for section in sections if section is not None),
         labels=run.labels,

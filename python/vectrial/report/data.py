@@ -6,7 +6,7 @@ import json
 import math
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -203,6 +203,10 @@ class RunData:
                 parts.append(series.lane)
             labels[series] = " · ".join(parts)
         return labels
+
+    def phases(self) -> Iterator[tuple[Trial, PhaseResult]]:
+        """Every phase that was measured, of every repeat, with its trial."""
+        return ((trial, phase) for trial in self.trials for phase in trial.phases)
 
     def ordered(self, points: Iterable[Point]) -> tuple[Series, ...]:
         """The series of some points, in the suite's order."""
