@@ -129,8 +129,8 @@ def _against_sense(run: RunData) -> str | None:
     ratio, more, less, name = max(found, key=lambda one: one[0])
     settings = {(more.series, str((more.index_params, more.params))) for _, more, _, _ in found}
     return (
-        f"{text.plural(len(settings), 'setting')} answered faster than one of less work, most of all "
-        f"{run.labels[more.series]} at {name} = {more.params[name]:g}: "
+        f"{text.plural(len(settings), 'setting')} answered faster than one of less work, most of "
+        f"all {run.labels[more.series]} at {name} = {more.params[name]:g}: "
         f"{text.number(more.value('qps') or 0)}/s, and at {less.params[name]:g} "
         f"{text.number(less.value('qps') or 0)}/s. "
         "What is nearer to each other than these may be chance."
