@@ -112,10 +112,23 @@ def test_what_stops_the_client_is_not_the_stores_capacity() -> None:
     found, _ = sought(lambda rate: Verdict(rate <= 5000, client=rate > 4000))
     assert found.rate is not None
     assert found.limit is Limit.CLIENT
-    confirmed_at_its_limit, _ = sought(lambda rate: Verdict(rate <= 5000, client=rate <= 5000))
-    assert confirmed_at_its_limit.limit is Limit.CLIENT
+    assert found.less_than is None, "nothing beyond it was the store's"
     below_it, _ = sought(lambda rate: Verdict(rate <= 5000, client=rate > 9000))
     assert below_it.limit is Limit.STORE
+
+
+def test_a_rate_that_held_while_the_client_was_at_its_limit_held() -> None:
+    """The client makes latencies longer, never shorter: what ends the search is the store's."""
+    found, _ = sought(lambda rate: Verdict(rate <= 5000, client=rate <= 5000))
+    assert found.limit is Limit.STORE
+    assert found.rate == pytest.approx(5000, rel=0.06)
+
+
+def test_an_answer_that_the_client_limits_says_where_the_store_ended() -> None:
+    found, _ = sought(lambda rate: Verdict(rate <= 4000, client=rate < 6000))
+    assert found.limit is Limit.CLIENT
+    assert found.rate is not None and found.rate <= 4000
+    assert found.less_than is not None and 6000 <= found.less_than <= 12_000
 
 
 def test_what_was_asked_otherwise_confirms_nothing() -> None:

@@ -220,7 +220,8 @@ class Capacity(Experiment):
                 Limit.CLIENT: "client-bound",
                 Limit.ASKED: f"no greater rate than {self.most_rate:,.5g}/s was to be tried",
             }[found.limit]
-            said = f"at least {found.rate:,.5g}/s: {why}"
+            end = "" if found.less_than is None else f" and less than {found.less_than:,.5g}/s"
+            said = f"at least {found.rate:,.5g}/s{end}: {why}"
             phase.valid, phase.reason = False, said
             phase.metrics |= {"sustained_qps": None, "bracket_low": found.rate}
             phase.missing["sustained_qps"] = said

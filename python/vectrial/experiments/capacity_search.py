@@ -37,9 +37,10 @@ class Try:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a rate held. client: the client was at its own limit meanwhile, so that a rate that
-    did not hold says nothing of the store. moved: after this look the store is asked for more, so
-    that neither it nor those before it confirm anything."""
+    """Whether a rate held. client: the client was at its own limit meanwhile, which makes latencies
+    longer and never shorter: a rate that did not hold then says nothing of the store, one that held
+    is held all the same. moved: after this look the store is asked for more, so that neither it nor
+    those before it confirm anything."""
 
     held: bool
     client: bool = False
@@ -70,6 +71,7 @@ class Found:
     limit: Limit
     confirmations: int
     steps: int
+    less_than: float | None = None
 
 
 Search = Generator[Try, Verdict, Found]
@@ -90,40 +92,67 @@ def seek(
         start: the first rate. resolution: relative, 0.05 for 5 %.
         least, most: no rate is tried beyond these.
     """
-    low, high, why = yield from _bracket(min(max(start, least), most), least, most)
+    above = _Above()
+    low = yield from _bracket(min(max(start, least), most), least, most, above)
     if low is None:
-        limit = Limit.CLIENT if why.client else Limit.STORE
-        return Found(None, None, high, limit, 0, 0)
-    while high is not None and high / low > 1 + resolution:
-        middle = (low * high) ** 0.5
+        return above.found(None, None, 0, 0)
+    while above.rate is not None and above.rate / low > 1 + resolution:
+        middle = (low * above.rate) ** 0.5
         verdict = yield from _decided(middle, Purpose.NARROW)
         if verdict.held:
             low = middle
         else:
-            high, why = middle, verdict
-    return (yield from _confirmed(low, high, why, resolution, confirmations, least))
+            above.failed(middle, verdict)
+    return (yield from _confirmed(low, above, resolution, confirmations, least))
+
+
+@dataclass
+class _Above:
+    """What did not hold, each rate below the one before.
+
+    rate: the least of those that narrowed; last: how the least of all was judged; less_than: the
+    least that did not hold while the client was within its limits.
+    """
+
+    rate: float | None = None
+    last: Verdict | None = None
+    less_than: float | None = None
+
+    def failed(self, rate: float, verdict: Verdict, *, narrows: bool = True) -> None:
+        self.last = verdict
+        if narrows:
+            self.rate = rate
+        if not verdict.client:
+            self.less_than = rate
+
+    def found(self, rate: float | None, low: float | None, confirmed: int, steps: int) -> Found:
+        """The answer. Only what did not hold limits it: that the client was at its own limit while
+        a rate held takes nothing from the rate."""
+        limit = Limit.ASKED
+        if self.last is not None:
+            limit = Limit.CLIENT if self.last.client else Limit.STORE
+        return Found(rate, low, self.rate, limit, confirmed, steps, self.less_than)
 
 
 def _bracket(
-    start: float, least: float, most: float
-) -> Generator[Try, Verdict, tuple[float | None, float | None, Verdict]]:
-    """The greatest rate that holds, the least that does not, and what was said of that one."""
+    start: float, least: float, most: float, above: _Above
+) -> Generator[Try, Verdict, float | None]:
+    """The greatest rate that holds (None: none does); what did not is told to `above`."""
     low: float | None = None
-    high: float | None = None
-    why, rate = Verdict(True), start
+    rate = start
     while True:
         verdict = yield from _look(rate, Purpose.BRACKET)
         if not verdict.held:
             verdict = yield from _decided(rate, Purpose.BRACKET, verdict)
         if verdict.held:
             low = rate
-            if high is not None or rate >= most:
-                return low, high, why
+            if above.rate is not None or rate >= most:
+                return low
             rate = min(rate * _STRIDE, most)
         else:
-            high, why = rate, verdict
+            above.failed(rate, verdict)
             if low is not None or rate <= least:
-                return low, high, why
+                return low
             rate = max(rate / _STRIDE, least)
 
 
@@ -149,12 +178,7 @@ def _decided(
 
 
 def _confirmed(
-    rate: float,
-    high: float | None,
-    why: Verdict,
-    resolution: float,
-    confirmations: int,
-    least: float,
+    rate: float, above: _Above, resolution: float, confirmations: int, least: float
 ) -> Search:
     """Fresh looks at the answer; it goes down until all of them hold."""
     low = rate
@@ -164,11 +188,9 @@ def _confirmed(
             verdict = yield Try(rate, Purpose.CONFIRM)
             looks = [] if verdict.moved else [*looks, verdict]
         if all(look.held for look in looks):
-            bound = why.client or any(look.client for look in looks)
-            limit = Limit.ASKED if high is None and not steps else Limit.STORE
-            return Found(rate, low, high, Limit.CLIENT if bound else limit, confirmations, steps)
-        why = looks[-1]
+            return above.found(rate, low, confirmations, steps)
+        above.failed(rate, looks[-1], narrows=False)
         if rate <= least:
             break
         rate = max(rate / (1 + resolution) ** (1 + steps // _LONGER_EVERY), least)
-    return Found(None, low, high, Limit.CLIENT if why.client else Limit.STORE, 0, steps)
+    return above.found(None, low, 0, steps)
