@@ -127,8 +127,10 @@ def test_a_rate_that_held_while_the_client_was_at_its_limit_held() -> None:
 def test_an_answer_that_the_client_limits_says_where_the_store_ended() -> None:
     found, _ = sought(lambda rate: Verdict(rate <= 4000, client=rate < 6000))
     assert found.limit is Limit.CLIENT
-    assert found.rate is not None and found.rate <= 4000
-    assert found.less_than is not None and 6000 <= found.less_than <= 12_000
+    assert found.rate is not None
+    assert found.rate <= 4000
+    assert found.less_than is not None
+    assert 6000 <= found.less_than <= 12_000
 
 
 def test_what_was_asked_otherwise_confirms_nothing() -> None:
