@@ -41,6 +41,9 @@ duration_s = 4
 arrivals = "constant"  # none is due at the very end
 clients = 3
 search = { ef_search = 200 }
+[[experiments]]
+experiment = "crud"
+samples = 20
 """
 
 
@@ -57,6 +60,10 @@ def test_both_lanes_agree_on_what_came_through(
     with RunReader(Path(done.stdout.strip())) as run:
         assert run.rows("select experiment, reason from trial where status = 'failed'") == []
         found = [m for m in run.measured() if m["value"] is not None]
+        told = run.rows(
+            "select lane, phase.reason as reason from phase join trial using (trial_id)"
+            " where phase.name = 'find_by_condition'"
+        )
 
     def values(lane: str, experiment: str, phase: str, metric: str) -> list[Any]:
         named = (lane, experiment, phase, metric)
@@ -81,3 +88,10 @@ def test_both_lanes_agree_on_what_came_through(
     for kind in ("search", "insert", "update", "delete"):
         sent = values("native", "mixed", kind, "count")
         assert sent == values("sdk", "mixed", kind, "count")
+    # The engine asks for nothing without a vector; the native lane says who asked instead.
+    by = {lane: values(lane, "crud", "find_by_condition", "verified") for lane in ("native", "sdk")}
+    assert by["native"] == by["sdk"]
+    if by["sdk"]:
+        assert by["sdk"] == [20]
+        (said,) = (row["reason"] for row in told if row["lane"] == "native")
+        assert said.startswith("by the store's own client")
