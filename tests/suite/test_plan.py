@@ -151,6 +151,43 @@ def test_the_same_trial_twice_is_refused() -> None:
         plan_of(twice)
 
 
+APART = """
+[[stores]]
+store = "memory"
+index = "flat"
+[[experiments]]
+experiment = "ingest"
+batch_rows = 9
+stores = ["hnswlib"]
+[[experiments]]
+experiment = "ingest"
+batch_rows = 50
+stores = ["memory"]
+"""
+
+
+def test_an_experiment_may_be_for_some_of_the_stores() -> None:
+    """Each its own batches, of one experiment that is asked twice."""
+    text = SUITE + APART
+    batches = {
+        (trial.row.store, trial.row.params.get("batch_rows"))
+        for trial in plan_of(text).trials
+        if trial.row.experiment == "ingest"
+    }
+    assert batches == {("hnswlib", None), ("memory", None), ("hnswlib", 9), ("memory", 50)}
+    with pytest.raises(UserError, match="not among this suite's stores") as caught:
+        plan_of(text.replace('stores = ["memory"]', 'stores = ["memori"]'))
+    assert "did you mean 'memory'?" in str(caught.value)
+    assert "experiments[4].stores" in str(caught.value)
+
+
+def test_what_is_for_others_goes_with_them() -> None:
+    suite = parse_suite(SUITE + APART, "t.toml").only(["memory"])
+    assert [ref.store for ref in suite.stores] == ["memory"]
+    assert [ref.stores for ref in suite.experiments] == [None, None, None, ["memory"]]
+    assert suite.experiments[-1].parameters() == {"batch_rows": 50}
+
+
 def test_what_a_store_cannot_do_is_refused_not_dropped() -> None:
     text = SUITE.replace('"hnswlib"', '"sqlite-vec"').replace('"hnsw"', '"flat"')
     text = text.replace("params = { m = [8, 16], ef_construction = 64 }", "")

@@ -41,7 +41,7 @@ class Wanted:
         """Its stores named in `only`, unless that is empty, so often as `repeats` says.
 
         Raises:
-            UserError: it has no such store.
+            UserError: it has no such store, or asks nothing of it.
         """
         suite = self.suite
         if repeats is not None:
@@ -55,8 +55,13 @@ class Wanted:
                     remedy=suggestion(name, known),
                 )
         if only:
-            kept = [ref for ref in suite.stores if ref.store in only]
-            suite = suite.model_copy(update={"stores": kept})
+            suite = suite.only(only)
+            if not suite.experiments:
+                raise UserError(
+                    f"the suite asks nothing of {' and '.join(only)}",
+                    where=self.where,
+                    remedy="its experiments name the stores that they are for",
+                )
         return replace(self, suite=suite)
 
 

@@ -13,24 +13,29 @@ from vectrial.suite.model import Suite
 
 
 def check_restrictions(suite: Suite, where: str) -> None:
-    """What a store is restricted to is there.
+    """What a store or an experiment is restricted to is there.
 
     Raises:
-        UserError: it names a dataset or an experiment that the suite has not.
+        UserError: it names a dataset, an experiment or a store that the suite has not.
     """
     known = {
         "datasets": {ref.name for ref in suite.datasets},
         "experiments": {ref.experiment for ref in suite.experiments},
+        "stores": {ref.store for ref in suite.stores},
     }
-    for i, ref in enumerate(suite.stores):
-        for key, names in known.items():
-            for name in getattr(ref, key) or ():
-                if name not in names:
-                    raise UserError(
-                        f"'{name}' is not among this suite's {key}",
-                        where=f"{where}: stores[{i}].{key}",
-                        remedy=suggestion(name, names),
-                    )
+    restricted = [
+        *((f"stores[{i}]", key, getattr(ref, key)) for i, ref in enumerate(suite.stores)
+          for key in ("datasets", "experiments")),
+        *((f"experiments[{i}]", "stores", ref.stores) for i, ref in enumerate(suite.experiments)),
+    ]  # fmt: skip
+    for entry, key, names in restricted:
+        for name in names or ():
+            if name not in known[key]:
+                raise UserError(
+                    f"'{name}' is not among this suite's {key}",
+                    where=f"{where}: {entry}.{key}",
+                    remedy=suggestion(name, known[key]),
+                )
 
 
 def check_search_parameters(

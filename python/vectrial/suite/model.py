@@ -22,7 +22,7 @@ A suite is TOML. Lists among a store's `params` are grids: every combination is 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -78,11 +78,15 @@ class StoreRef(_Part):
 
 
 class ExperimentRef(BaseModel):
-    """An experiment by name; every other key is a parameter of its own."""
+    """An experiment by name; every key but `stores` is a parameter of its own.
+
+    stores: names of the stores that are asked it; unless given, all.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     experiment: str
+    stores: list[str] | None = None
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as written."""
@@ -144,6 +148,16 @@ class Suite(_Part):
             if known.setdefault(ref.store, ref.provider) != ref.provider:
                 raise ValueError(f"all entries of '{ref.store}' need the same provider")
         return stores
+
+    def only(self, stores: Collection[str]) -> Suite:
+        """The suite with these of its stores alone, and what is asked of them."""
+        asked = []
+        for ref in self.experiments:
+            kept = None if ref.stores is None else [name for name in ref.stores if name in stores]
+            if kept != []:
+                asked.append(ref.model_copy(update={"stores": kept}))
+        own = [ref for ref in self.stores if ref.store in stores]
+        return self.model_copy(update={"stores": own, "experiments": asked})
 
     def provider(self, store: str) -> Provider | None:
         """Where the server of a store is to come from; None: what can be had."""

@@ -173,8 +173,7 @@ def make_plan(
                 )
             for index in _indexes(store, store_ref, f"{where}: stores[{i}]"):
                 for ref, experiment in experiments:
-                    wanted = store_ref.experiments
-                    if wanted is not None and ref.experiment not in wanted:
+                    if not _among(ref, store_ref):
                         continue
                     rows = []
                     for lane in _lanes(store, store_ref, experiment):
@@ -206,6 +205,12 @@ def make_plan(
     plan = Plan(suite, _in_order(suite, jobs), tuple(refusals))
     _check_keys(plan, where)
     return plan
+
+
+def _among(ref: ExperimentRef, store: StoreRef) -> bool:
+    """Whether neither of the two is restricted to others."""
+    asks = store.experiments is None or ref.experiment in store.experiments
+    return asks and (ref.stores is None or store.store in ref.stores)
 
 
 def _experiment(ref: ExperimentRef, where: str) -> Experiment:
