@@ -130,6 +130,23 @@ def test_copies_are_left_out_and_counted(tmp_path: Path) -> None:
         assert with_copies[name].metrics == pytest.approx(alone[name].metrics), name
 
 
+def test_anomalies_may_be_timed_alone_and_twice(tmp_path: Path) -> None:
+    """As a published report asked them; what is judged stays the same."""
+    dataset = pictures()
+    plain = Anomaly(**FAST)
+    doubled = Anomaly(timed="anomalies", copies=2, **FAST)
+    alone = by_name(worlds.run(plain, MemoryStore, tmp_path / "alone", given=dataset))
+    twice = by_name(worlds.run(doubled, MemoryStore, tmp_path / "twice", given=dataset))
+    assert alone["search"].metrics["count"] == len(dataset.queries)
+    assert twice["search"].metrics["count"] == 2 * 3 * ANOMALIES
+    assert twice["search"].metrics["recall_mean"] == 1.0
+    assert twice["search"].params["copies"] == 2
+    assert "copies" not in alone["search"].params
+    for name in (*CLASSES, "together"):
+        assert twice[name].metrics == pytest.approx(alone[name].metrics), name
+        assert twice[name].params == alone[name].params
+
+
 def test_nothing_but_copies_is_refused(tmp_path: Path) -> None:
     dataset = pictures()
     labels = pa.table({CLASS: [CLASSES[0]], ANOMALOUS: [False], DEFECT: [GOOD]})

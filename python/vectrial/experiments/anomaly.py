@@ -57,6 +57,8 @@ class Anomaly(Experiment):
     fixed: a threshold that is the same for all, judged beside the chosen ones.
     search: search parameters; lists are grids. clients: of a closed loop, a number or a list.
     returns: what the timed searches bring of each row found; min_s, max_s: as of recall_sweep.
+    timed: the queries of the timed searches: "all", or "anomalies". copies: so often each stands
+        among them, as the queries of a published report do. Neither changes what is judged.
     """
 
     name: ClassVar[str] = "anomaly"
@@ -75,6 +77,8 @@ class Anomaly(Experiment):
     min_s: float = Field(default=1.0, ge=0)
     max_s: float = Field(default=20.0, gt=0)
     warmup_queries: int = Field(default=100, ge=0)
+    timed: Literal["all", "anomalies"] = "all"
+    copies: int = Field(default=1, ge=1, le=100)
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         can = store.capabilities.under(index.kind)
@@ -109,12 +113,29 @@ class Anomaly(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         asked = _asked(context)
-        context, where = asked.context, [Eq(CLASS, name) for name in asked.classes]
-        load = Closed(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
-        phase = lanes.search(context, point, load, warmup_queries=self.warmup_queries, where=where)
+        where = [Eq(CLASS, name) for name in asked.classes]
+        phase = self._timed(asked, point)
         phase.metrics |= {"duplicate_queries": asked.twice, "stored_queries": asked.stored}
+        params = dict(phase.params)
+        if (self.timed, self.copies) != ("all", 1):
+            phase.params = {**params, "timed": self.timed, "copies": self.copies}
         yield phase
-        yield from self._judged(asked, phase.params, point, where)
+        yield from self._judged(asked, params, point, where)
+
+    def _timed(self, asked: _Asked, point: Mapping[str, Any]) -> Phase:
+        """The searches by the clock."""
+        context, classes = asked.context, asked.classes
+        every = np.arange(len(classes))
+        if self.timed == "anomalies":
+            every = every[asked.anomalous]
+        if not len(every):
+            raise StoreError("no query is of an anomaly")
+        if self.copies > 1 or len(every) < len(classes):
+            every = np.tile(every, self.copies)
+            context = _only(context, every, classes)
+        where = [Eq(CLASS, classes[at]) for at in every.tolist()]
+        load = Closed(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
+        return lanes.search(context, point, load, warmup_queries=self.warmup_queries, where=where)
 
     def _judged(
         self, asked: _Asked, params: Mapping[str, Any], point: Mapping[str, Any], where: Filters
@@ -263,7 +284,7 @@ def _asked(context: Context) -> _Asked:
 
 
 def _only(context: Context, keep: NDArray[np.int64], classes: Sequence[str]) -> Context:
-    """The context as if the dataset had these queries alone."""
+    """The context as if the dataset had these queries alone, in this order."""
     whole, every = context.truth, [Eq(CLASS, name) for name in classes]
 
     def truth(k: int, where: Filters) -> Truth:
@@ -274,7 +295,7 @@ def _only(context: Context, keep: NDArray[np.int64], classes: Sequence[str]) -> 
 
 
 def chosen(truth: Truth, keep: NDArray[np.int64]) -> Truth:
-    """The truth of some of the queries, in this order."""
+    """The truth of some of the queries, in this order, in which one may stand several times."""
     begins, ends = truth.accept_offsets[keep], truth.accept_offsets[keep + 1]
     parts = [truth.accept_ids[b:e] for b, e in zip(begins, ends, strict=True)]
     return Truth(
