@@ -11,7 +11,7 @@ from vectrial.published.doubts import doubts
 from vectrial.report import text
 from vectrial.report.audit import of_phase
 from vectrial.report.data import PhaseResult, Point, RunData
-from vectrial.reproduce.model import Arm, Measure, Part, Reproduction
+from vectrial.reproduce.model import Arm, Ask, Measure, Part, Reproduction
 from vectrial.results.schema import METRICS
 from vectrial.stats.intervals import Spread, spread_of
 
@@ -151,7 +151,7 @@ def _beside(
     figure: Figure, part: Part, measure: Measure, arm: Arm, measured: Measured, faithful: bool
 ) -> Cell:
     metric = measure.faithful if faithful and measure.faithful else measure.metric
-    point = _point(figure, part, measure, arm, measured)
+    point = _point(figure, part, measure, arm, measured, faithful)
     minus = measure.minus if metric == measure.metric else ()
     spread, lacks = _taken(point, metric, minus)
     if point is None or spread is None:
@@ -159,7 +159,8 @@ def _beside(
     arm = as_measured(arm, measured.run)
     spread = _times(spread, _FACTORS[METRICS[metric].unit, figure.unit])
     published = figure.value
-    scanned = measure.scans and arm.index == "flat"
+    by_client = point.phase == measure.faithful_phase
+    scanned = measure.scans and (arm.index == "flat" or by_client)
     per_row = measure.per_row or scanned or figure.metric in arm.grows
     rows = int(figure.params.get("rows", part.rows))
     if per_row:
@@ -172,13 +173,15 @@ def _beside(
         own.append(f"{point.rows:,} rows were loaded")
     if point.rows < rows:
         own += _sentences(measure.fewer)
-    own += _of_measure(point, measure, by_their_method=metric != measure.metric)
+    by_their_method = metric != measure.metric
+    own += _of_measure(point, measure, by_their_method=by_their_method)
+    differs = arm.of if by_their_method else {**arm.of_ours, **arm.of}
     return Cell(
         figure,
         spread.median,
         spread.median / published if published else None,
         point.state == "ok",
-        _each(*own, *_sentences(arm.of.get(figure.metric, "")), *_published(figure)),
+        _each(*own, *_sentences(differs.get(figure.metric, "")), *_published(figure)),
         point.rows,
         stand_in(part, measured.dataset),
         "" if point.state == "ok" else own[0],
@@ -195,7 +198,7 @@ def as_measured(arm: Arm, run: RunData) -> Arm:
     told = [trial.server for trial in run.trials if trial.series.store == arm.store]
     given = any(server is not None and server.get("provider") == "external" for server in told)
     if arm.itself_at_address and given:
-        return replace(arm, index="", note="", here="", of={})
+        return replace(arm, index="", note="", here="", of={}, of_ours={})
     return arm
 
 
@@ -279,21 +282,30 @@ def stand_in(part: Part, dataset: str) -> str:
 
 
 def _point(
-    figure: Figure, part: Part, measure: Measure, arm: Arm, measured: Measured
+    figure: Figure, part: Part, measure: Measure, arm: Arm, measured: Measured, faithful: bool
 ) -> Point | None:
-    """What was measured at the figure's settings; of several the one preferred by `where`."""
+    """What was measured at the figure's settings; of several the one preferred by `where`.
+    faithful: at those of the report's method, which may be others than it published."""
     rows = int(figure.params.get("rows", part.rows))
     asks = [ask for ask in part.asks if ask.experiment == measure.experiment]
     sizes, once = any(ask.sizes for ask in asks), any(ask.once for ask in asks)
     expected = part.size(rows, measured.rows) if sizes else measured.rows
+    published = dict(figure.params)
+    if faithful:
+        for name in _otherwise(asks, arm):
+            published.pop(name, None)
+    select = measured.run.select
+    points = [*select(measure.experiment, measure.phase)]
+    if faithful and measure.faithful_phase:
+        points = [*select(measure.experiment, measure.faithful_phase), *points]
     fitting = [
         point
-        for point in measured.run.select(measure.experiment, measure.phase)
+        for point in points
         if point.series.store == arm.store
         and point.dataset == measured.dataset
         and point.series.index_kind == arm.index
         and point.rows == expected
-        and _same(figure.params, {**({} if once else point.index_params), **point.params})
+        and _same(published, {**({} if once else point.index_params), **point.params})
     ]
     for name, wanted in measure.where.items():
         choices = wanted if isinstance(wanted, tuple) else (wanted,)
@@ -306,6 +318,15 @@ def _point(
             [],
         )
     return fitting[0] if fitting else None
+
+
+def _otherwise(asks: Sequence[Ask], arm: Arm) -> Iterator[str]:
+    """Parameters that the report's own method sets otherwise for a system than it published."""
+    if arm.faithful is not None:
+        yield from arm.params
+    for ask in asks:
+        if "search" in ask.faithful_of.get(arm.store, {}):
+            yield from ask.settings.get("search", {})
 
 
 def _same(published: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:

@@ -17,9 +17,11 @@ Scalar = bool | int | float | str
 class Arm:
     """A system of the report, and the store and index here that stand for it.
 
-    published: its name in the report. params: build parameters; a list is a grid.
+    published: its name in the report. params: build parameters; a list is a grid. faithful: those
+        where the report's own method is repeated; None: the same.
     note: what differs between the two, for all figures. of: published metric → what differs in it
-        alone. grows: published metrics that grow with the rows here, where they do not elsewhere.
+        alone; of_ours: where its own method is not repeated. grows: published metrics that grow
+        with the rows here, where they do not elsewhere.
     here: what it is, in a few words, where the store is not that system as the report had it; it
         stands beside the system's name in every table and figure.
     itself_at_address: a server whose address is given is the system itself, and neither `here` nor
@@ -33,8 +35,10 @@ class Arm:
     note: str = ""
     grows: tuple[str, ...] = ()
     of: Mapping[str, str] = field(default_factory=dict)
+    of_ours: Mapping[str, str] = field(default_factory=dict)
     here: str = ""
     itself_at_address: bool = False
+    faithful: Mapping[str, Scalar | list[Scalar]] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ class Ask:
     """One of our experiments with its settings.
 
     sizes: a setting that is a list of published numbers of rows, which are scaled.
-    faithful: settings that replace these where the report's own method is repeated.
+    faithful: settings that replace these where the report's own method is repeated. faithful_of:
+        store → settings that replace those for it alone.
     once: of a grid of build parameters only the first is asked, since nothing depends on them.
     """
 
@@ -50,7 +55,14 @@ class Ask:
     settings: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     faithful: Mapping[str, Any] = field(default_factory=dict)
+    faithful_of: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     once: bool = False
+
+    def settings_for(self, store: str, *, faithful: bool) -> dict[str, Any]:
+        """What a store is asked, without the sizes."""
+        if not faithful:
+            return dict(self.settings)
+        return {**self.settings, **self.faithful, **self.faithful_of.get(store, {})}
 
 
 @dataclass(frozen=True)
@@ -61,6 +73,7 @@ class Measure:
     given: published parameters that must hold.
     experiment, phase, metric: ours. minus: metrics of ours to subtract.
     faithful: our metric where the report's method is repeated; nothing is subtracted then.
+    faithful_phase: our phase then, of stores that have it: where the client reads every row.
     where: parameters of ours that must hold; of a tuple the first that was measured.
     per_row: the value grows with the rows, so that the ratio is that of the values per row; a rate
         falls so.
@@ -78,6 +91,7 @@ class Measure:
     given: Mapping[str, Scalar] = field(default_factory=dict)
     minus: tuple[str, ...] = ()
     faithful: str = ""
+    faithful_phase: str = ""
     where: Mapping[str, Any] = field(default_factory=dict)
     per_row: bool = False
     scans: bool = False
@@ -130,7 +144,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Note:
-    """A difference of method. faithful: what `--faithful` does about it; empty: nothing."""
+    """A difference of method. faithful: what `--faithful` does about it: that it repeats theirs,
+    or that it does not and why."""
 
     about: str
     theirs: str

@@ -83,7 +83,7 @@ def _plan(
         suite = Suite(
             name=f"{report.name}-{part.name}",
             description=f"{report.title}: {part.title}, at {settings.scale:g} of its size"
-            + (", by its own method where that differs." if settings.faithful else "."),
+            + (", by its own method as far as that is repeated." if settings.faithful else "."),
             repeats=settings.repeats,
             k=part.k,
             batch_rows=min(part.batch_rows, rows),
@@ -93,7 +93,11 @@ def _plan(
                 for arm in arms
                 for ref in _stores(part, arm, kinds[arm.store], settings.faithful)
             ],
-            experiments=[_experiment(part, ask, rows, settings.faithful) for ask in part.asks],
+            experiments=[
+                ref
+                for ask in part.asks
+                for ref in _experiments(part, ask, rows, arms, settings.faithful)
+            ],
         )
     return PartPlan(part, dataset, rows, suite)
 
@@ -138,6 +142,8 @@ def _stores(part: Part, arm: Arm, kind: type[Store], faithful: bool) -> Iterator
     stands alone, and the others are not asked them."""
     lane = Lane.SDK if faithful and kind.kind == "server" else None
     params: dict[str, Any] = dict(arm.params)
+    if faithful and arm.faithful is not None:
+        params = dict(arm.faithful)
     often = [ask.experiment for ask in part.asks if not ask.once]
     axes = {name: value for name, value in params.items() if isinstance(value, list)}
     if len(often) == len(part.asks) or not axes:
@@ -149,8 +155,18 @@ def _stores(part: Part, arm: Arm, kind: type[Store], faithful: bool) -> Iterator
         yield StoreRef(store=arm.store, index=arm.index, params=own, lane=lane, experiments=asked)
 
 
-def _experiment(part: Part, ask: Ask, rows: int, faithful: bool) -> ExperimentRef:
-    settings = {**ask.settings, **(ask.faithful if faithful else {})}
-    for name, sizes in ask.sizes.items():
-        settings[name] = sorted({part.size(size, rows) for size in sizes})
-    return ExperimentRef.model_validate({"experiment": ask.experiment, **settings})
+def _experiments(
+    part: Part, ask: Ask, rows: int, arms: Iterable[Arm], faithful: bool
+) -> Iterator[ExperimentRef]:
+    """An ask: once for all stores, or where the report's method has settings of a store's own, for
+    each of these and for the others."""
+    stores = [arm.store for arm in arms]
+    own = [[store] for store in stores if faithful and store in ask.faithful_of]
+    others = [store for store in stores if [store] not in own]
+    for names in [others, *own] if others else own:
+        settings = ask.settings_for(names[0], faithful=faithful)
+        for name, sizes in ask.sizes.items():
+            settings[name] = sorted({part.size(size, rows) for size in sizes})
+        if own:
+            settings["stores"] = names
+        yield ExperimentRef.model_validate({"experiment": ask.experiment, **settings})
