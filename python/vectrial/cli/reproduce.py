@@ -65,7 +65,11 @@ def reproduce(
     ] = None,
     faithful: Annotated[
         bool,
-        typer.Option("--faithful", help="Repeat the report's own method where ours differs."),
+        typer.Option(
+            "--faithful",
+            help="Repeat the report's own method where ours differs and"
+            " that can be done: the method notes say of each difference.",
+        ),
     ] = False,
     repeats: Annotated[
         int, typer.Option(min=1, help="How often everything is done; 3 give a spread.")

@@ -100,7 +100,7 @@ class Heading:
     @property
     def asked(self) -> str:
         """What was asked for on the command line."""
-        own = ", --faithful: by the report's own method where that differs from ours"
+        own = ", --faithful: by the report's own method as far as the method notes say"
         return f"--scale {self.scale:g}{own if self.faithful else ''}"
 
 
