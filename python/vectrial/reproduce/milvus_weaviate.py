@@ -289,7 +289,8 @@ REPORT = Reproduction(
             " index",
             "rows over the time until every row is served by the final index",
             "the same: load and index are what the published figure is of; Weaviate loads arXiv in"
-            " batches of 500 rows, and H&M in those of 100, as theirs",
+            " batches of 500 rows, and H&M in those of 100, as theirs, of a fixed size where its"
+            " batching was dynamic; those of 2000 go through both clients as two of 1000",
         ),
         Note(
             "batches",
