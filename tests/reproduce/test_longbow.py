@@ -91,5 +91,5 @@ def test_what_the_gate_asks_before_the_clock_is_said() -> None:
     """It asks its queries of the store that is searched afterwards."""
     assert PROBES == 50
     (said,) = [note.ours for note in REPORT.notes if note.about == "queries"]
-    assert "the first fifty before" in said
+    assert "has asked the first fifty before the clock" in said
     assert not any("none before the clock" in note.ours for note in REPORT.notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectrial.reproduce.model import Arm, Ask, Measure, Note, Part, Reproduction
+from vectrial.reproduce.model import Arm, Ask, Measure, Note, Part, Reproduction, Scalar
 
 _ARMS = (
     Arm(
@@ -40,7 +40,7 @@ _FILTERS = 64
 
 
 #: What is known of the filter, by the predicate that was measured.
-_FILTER_SAID = {
+_FILTER_SAID: dict[Scalar, str] = {
     "independent": f"{_FILTERS} different filters, each for some of the queries; every one keeps"
     " exactly a tenth, theirs is not stated",
     "column": "one filter for all queries; it keeps a tenth, theirs is not stated",
@@ -227,9 +227,10 @@ REPORT = Reproduction(
     notes=(
         Note(
             "the client",
-            "Python's of Arrow Flight, as for each search a ticket of JSON",
-            "the engine over the wire; whole reads and hybrid searches by Python's client, too",
-            "Python's client for everything",
+            "Arrow Flight's for Python, with a ticket of JSON for each search",
+            "the engine over the wire; Arrow Flight's client for Python where rows are read whole"
+            " and in hybrid searches",
+            "Arrow Flight's client for Python instead of the wire",
         ),
         Note(
             "puts",
@@ -246,8 +247,8 @@ REPORT = Reproduction(
             " ef_construction = 200, half of Longbow's), which is compared with nothing: the run of"
             " that part has rows a second acknowledged and until ready side by side, of both"
             " indexes (`vectrial report FOLDER/put-128`). The reference server acknowledges a row"
-            " when it is in the graph, so that what an acknowledgement hides is the distance"
-            " between the two indexes, and not between the two rates of one",
+            " when it is in the index: between its two rates lies only the flush to the disk, and"
+            " what building costs is the distance between the two indexes",
             "the same",
         ),
         Note(
@@ -271,8 +272,9 @@ REPORT = Reproduction(
             f"{_FILTERS} different filters, each for some of the queries, on a column that has"
             " nothing to do with the vectors; every one keeps exactly a tenth of the rows. Filtered"
             " recall beside it; 200 answers are looked at, and a row that its filter does not keep"
-            " makes the figures invalid. The reference server remembers which rows a filter keeps:"
-            " only the first search under each evaluates it, and those are in the 99th percentile",
+            " makes the figures invalid. The reference server remembers which rows a filter keeps,"
+            " so that only the first search under each evaluates it: of 1,000 searches at most"
+            f" {_FILTERS}, which are enough to show in the 99th percentile",
             "one bound on a numeric column, the same in every query, that keeps a tenth of the"
             " rows; no answer is looked at",
         ),
@@ -280,9 +282,10 @@ REPORT = Reproduction(
             "queries",
             "1,000 that differ; its server caches answers for a minute, also of what has changed"
             " since",
-            "each is timed once without a filter and once under its own. The correctness gate asks"
-            " the first fifty before that, without a filter, and a server that remembers answers"
-            " has these fifty at hand; the reference server remembers none",
+            "in a collection each is timed once without a filter and once under one. Where it is"
+            " without a filter, the correctness gate has asked the first fifty before the clock"
+            " starts: a server that remembers answers has these at hand, the reference server"
+            " remembers none",
             "the same",
         ),
         Note(
