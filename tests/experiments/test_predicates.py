@@ -61,6 +61,16 @@ def test_every_filter_keeps_exactly_the_rows_of_its_share(
     assert len({to_json(one) for one in where}) <= made.pivots
 
 
+def test_there_are_as_many_filters_as_pivots() -> None:
+    """As many as there are pivots, each asked by the queries that are nearest to its own."""
+    data = dataset(500, queries=100)
+    made = make(data, orders=1, pivots=64, ranks=False)
+    where = PREDICATES["independent"](made, 0.1)
+    distinct = {to_json(one) for one in where}
+    assert len(distinct) == len(set(made.pivot_of.tolist())) == 64
+    assert all(evaluate(one, made.table).sum() == 50 for one in where)
+
+
 @settings(max_examples=60)
 @given(
     rows=st.integers(1, 300),
