@@ -64,7 +64,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "aistor-index": {},
 }
 #: Notes that say nothing of it, and who is to say it: their own changes are under way.
-SILENT = {"longbow": None, "milvus-weaviate": {"batches", "indexes on fields"}}
+SILENT = {"milvus-weaviate": {"batches", "indexes on fields"}}
 
 
 @pytest.fixture(autouse=True)
