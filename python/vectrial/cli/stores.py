@@ -128,6 +128,7 @@ def _capabilities(store: type[Store]) -> dict[str, Any]:
 _FLAGS = (
     "nulls",
     "payload_index",
+    "filters_need_index",
     "get",
     "scan",
     "upsert",
