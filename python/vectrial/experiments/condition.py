@@ -28,6 +28,8 @@ _SCANS = 3
 #: Conditions of each kind that every store is asked before anything is timed, others than those;
 #: of few that there are, at most such a share.
 _WARM_UP, _WARM_UP_SHARE = 20, 0.2
+#: What is told of a kind of conditions.
+_TOLD = ("latency_p50", "latency_p99", "count", "errors", "ineffective")
 
 
 class Condition(Experiment):
@@ -110,7 +112,7 @@ class Condition(Experiment):
         now = perf_counter_ns()
         about = {"condition": name, "payload_index": "off", "limit": self.limit, "by": "store"}
         phase = Phase("find", now, now, about)
-        phase.missing["latency_p50"] = "unsupported: finds by no column without an index"
+        phase.missing |= dict.fromkeys(_TOLD, "unsupported: finds by no column without an index")
         return phase
 
     def _warm_up(
