@@ -29,7 +29,7 @@ from vectrial.experiments.scalar_index_overhead import ScalarIndexOverhead
 from vectrial.experiments.size_sweep import SizeSweep
 from vectrial.experiments.storage import Storage
 from vectrial.experiments.time_to_searchable import TimeToSearchable, _Watch
-from vectrial.filters import OPERATORS, Filter, evaluate
+from vectrial.filters import OPERATORS, Filter, evaluate, fields
 from vectrial.load.readback import read_back
 from vectrial.results.schema import METRICS
 from vectrial.stores.arrow import batch_of
@@ -155,6 +155,39 @@ def test_stores_are_warm_before_the_clock_and_take_turns_to_be_first(tmp_path: P
     firsts = arms[::2]
     assert firsts == [firsts[0], firsts[1]] * (len(firsts) // 2)
     assert set(firsts) == {"on", "off"}
+
+
+class Needing(SqliteStore):
+    """Finds by no column without an index, and says so."""
+
+    capabilities = replace(SqliteStore.capabilities, filters_need_index=True)
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        by = {field.name: field.indexed for field in self._open.schema.fields}
+        assert all(by[name] for name in fields(where)), "a store without indexes was asked"
+        return super().find(where, limit)
+
+
+def test_who_finds_by_no_column_without_an_index_is_asked_with_indexes_alone(
+    tmp_path: Path,
+) -> None:
+    phases = run(Condition(samples=4, only=("one row",)), Needing, tmp_path)
+    every(phases)
+    told = {p.params["payload_index"]: p for p in phases}
+    assert told.keys() == {"on", "off"}
+    assert told["on"].metrics["count"]
+    assert told["off"].metrics == {}
+    assert "without an index" in told["off"].missing["latency_p50"]
+    with pytest.raises(Unsupported, match="without an index"):
+        Condition(indexed=(False,)).points(Needing, FLAT, ROWS)
+
+
+def test_a_load_without_indexes_needs_no_filter_on_them(tmp_path: Path) -> None:
+    phases = run(ScalarIndexOverhead(fields=4), Needing, tmp_path)
+    every(phases)
+    arms = [p.params["payload_index"] for p in phases if p.name == "arm"]
+    assert set(arms) == {"none", "off", "on"}
+    assert "indexes" in {p.params["of"] for p in phases if p.name == "overhead"}
 
 
 class Unwilling(SqliteStore):

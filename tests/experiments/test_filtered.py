@@ -120,6 +120,24 @@ def test_each_arm_that_needs_a_store_of_its_own_is_a_point() -> None:
     assert arms(off, SqliteStore, given) == ["off"]
 
 
+def test_who_filters_by_no_column_without_an_index_is_asked_with_indexes_alone() -> None:
+    needing = without(SqliteStore, filters_need_index=True)
+    given = data(NUMBER, own=frozenset({"eq"}))
+    for experiment in (Filtered(selectivities=(0.1,)), Filtered(predicates=(), own=True)):
+        settled = experiment.on(given)
+        able, reasons = [], []
+        for point in settled.points(needing, FLAT, 100):
+            try:
+                settled.refuse_point(needing, FLAT, given, Lane.EMBEDDED, point)
+            except Unsupported as error:
+                reasons.append((point.get("payload_index"), str(error)))
+            else:
+                able.append(point)
+        assert reasons == [("off", f"{needing.name} filters by no column without an index")]
+        assert able[-1].get("payload_index", "on") == "on"
+        assert any("own" in point.values() for point in able)
+
+
 def test_what_is_settled_for_a_point_defines_its_trial() -> None:
     few, many = Filtered(selectivities=(0.1,)), Filtered(selectivities=(0.1, 0.2))
     assert few.settings() != many.settings()

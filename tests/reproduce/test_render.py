@@ -15,7 +15,7 @@ from rich.console import Console
 
 from vectrial.published import Figure
 from vectrial.report.document import Figure as Drawn
-from vectrial.report.document import footnoted
+from vectrial.report.document import Table, footnoted
 from vectrial.reproduce import REPRODUCTIONS, told
 from vectrial.reproduce.collect import Cell, Measured, cells
 from vectrial.reproduce.heading import Heading, heading_of
@@ -256,3 +256,22 @@ def test_how_anomalies_were_told_stands_beside_how_fast() -> None:
     assert "0.9100" in text
     assert "0.9300" in text
     assert "screw" in text
+
+
+def test_every_step_of_a_load_with_indexes_and_without_stands_beside_the_whole() -> None:
+    took = {"load_s": 21.25, "flush_s": 2.0, "build_s": 0.0, "wait_s": 13.75, "ready_s": 37.0}
+    arms = [
+        ("arm", {"payload_index": arm, "fields": 24}, {**took, "rows_per_s": 284.0})
+        for arm in ("off", "on")
+    ]
+    run = run_of(trial("weaviate", "hnsw", "scalar_index_overhead", arms, 105_100))
+    report, parts = REPRODUCTIONS["milvus-weaviate"], {"hnm": run}
+    found = every("milvus-weaviate", "hnm", run)
+    about = heading_of(report, parts, Settings(1.0))
+    page = build(report, found, about, parts)
+    shown_on = next(s for s in page.sections if s.name == "part-scalar-index-overhead")
+    tables = [block for block in shown_on.blocks if isinstance(block, Table)]
+    steps = next(one for one in tables if "indexes on metadata" in one.title)
+    assert {"load_s", "flush_s", "build_s", "wait_s"} <= {column.key for column in steps.columns}
+    text = markdown(report, found, about, after_tables(page, parts, Path("nowhere")))
+    assert text.index("## scalar index overhead") < text.index("21.2") < text.index("13.8")

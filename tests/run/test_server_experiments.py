@@ -62,6 +62,16 @@ def test_they_work_on_a_server(
         assert run.rows("select experiment, reason from trial where status <> 'ok'") == []
         assert run.rows("select name, reason from phase where not valid") == []
         values = [m for m in run.measured() if m["value"] is not None]
+    loads = {
+        m["phase_params"]["payload_index"]: m["value"]
+        for m in values
+        if m["phase"] == "arm" and m["metric"] == "ready_s"
+    }
+    assert loads.keys() == {"none", "off", "on"}
+    over = {m["phase_params"]["of"] for m in values if m["metric"] == "ready_overhead"}
+    assert over == {"indexes", "columns"}
+    found = [m for m in values if m["phase"] == "find" and m["metric"] == "latency_p50"]
+    assert {m["phase_params"]["payload_index"] for m in found} == {"on"}
     looks = [m for m in values if m["phase"] == "look" and m["metric"] == "share_found"]
     assert {m["phase_params"]["stage"] for m in looks} >= {"ready"}
     assert looks[-1]["value"] == 1

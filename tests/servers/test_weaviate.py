@@ -126,6 +126,36 @@ def test_both_lanes_have_the_same_recall_and_ef_decides_it(server: Server, tmp_p
     assert recalls[0] < recalls[1] - 0.05
 
 
+@pytest.mark.parametrize("indexed", [True, False])
+def test_what_is_not_indexed_has_no_index_on_the_server(
+    server: Server, tmp_path: Path, indexed: bool
+) -> None:
+    """The server's own words, and the buckets of indexes that it keeps beside the objects."""
+    location = tmp_path / f"indexed-{indexed}"
+    location.mkdir()
+    store = Weaviate(location, server.address)
+    fields = tuple(Field(str(kind), kind, indexed) for kind in FieldType)
+    schema = Schema(DIM, Metric.L2, fields)
+    store.create(schema, Index("hnsw", HnswBuild()))
+    row = {"int": [1], "float": [0.5], "string": ["red"], "bool": [True]}
+    store.insert(batch_of(schema, IDS[:1], VECTORS[:1], row))  # with it the shard is there
+    told = {one.name: one for one in store._collection.config.get().properties}
+    numbers = {FieldType.INT, FieldType.FLOAT}
+    for at, kind in enumerate(FieldType):
+        assert told[f"f{at}"].index_filterable is indexed, kind
+        assert told[f"f{at}"].index_range_filters is (indexed and kind in numbers), kind
+        assert told[f"f{at}"].index_searchable is False, kind
+    (folder,) = server.data_dirs()
+    within = folder.glob("**/property_f*")
+    kept = {one.name for one in within if store._collection_name.lower() in one.parts}
+    values = {f"property_f{at}" for at in range(len(fields))}
+    ranges = {f"property_f{at}_rangeable" for at, k in enumerate(FieldType) if k in numbers}
+    missing = {f"{name}_nullState" for name in values}
+    assert kept == (values | ranges | missing if indexed else set())
+    store.drop()
+    store.close()
+
+
 def test_rows_written_over_the_wire_are_those_that_the_client_reads(
     server: Server, tmp_path: Path
 ) -> None:

@@ -118,6 +118,7 @@ def _capabilities(store: type[Store]) -> dict[str, Any]:
         "find": sorted(can.find),
         "field_types": sorted(can.field_types),
         **{flag: getattr(can, flag) for flag in _FLAGS},
+        "filters_need_index": can.filters_need_index,
         "returns": sorted(can.returns),
         "durability": {str(promise): how for promise, how in can.durability.items()},
         "hybrid": _hybrid_facts(can.hybrid),

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from time import perf_counter_ns
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,20 +21,23 @@ from vectrial.experiments import generated
 from vectrial.experiments.base import Context, Experiment, Phase
 from vectrial.filters import Filter
 from vectrial.load.operations import timed_operations
-from vectrial.stores.base import Index, Store
+from vectrial.stores.base import Index, Store, refuse_unindexed
 
 #: Scans by the client take long and hardly vary.
 _SCANS = 3
 #: Conditions of each kind that every store is asked before anything is timed, others than those;
 #: of few that there are, at most such a share.
 _WARM_UP, _WARM_UP_SHARE = 20, 0.2
+#: What is told of a kind of conditions.
+_TOLD = ("latency_p50", "latency_p99", "count", "errors", "ineffective")
 
 
 class Condition(Experiment):
     """Find rows by conditions on generated columns, by the store itself, with indexes on the
     columns and without; by reading everything and choosing in the client where a store has
     nothing else. The stores with and without take turns to be asked first, and are asked others
-    like them before the clock starts.
+    like them before the clock starts. A store that finds nothing by a column without an index is
+    asked with indexes alone, and the results say so.
 
     samples: conditions of each kind, no two alike: fewer where there are not so many.
     limit: most rows asked for. max_s: a kind ends after so long.
@@ -59,6 +63,8 @@ class Condition(Experiment):
             raise Unsupported(f"{store.name} keeps no metadata")
         if not can.find and not can.scan:
             raise Unsupported(f"{store.name} neither finds by condition nor reads out its rows")
+        if True not in self.indexed:
+            refuse_unindexed(store)
         return [{}]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -76,6 +82,8 @@ class Condition(Experiment):
         arms = {"on" if indexed else "off": indexed for indexed in self.indexed}
         if not can.payload_index:
             arms = {"fixed": True}
+        if can.filters_need_index and arms.pop("off", None) is not None:
+            yield from (self._unindexed(name) for name in wanted)
         with ExitStack() as held:
             stores = {}
             for label, indexed in arms.items():
@@ -98,6 +106,14 @@ class Condition(Experiment):
                     for phase in self._measured(*asked, finds=bool(can.find), scans=scans):
                         phase.metrics |= warm[label]
                         yield phase
+
+    def _unindexed(self, name: str) -> Phase:
+        """What stands where a store cannot find by a column without an index."""
+        now = perf_counter_ns()
+        about = {"condition": name, "payload_index": "off", "limit": self.limit, "by": "store"}
+        phase = Phase("find", now, now, about)
+        phase.missing |= dict.fromkeys(_TOLD, "unsupported: finds by no column without an index")
+        return phase
 
     def _warm_up(
         self, store: Store, first: Sequence[Filter], scans: bool

@@ -43,7 +43,7 @@ from vectrial.load import bulk, lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
 from vectrial.load.searchers import searchers
-from vectrial.stores.base import FieldType, Index, Returning, Schema, Store
+from vectrial.stores.base import FieldType, Index, Returning, Schema, Store, refuse_unindexed
 
 Predicate = Literal["column", "independent", "aligned", "opposed"]
 Arm = Literal["on", "off"]
@@ -191,6 +191,8 @@ class Filtered(Experiment):
         for asked in [point] if "selectivity" in point else self._asked(store, index):
             super().refuse_point(store, index, data, lane, asked)
             refuse_threads(store, index, asked["clients"])
+        if point.get("payload_index") == "off":
+            refuse_unindexed(store)
         if "selectivity" in point:
             missing = _needed(point["selectivity"], data) - can.filters
         elif (self._made or self.depths) and FieldType.INT not in can.field_types:

@@ -229,13 +229,19 @@ def sections(run: RunData, looks: Looks) -> list[Section]:
     return [section for section in made if section is not None]
 
 
-def _section(run: RunData, sheet: Sheet, looks: Looks) -> Section | None:
+def without_figures(run: RunData, experiment: str) -> Section | None:
+    """The section of one of `EXPERIMENTS` without its figures, where it was measured."""
+    sheet = next(sheet for sheet in _SHEETS if sheet.experiment == experiment)
+    return _section(run, sheet, None)
+
+
+def _section(run: RunData, sheet: Sheet, looks: Looks | None) -> Section | None:
     points = [p for p in run.select(sheet.experiment) if p.phase in sheet.phases]
     if not points:
         return None
     blocks: list[Block] = []
     for facet, members in _facets(points, sheet.growing):
-        if sheet.figures is not None:
+        if sheet.figures is not None and looks is not None:
             blocks += sheet.figures(run, facet, members, looks)
         blocks.append(_table(run, sheet, facet, members))
     return Section(sheet.experiment.replace("_", "-"), sheet.title, sheet.lead, tuple(blocks))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from statistics import median
 
 from vectrial.report import document as doc
-from vectrial.report import sections_anomaly, text
+from vectrial.report import sections_anomaly, sections_experiments, text
+from vectrial.report.data import RunData
 from vectrial.report.document import Block, Column, Row, Section, Table
 from vectrial.reproduce import told
 from vectrial.reproduce.charts import Palette
@@ -18,6 +20,14 @@ from vectrial.reproduce.collect import Cell, Measured
 from vectrial.reproduce.heading import Heading
 from vectrial.reproduce.model import Reproduction, Scalar
 from vectrial.reproduce.tables import Sheet, system
+
+#: By part of the report, the section of a run's report that its page has, too.
+_FURTHER: Mapping[str, Callable[[RunData], Section | None]] = {
+    sections_anomaly.EXPERIMENT: sections_anomaly.section,
+    "scalar_index_overhead": partial(
+        sections_experiments.without_figures, experiment="scalar_index_overhead"
+    ),
+}
 
 
 def glance(cells: Sequence[Cell], palette: Palette) -> Section:
@@ -128,19 +138,20 @@ def _texts(name: str, title: str, titles: Sequence[str], rows: Sequence[Sequence
 
 def further(measured: Mapping[str, Measured]) -> Mapping[str, Sequence[Block]]:
     """By part of the report, what its own figures do not ask but the runs have: how well anomalies
-    were told."""
-    found: list[Block] = []
+    were told; what every step of a load with indexes and without took."""
+    found: dict[str, list[Block]] = {name: [] for name in _FURTHER}
     for one in measured.values():
-        section = sections_anomaly.section(one.run)
-        if section is None:
-            continue
-        found.append(doc.Text((section.lead,), section.title))
-        for table in section.blocks:
-            if isinstance(table, Table):
-                # Its series are those of the run, which this page has no looks of.
-                rows = tuple(replace(row, series=None) for row in table.rows)
-                found.append(replace(table, rows=rows))
-    return {sections_anomaly.EXPERIMENT: found}
+        for name, section_of in _FURTHER.items():
+            section = section_of(one.run)
+            if section is None:
+                continue
+            found[name].append(doc.Text((section.lead,), section.title))
+            for table in section.blocks:
+                if isinstance(table, Table):
+                    # Its series are those of the run, which this page has no looks of.
+                    rows = tuple(replace(row, series=None) for row in table.rows)
+                    found[name].append(replace(table, rows=rows))
+    return found
 
 
 def words(name: str) -> str:

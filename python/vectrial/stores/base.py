@@ -191,7 +191,8 @@ class Capabilities:
     find: operators that `find` (no vector) honours; empty: no find.
     field_types: metadata column types; empty: no metadata at all.
     nulls: metadata values may be missing.
-    payload_index: `Field.indexed` makes a difference.
+    payload_index: `Field.indexed` makes a difference: an index can be left off.
+    filters_need_index: a column without an index can be kept and read, but not filtered by.
     get, scan, upsert, delete: the operation exists.
     replaces: `upsert` gives an existing id a new vector and metadata (else it is refused).
     persistent: what was flushed is there after `close` and `open`.
@@ -214,6 +215,7 @@ class Capabilities:
     field_types: frozenset[FieldType] = frozenset()
     nulls: bool = False
     payload_index: bool = False
+    filters_need_index: bool = False
     get: bool = True
     scan: bool = True
     upsert: bool = True
@@ -518,6 +520,8 @@ def refuse(
     store: type[Store], schema: Schema, index: Index | None = None, where: Filter | None = None
 ) -> None:
     """Raise `Unsupported` for what the store does not declare; called when a plan is made."""
+    from vectrial.filters import fields
+
     can = store.capabilities
     if schema.metric not in can.scores:
         raise Unsupported(
@@ -539,6 +543,9 @@ def refuse(
             raise Unsupported(f"{store.name}: index '{index.kind}' has no '{schema.metric}'")
     if where is not None:
         refuse_filter(store, where, kind)
+        read = fields(where)
+        if any(column.name in read and not column.indexed for column in schema.fields):
+            refuse_unindexed(store)
 
 
 def refuse_filter(store: type[Store], where: Filter, kind: IndexKind | None = None) -> None:
@@ -554,3 +561,9 @@ def refuse_filter(store: type[Store], where: Filter, kind: IndexKind | None = No
             f"{store.name} cannot filter with '{min(missing)}'",
             remedy=f"it can: {', '.join(sorted(honoured)) or 'no filter at all'}",
         )
+
+
+def refuse_unindexed(store: type[Store]) -> None:
+    """Raise `Unsupported` when `store` filters by no column that has no index."""
+    if store.capabilities.filters_need_index:
+        raise Unsupported(f"{store.name} filters by no column without an index")

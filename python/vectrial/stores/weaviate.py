@@ -116,6 +116,8 @@ class Weaviate(Store):
         find=ALL_OPERATORS,
         field_types=frozenset(FieldType),
         nulls=True,
+        payload_index=True,
+        filters_need_index=True,
         persistent=True,
         concurrent_search=True,
         returns=frozenset(Returning),
@@ -129,8 +131,9 @@ class Weaviate(Store):
             " decides for both",
             "where a filter keeps fewer rows than flat_search_cutoff (40,000), these are scanned"
             " exactly whatever ef_search says",
-            "only indexed properties can be filtered, so every column is indexed, numbers also"
-            " for ranges",
+            "only indexed properties can be filtered; a column that is indexed has an index of"
+            " values and one of missing values, a number also one of ranges (indexRangeFilters, off"
+            " by default), without which a range reads every value in it, one by one",
             "vectors are normalised when stored under cosine",
             "integers travel as float64, exact up to 2^53; white space around text is ignored in"
             " comparisons",
@@ -432,24 +435,24 @@ def _id(uuid: UUID) -> int:
 
 def _property(field: Field) -> dict[str, Any]:
     """How a column is kept and indexed: text as it is, in one piece, unless its words are asked
-    for; numbers for ranges too."""
+    for; numbers for ranges too. Without any of these indexes the server makes none of missing
+    values either."""
     from weaviate.classes.config import DataType, Tokenization
 
     if field.text:
         return weaviate_text.text_property()
+    by_value = {"index_filterable": field.indexed}
+    by_range = {**by_value, "index_range_filters": field.indexed}
     match field.type:
         case FieldType.INT:
-            return {"data_type": DataType.INT, "index_range_filters": True}
+            return {"data_type": DataType.INT, **by_range}
         case FieldType.FLOAT:
-            return {"data_type": DataType.NUMBER, "index_range_filters": True}
+            return {"data_type": DataType.NUMBER, **by_range}
         case FieldType.BOOL:
-            return {"data_type": DataType.BOOL}
+            return {"data_type": DataType.BOOL, **by_value}
         case FieldType.STRING:
-            return {
-                "data_type": DataType.TEXT,
-                "tokenization": Tokenization.FIELD,
-                "index_searchable": False,
-            }
+            whole = {"tokenization": Tokenization.FIELD, "index_searchable": False}
+            return {"data_type": DataType.TEXT, **whole, **by_value}
 
 
 def _vector_index(params: Params, distance: Any) -> Any:

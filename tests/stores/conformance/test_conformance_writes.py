@@ -292,12 +292,30 @@ def test_payload_index_changes_no_answer(case: Case, empty: Store, world: World)
     empty.flush()
     empty.build()
     empty.wait_indexed()
+    assert empty.count() == ROWS
+    assert recall(case, world, empty.searcher(K, case.generous), K) >= floor(case)
+    if case.can.filters_need_index:
+        _refuses_filters(case, empty, Schema(DIM, case.metric, fields), world)
+        return
     for where in list(case.filters(case.can.filters).values())[:3]:
         search = empty.searcher(K, case.generous, where)
         assert recall(case, world, search, K, where) >= floor(case, where)
     for where in case.filters(case.can.find).values():
         found = empty.find(where, ROWS).tolist()
         assert sorted(found) == sorted(world.ids[world.kept(where)].tolist())
+
+
+def _refuses_filters(case: Case, store: Store, schema: Schema, world: World) -> None:
+    """Columns without an index are read as they were written, and a filter on one is refused: by
+    the plan, and by the store, which must not answer as if there were no rows."""
+    check_rows(case, store.get(world.ids[:5]), world, world.ids[:5])
+    for where in case.filters(case.can.filters).values():
+        with pytest.raises(Unsupported, match="without an index"):
+            refuse(case.store, schema, case.build, where)
+        with pytest.raises(Exception):  # noqa: B017, PT011 - the library's own exception is welcome
+            store.searcher(K, case.generous, where)(world.queries[0])
+        with pytest.raises(Exception):  # noqa: B017, PT011
+            store.find(where, ROWS)
 
 
 def _an_example(operator: str) -> Filter:
