@@ -37,7 +37,7 @@ def test_every_figure_is_measured_or_said_not_to_be(name: str) -> None:
     for figure in figures(name):
         found = list(places(report, figure))
         if not found:
-            assert report.not_yet[figure.experiment].startswith("not yet: ")
+            assert report.not_yet[figure.experiment].why
             continue
         assert any(arm.published == figure.store for arm in found[0][0].arms)
         for part, measure in found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectrial.reproduce.model import Note, Reproduction
+from vectrial.reproduce.model import Note, NotYet, Reproduction
 
 REPORT = Reproduction(
     name="aistor-index",
@@ -12,7 +12,9 @@ REPORT = Reproduction(
     scale=0.0001,
     parts=(),
     not_yet={
-        "index_pipeline": "not yet: segments through object storage, an index of each, written back"
+        "index_pipeline": NotYet(
+            "segments through object storage, an index of each, written back", "index_pipeline"
+        )
     },
     notes=(
         Note(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vectrial.reproduce.model import Arm, Ask, Measure, Note, Part, Reproduction, Scalar
+from vectrial.reproduce.model import Arm, Ask, Measure, Note, NotYet, Part, Reproduction, Scalar
 
 _HNSW: dict[str, Scalar | list[Scalar]] = {"m": 30, "ef_construction": 360}
 _ARMS = (
@@ -251,10 +251,12 @@ REPORT = Reproduction(
         ),
     ),
     not_yet={
-        "sharded_ingest": "not yet: stores are measured with one shard",
-        "sharded_concurrency": "not yet: stores are measured with one shard",
-        "result_files": "not yet: the recall of searches without a filter against the truth under"
-        " filters, which says little",
+        "sharded_ingest": NotYet("stores are measured with one shard", "sharded"),
+        "sharded_concurrency": NotYet("stores are measured with one shard", "sharded"),
+        "result_files": NotYet(
+            "the recall of searches without a filter against the truth under filters, which says"
+            " little"
+        ),
     },
     notes=(
         Note(
