@@ -66,6 +66,12 @@ def _lancedb(store: Any) -> Iterable[str]:
     return [name for one in store._table.list_indices() for name in one.columns]
 
 
+def _weaviate(store: Any) -> Iterable[str]:
+    for told in store._collection.config.get().properties:
+        if told.index_filterable or told.index_searchable or told.index_range_filters:
+            yield told.name
+
+
 def _paths(payload_schema: Iterable[str]) -> Iterable[str]:
     """Columns by the JSON paths under which Qdrant keeps them: one step, quoted if need be."""
     return [path.strip('"') for path in payload_schema]
@@ -81,4 +87,5 @@ LISTS: Mapping[str, Listed] = {
     "qdrant-edge": Listed(lambda s: _paths(s._shard.info().payload_schema)),
     "sqlite": Listed(_sqlite),
     "sqlite-vec": Listed(_sqlite),
+    "weaviate": Listed(_weaviate),
 }
