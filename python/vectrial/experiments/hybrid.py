@@ -207,7 +207,9 @@ def _check_text(context: Context, point: Mapping[str, Any], blend: Blend) -> Non
     def finds_its_words(text: str) -> bool:
         ids, _ = search(context.dataset.queries[0], text)
         at = np.flatnonzero(np.isin(context.dataset.ids, ids))
-        return any(set(words(told)) & set(words(text)) for told in column.take(at).to_pylist())
+        return any(
+            set(words(told or "")) & set(words(text)) for told in column.take(at).to_pylist()
+        )
 
     found = sum(map(finds_its_words, asked))
     if found < len(asked):
