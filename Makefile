@@ -45,7 +45,7 @@ lock: | $(BIN)/uv ## pin everything again from pyproject.toml
 	  $(abspath $(BIN))/uv pip compile $$source --python-version 3.11 --generate-hashes --no-header --quiet -o $${source%.in}.lock; done
 
 matrix: setup ## docs/matrix.md: which experiment works on which store
-	$(BIN)/python -m vectrial.suite.matrix > docs/matrix.md.new && mv docs/matrix.md.new docs/matrix.md
+	$(BIN)/python -m vectrial.reproduce.matrix > docs/matrix.md.new && mv docs/matrix.md.new docs/matrix.md
 
 clean: ## remove what was built here (datasets stay in the cache)
 	rm -rf $(VENV) target python/vectrial/_engine*.so

@@ -74,6 +74,8 @@ def test_summary_has_every_figure_of_the_same_samples(judge: Judge) -> None:
     assert seen["qps"] == 1.5
     assert (seen["latency_min"], seen["latency_mean"], seen["latency_max"]) == (1.0, 2.0, 3.0)
     assert seen["latency_p50"] == pytest.approx(2.0, rel=1e-3)
+    for name in ("latency_p90", "latency_p95", "latency_p99", "latency_p99_9"):
+        assert seen[name] == pytest.approx(3.0, rel=1e-3)
     assert seen["recall_mean"] == pytest.approx(2 / 3)
     assert (seen["recall_p05"], seen["recall_min"]) == (0.5, 0.5)
     assert recorder.errors() == [("Timeout", 1, ["too slow"])]

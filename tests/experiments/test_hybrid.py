@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,22 @@ from vectrial.errors import StoreError, Unsupported
 from vectrial.experiments import hybrid_truth
 from vectrial.experiments.base import Data
 from vectrial.experiments.hybrid import HybridSearch
-from vectrial.fusion import Blend, Fusion, Ranking, best, fuse
+from vectrial.fusion import Blend, Fusion, Ranking, best, fuse, similarity
 from vectrial.load.embedded import closed_loop
 from vectrial.load.gains import Grader, Judgement, ndcg
 from vectrial.load.lane import Lane
 from vectrial.results.schema import METRICS
-from vectrial.stores.base import Field, FieldType, Hybrid, Index, NoParams, Schema
+from vectrial.stores.base import (
+    Field,
+    FieldType,
+    Hybrid,
+    HybridSearcher,
+    Index,
+    NoParams,
+    Params,
+    Schema,
+    Store,
+)
 from vectrial.stores.memory import MemoryStore
 
 
@@ -198,6 +209,105 @@ def test_what_cannot_be_asked_is_refused_with_the_reason() -> None:
     (point,) = HybridSearch().points(Told, flat, 100)
     with pytest.raises(Unsupported, match="no column of texts"):
         HybridSearch().refuse_point(Told, flat, data, Lane.EMBEDDED, point)
+
+
+class Told(MemoryStore):
+    """Ranks the texts of its rows exactly, and joins both rankings by the formula."""
+
+    capabilities = replace(
+        MemoryStore.capabilities, hybrid=Hybrid({Fusion.RELATIVE_SCORE: "made up"}, "BM25")
+    )
+
+    def indexed(self, texts: list[str | None]) -> list[str | None]:
+        """What of each row's text is in the index."""
+        return texts
+
+    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+        rows = pa.Table.from_batches(list(self.scan()))
+        ids, vectors = rows["id"].to_numpy(), np.array(rows["vector"].to_pylist(), np.float32)
+        index = Bm25(self.indexed(rows[blend.field].to_pylist()))
+
+        def search(
+            vector: NDArray[np.float32], text: str, /
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            near = similarity(distances(vector, vectors, Metric.L2), Metric.L2, blend.fusion)
+            sides = (
+                best(near, blend.candidates, -np.inf),
+                best(index.scores(text), blend.candidates),
+            )
+            found = fuse(*self.joined(*sides), blend.alpha, blend.fusion)
+            return ids[found.rows[:k]], found.scores[:k].astype(np.float32)
+
+        return search
+
+    def joined(self, near: Ranking, text: Ranking) -> tuple[Ranking, Ranking]:
+        return near, text
+
+
+class NoTextIndex(Told):
+    def indexed(self, texts: list[str | None]) -> list[str | None]:
+        return [None] * len(texts)
+
+
+class HalfATextIndex(Told):
+    def indexed(self, texts: list[str | None]) -> list[str | None]:
+        return [*texts[: len(texts) // 2], *[None] * (len(texts) - len(texts) // 2)]
+
+
+class VectorForText(NoTextIndex):
+    """Without a text index it answers by the vector, whatever the weight."""
+
+    def joined(self, near: Ranking, text: Ranking) -> tuple[Ranking, Ranking]:
+        return near, near
+
+
+class AlphaInverted(Told):
+    """Takes the weight of the vector for that of the text."""
+
+    def joined(self, near: Ranking, text: Ranking) -> tuple[Ranking, Ranking]:
+        return text, near
+
+
+def worded(rows: int = 100) -> Dataset:
+    """Each row has two words of its own, and none that all have."""
+    texts = [f"only{row} also{row} some{row // 10}" for row in range(rows)]
+    return replace(dataset(rows), metadata=pa.table({"about": texts}))
+
+
+SHORT = HybridSearch(
+    text="about", alphas=(0.0, 0.5, 1.0), queries=8, min_s=0, warmup_queries=0, candidates=20
+)
+
+
+def test_a_store_with_a_text_index_agrees_with_the_exact_fusion(tmp_path: Path) -> None:
+    phases = run(SHORT, Told, tmp_path, given=worded())
+    assert [phase.metrics["fusion_agreement"] for phase in phases] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"), [(NoTextIndex, " 0"), (HalfATextIndex, " 14"), (VectorForText, " 2")]
+)
+def test_without_a_whole_text_index_nothing_is_timed(
+    kind: type[Told], found: str, tmp_path: Path
+) -> None:
+    """Trap 002-5: the column of texts was not the one that was indexed, and hybrid searches were
+    answered by their vectors."""
+    with pytest.raises(StoreError, match=f"text index is empty.*{found} of 20 texts"):
+        run(SHORT, kind, tmp_path, given=worded())
+
+
+def test_an_inverted_weight_does_not_pass(tmp_path: Path) -> None:
+    """Trap 002-5: what was called a search by text alone was one by the vector alone."""
+    with pytest.raises(StoreError, match="or not asked"):
+        run(SHORT, AlphaInverted, tmp_path, given=worded())
+
+
+def test_a_filter_beside_a_text_is_not_offered() -> None:
+    """Trap 002-5: a filter was ignored where text was asked for as well."""
+    assert list(signature(Store.hybrid_searcher).parameters) == ["self", "k", "params", "blend"]
+    for name in ("filter", "predicates", "selectivities", "own"):
+        with pytest.raises(ValueError, match="Extra inputs"):
+            HybridSearch.model_validate({name: True})
 
 
 @pytest.mark.slow

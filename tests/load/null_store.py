@@ -5,14 +5,17 @@ file, so that other processes can open it. Its native lane leads to a null serve
 from __future__ import annotations
 
 import os
+from time import perf_counter_ns
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from vectrial.errors import StoreError
 from vectrial.filters import Filter
 from vectrial.load.native import target
-from vectrial.stores.base import Index, Params, Returning, Schema, Wire
+from vectrial.stores.base import Index, Params, Returning, Schema, Searcher, Wire
 from vectrial.stores.memory import MemoryStore
 
 #: host:port of the null server.
@@ -57,3 +60,27 @@ class UnreachableStore(NullStore):
 
     def open(self, schema: Schema, index: Index) -> None:
         raise StoreError("nobody is there")
+
+
+class StampingStore(NullStore):
+    """Writes down when it was opened, and when each search began, in ns of `perf_counter_ns`: a
+    line each in files of its folder, named after the process."""
+
+    def open(self, schema: Schema, index: Index) -> None:
+        super().open(schema, index)
+        self._stamp("opened")
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        search = super().searcher(k, params, where)
+
+        def stamped(
+            vector: NDArray[np.float32], /
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            self._stamp("asked")
+            return search(vector)
+
+        return stamped
+
+    def _stamp(self, what: str) -> None:
+        with (self.location / f"{what}-{os.getpid()}").open("a") as file:
+            file.write(f"{perf_counter_ns()}\n")

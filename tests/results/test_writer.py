@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def row(key: str = "k1") -> TrialRow:
         "l2",
         "recall_sweep",
         "flat",
-        {},
+        {"m": 16, "quantization": None},
         {"k": 10},
         1,
         42,
@@ -80,6 +81,9 @@ def test_everything_of_a_trial_comes_back(tmp_path: Path) -> None:
         assert reader.rows("select kind, count from error") == [{"kind": "Timeout", "count": 2}]
         assert reader.rows("select phase_id is not null as joined from telemetry")[0]["joined"]
         assert reader.run()["environment"] == {"cpu": "x"}
+        (trial,) = reader.rows("select * from trial")
+        assert trial["index_kind"] == "flat"
+        assert json.loads(trial["index_params"]) == {"m": 16, "quantization": None}
         assert reader.rows("select environment_name as e from trial") == [{"e": "docarray"}]
 
 

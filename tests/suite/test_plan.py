@@ -112,11 +112,30 @@ def test_keys_are_stable_and_depend_on_what_defines_a_trial() -> None:
     for change in (
         ("seed", 'name = "t"', 'name = "t"\nseed = 7'),
         ("k", 'name = "t"', 'name = "t"\nk = 5'),
+        ("batch size", 'name = "t"', 'name = "t"\nbatch_rows = 123'),
+        ("dataset", 'name = "d"', 'name = "e"'),
+        ("rows", 'name = "d"', 'name = "d"\nrows = 700'),
+        ("a build parameter", "ef_construction = 64", "ef_construction = 65"),
+        ("the other build parameter", "m = [8, 16]", "m = [9, 17]"),
+        ("store", '"hnswlib"', '"usearch"'),
     ):
         changed = plan_of(SUITE.replace(change[1], change[2], 1))
         assert first.isdisjoint(trial.row.key for trial in changed.trials), change[0]
+    other = plan_of(SUITE.replace("[16, 32, 64]", "[17, 33, 65]"))
+    searched = {t.row.key for t in other.trials if t.row.experiment == "recall_sweep"}
+    assert searched
+    assert first.isdisjoint(searched), "a search parameter"
     more = {trial.row.key for trial in plan_of(SUITE.replace("repeats = 2", "repeats = 3")).trials}
     assert first < more
+
+
+def test_build_parameters_that_a_suite_does_not_name_are_in_the_trial_all_the_same() -> None:
+    """Trap 000-5: parameters that the text names and nothing sets."""
+    bare = SUITE.replace("params = { m = [8, 16], ef_construction = 64 }", "params = { m = 9 }")
+    build = registry.load("hnswlib").capabilities.indexes["hnsw"].build().model_dump()
+    assert {"m", "ef_construction"} <= build.keys()
+    for trial in plan_of(bare).trials:
+        assert trial.row.index_params == {**build, "m": 9}
 
 
 @pytest.mark.parametrize(

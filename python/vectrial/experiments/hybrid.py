@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import BeforeValidator, Field, field_validator
 
 from vectrial.bm25 import words
@@ -189,20 +190,30 @@ class HybridSearch(Experiment):
 
 
 def _check_text(context: Context, point: Mapping[str, Any], blend: Blend) -> None:
-    """Texts of rows must find rows.
+    """Texts of rows must find rows, and such as have one of their words: a store without a text
+    index may answer by the vector alone.
 
     Raises:
-        StoreError: some find none: the text index is empty, or not up to date.
+        StoreError: some find none: the text index is empty, not up to date, or not asked.
     """
     metadata = context.dataset.metadata
     assert metadata is not None
-    texts = [text for text in metadata.column(blend.field).to_pylist() if text]
+    column = metadata.column(blend.field)
+    texts = [text for text in column.to_pylist() if text]
     step = max(1, len(texts) // _PROBES)
     asked = [text for text in texts[::step][:_PROBES] if words(text)]
     search = context.store.hybrid_searcher(1, search_params(context, point), blend)
-    found = sum(len(search(context.dataset.queries[0], text)[0]) > 0 for text in asked)
+
+    def finds_its_words(text: str) -> bool:
+        ids, _ = search(context.dataset.queries[0], text)
+        at = np.flatnonzero(np.isin(context.dataset.ids, ids))
+        return any(
+            set(words(told or "")) & set(words(text)) for told in column.take(at).to_pylist()
+        )
+
+    found = sum(map(finds_its_words, asked))
     if found < len(asked):
         raise StoreError(
-            f"the text index is empty or not up to date: {found} of {len(asked)} texts of rows"
-            " found any row"
+            f"the text index is empty, not up to date, or not asked: {found} of {len(asked)} texts"
+            " of rows found any row with one of their words"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectrial.reproduce.model import Note, Reproduction
+from vectrial.reproduce.model import Note, NotYet, Reproduction
 
 #: With --faithful as without it.
 _NOT_YET = "nothing: this report is not measured here yet"
@@ -15,7 +15,9 @@ REPORT = Reproduction(
     scale=0.0001,
     parts=(),
     not_yet={
-        "index_pipeline": "not yet: segments through object storage, an index of each, written back"
+        "index_pipeline": NotYet(
+            "segments through object storage, an index of each, written back", "index_pipeline"
+        )
     },
     notes=(
         Note(

@@ -11,7 +11,7 @@ from vectrial.published.doubts import doubts
 from vectrial.report import text
 from vectrial.report.audit import of_phase
 from vectrial.report.data import PhaseResult, Point, RunData
-from vectrial.reproduce.model import Arm, Ask, Measure, Part, Reproduction
+from vectrial.reproduce.model import Arm, Ask, Measure, NotYet, Part, Reproduction
 from vectrial.results.schema import METRICS
 from vectrial.stats.intervals import Spread, spread_of
 
@@ -134,7 +134,8 @@ def _cell(
 
     found = list(places(report, figure))
     if not found:
-        return nothing(report.not_yet.get(figure.experiment, "not yet: nothing here measures it"))
+        wanting = report.not_yet.get(figure.experiment, NotYet("nothing here measures it"))
+        return nothing(f"not yet: {wanting.why}")
     named = [one for one in found if any(arm.published == figure.store for arm in one[0].arms)]
     found = named or found  # a part that stands in for some systems says nothing of the others
     every = [in_part(part, measure) for part, measure in found]

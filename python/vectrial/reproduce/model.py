@@ -209,6 +209,17 @@ class Drawing:
 
 
 @dataclass(frozen=True)
+class NotYet:
+    """Why nothing here measures a part of a report.
+
+    experiment: the one that would, which is not written yet; empty where none is wanting.
+    """
+
+    why: str
+    experiment: str = ""
+
+
+@dataclass(frozen=True)
 class Reproduction:
     """A published report.
 
@@ -223,4 +234,4 @@ class Reproduction:
     scale: float
     parts: tuple[Part, ...]
     notes: tuple[Note, ...]
-    not_yet: Mapping[str, str] = field(default_factory=dict)
+    not_yet: Mapping[str, NotYet] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 import serving
-from conformance_world import DIM, Case, K, one_metric, queries
+from conformance_world import DIM, ROWS, Case, K, World, one_metric, queries
 from counting import Received, counted
 
 from vectrial.load.lane import Lane, lanes_of
@@ -66,6 +66,24 @@ def test_what_is_asked_for_comes(case: Case, watched: tuple[Store, Received], la
         assert came[Returning.VECTORS] >= came[Returning.IDS] + SHARE * len(asked) * K * DIM * 4
     if Returning.METADATA in came:
         assert came[Returning.METADATA] > came[Returning.IDS]
+
+
+@one_metric
+def test_a_condition_is_answered_by_the_server(
+    case: Case, watched: tuple[Store, Received], world: World
+) -> None:
+    """Trap 001-3: all rows were fetched, and the client chose."""
+    if "eq" not in case.can.find or not case.schema.fields:
+        pytest.skip(f"{case.store.name} finds nothing by condition")
+    store, received = watched
+    where = case.filters(case.can.find)["eq int"]
+    kept = world.ids[world.kept(where)]
+    store.find(where, ROWS)  # what a first request brings once
+    before = received.count
+    found = store.find(where, ROWS)
+    assert sorted(found.tolist()) == sorted(kept.tolist())
+    # Less than an id and a value of every row.
+    assert received.count - before < 8 * ROWS + 250 * len(kept)
 
 
 def by_client(case: Case, store: Store, returning: Returning) -> Callable[[np.ndarray], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from conformance_world import (
     one_metric,
     queries,
 )
+from indexed_columns import LISTS, indexed_columns
 from numpy.typing import NDArray
 from test_conformance_reads import check_answer, check_rows, floor, recall
 
@@ -197,25 +199,59 @@ def test_life_of_a_small_store(case: Case, empty: Store, world: World) -> None:
 
 
 @one_metric
-def test_a_collection_that_a_killed_run_left_is_replaced(
-    case: Case, tmp_path: Path, world: World
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
+    case: Case, tmp_path: Path, dropped: bool
 ) -> None:
+    """The searches that it answered find nothing of it, though they be asked again."""
     if case.store.server is None:
         pytest.skip("a library's folder is a new one each time")
-    place = folder(tmp_path, "store")
+    old, new = (
+        make_world(case.schema, case.can.nulls, rows=300, first_id=first_id, seed=3)
+        for first_id in (1, 90_000)
+    )
+    filters: list[Filter | None] = [None, *list(case.filters(case.can.filters).values())[:2]]
+    place, asked = folder(tmp_path, "store"), queries(count=5)
     killed = case.make(place)
-    killed.create(case.schema, case.build)
-    killed.insert(world.batch(slice(0, 100)))
-    killed.close()  # and not dropped
+    load(killed, case, old)
+    assert not_of(killed, case, asked, filters, old) == set()
+    if dropped:
+        search, answered = killed.searcher(K, case.generous), []
+        killed.drop()
+        with suppress(Exception):  # to say that there is no such collection is the best answer
+            answered = search(asked[0])[0].tolist()
+        assert answered == []
+    killed.close()
     store = case.make(place)
     try:
         store.create(case.schema, case.build)
         assert store.count() == 0
-        store.insert(world.batch(slice(50, 60)))
-        assert store.count() == 10
+        store.insert(new.batch())
+        store.flush()
+        store.build()
+        store.wait_indexed()
+        assert store.count() == 300
+        assert not_of(store, case, asked, filters, new) == set()
         store.drop()
     finally:
         store.close()
+
+
+def not_of(
+    store: Store,
+    case: Case,
+    asked: NDArray[np.float32],
+    filters: list[Filter | None],
+    world: World,
+) -> set[int]:
+    """Ids that these searches find and `world` has not; each search finds some."""
+    found: set[int] = set()
+    for where in filters:
+        search = store.searcher(K, case.generous, where)
+        ids = {int(id_) for query in asked for id_ in search(query)[0]}
+        assert ids or case.kind.filtered_floor is not None, where
+        found |= ids
+    return found - set(world.ids.tolist())
 
 
 @one_metric
@@ -279,6 +315,28 @@ def test_wrong_dimension_is_refused(case: Case, empty: Store, world: World) -> N
     with pytest.raises(Exception):  # noqa: B017, PT011 - the library's own exception is welcome
         empty.insert(batch)
     assert empty.count() == 0
+
+
+@one_metric
+def test_columns_have_an_index_where_one_is_asked_for_and_nowhere_else(
+    case: Case, loaded: Store, empty: Store
+) -> None:
+    """By the store's own list: answers are the same when a column is indexed all the same."""
+    if not case.can.payload_index:
+        pytest.skip(f"{case.store.name} declares no choice of payload index")
+    assert case.store.name in LISTS, "how it lists its indexes belongs into indexed_columns.py"
+    never = LISTS[case.store.name].never
+    wanted = {field.name for field in case.schema.fields if field.type not in never}
+    assert wanted
+    assert indexed_columns(loaded, case.schema) == wanted
+    fields = tuple(Field(f.name, f.type, indexed=False) for f in case.schema.fields)
+    few = make_world(case.schema, case.can.nulls, rows=300, first_id=1, seed=3)
+    empty.create(Schema(DIM, case.metric, fields), case.build)
+    empty.insert(few.batch())
+    empty.flush()
+    empty.build()
+    empty.wait_indexed()
+    assert indexed_columns(empty, case.schema) == set()
 
 
 @one_metric

@@ -1,6 +1,7 @@
-"""Which experiment works on which store: asked of the planner, not typed.
+"""Which experiment works on which store: asked of the planner, not typed; and which one is not
+written yet, as the reports' descriptions tell it.
 
-`python -m vectrial.suite.matrix` prints docs/matrix.md.
+`python -m vectrial.reproduce.matrix` prints docs/matrix.md.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from vectrial.distance import Metric
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.load.lane import Lane, lanes_of
 from vectrial.reproduce import REPRODUCTIONS
+from vectrial.reproduce.model import Reproduction
 from vectrial.stores import registry
 from vectrial.stores.base import Field, FieldType, Store
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
 from vectrial.suite.plan import DatasetShape, make_plan
 
-#: Experiments of the reports, and of the field, that are not written yet.
-PLANNED = ("sharded",)
 #: What an experiment cannot do without a value for.
 _NEEDED: Mapping[str, Mapping[str, Any]] = {"open_loop": {"rates": [10.0]}}
 _ROWS, _DIM = 10_000, 64
@@ -93,10 +93,21 @@ def _refusal(store: type[Store], kind: str, experiment: str, lane: Lane | None) 
     return "; ".join(dict.fromkeys(refusal.reason for refusal in plan.refusals))
 
 
+def planned(reports: Iterable[Reproduction] = REPRODUCTIONS.values()) -> dict[str, str]:
+    """Experiments that the reports ask for and that are not written yet, each with what is told in
+    its place."""
+    wanting = [one for report in reports for one in report.not_yet.values()]
+    return {
+        one.experiment: one.why
+        for one in wanting
+        if one.experiment and one.experiment not in EXPERIMENTS
+    }
+
+
 def markdown() -> str:
     """The page: a table of stores by experiments, and the reasons below it."""
     names = registry.names()
-    planned = [name for name in PLANNED if name not in EXPERIMENTS]
+    later = planned()
     missing = _missing(names)
     notes: list[str] = []
     out = [
@@ -107,16 +118,16 @@ def markdown() -> str:
         "",
         "✓ works with the experiment's defaults; ✓ with a number: with some kinds of index, or"
         " through another lane than the store's default; — not supported by the store, and why;"
-        " · not yet.",
+        " · not yet" + "".join(f"; `{name}`: {why}" for name, why in later.items()) + ".",
         "",
-        "| store | " + " | ".join(f"`{name}`" for name in (*EXPERIMENTS, *planned)) + " |",
-        "| --- |" + " :-: |" * (len(EXPERIMENTS) + len(planned)),
+        "| store | " + " | ".join(f"`{name}`" for name in (*EXPERIMENTS, *later)) + " |",
+        "| --- |" + " :-: |" * (len(EXPERIMENTS) + len(later)),
     ]
     for name in names:
         store = registry.load(name)
         cells = [_cell(store, support(store, one), notes) for one in EXPERIMENTS]
-        out.append(_line(name, [*cells, *("·" for _ in planned)]))
-    out += [_line(name, ["·"] * (len(EXPERIMENTS) + len(planned))) for name in missing]
+        out.append(_line(name, [*cells, *("·" for _ in later)]))
+    out += [_line(name, ["·"] * (len(EXPERIMENTS) + len(later))) for name in missing]
     out += ["", *(f"{number}. {note}" for number, note in enumerate(notes, 1))]
     out += [
         "",

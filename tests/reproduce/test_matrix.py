@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.load.lane import Lane
+from vectrial.reproduce import REPRODUCTIONS
+from vectrial.reproduce.matrix import _NEEDED, markdown, planned, support
+from vectrial.reproduce.model import NotYet
 from vectrial.stores import registry
-from vectrial.suite.matrix import _NEEDED, PLANNED, markdown, support
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 
@@ -19,10 +22,21 @@ def test_the_page_is_current() -> None:
 def test_every_store_has_a_row_and_every_experiment_a_column() -> None:
     lines = markdown().splitlines()
     (head,) = [line for line in lines if line.startswith("| store |")]
-    assert all(f"`{name}`" in head for name in (*EXPERIMENTS, *PLANNED))
+    assert all(f"`{name}`" in head for name in (*EXPERIMENTS, *planned()))
     for name in registry.names():
         (row,) = [line for line in lines if line.startswith(f"| {name} |")]
         assert row.count("|") == head.count("|")
+
+
+def test_what_is_not_yet_is_what_the_reports_have_and_nothing_here_measures() -> None:
+    """Of each report's own reasons those that wait for an experiment, and no other."""
+    assert "index_pipeline" in planned()
+    one = REPRODUCTIONS["aistor-index"]
+    asked = {"a": NotYet("is slow", "later"), "b": NotYet("says little"), "c": NotYet("", "hybrid")}
+    assert planned([replace(one, not_yet=asked)]) == {"later": "is slow"}
+    head = next(line for line in markdown().splitlines() if line.startswith("✓ works"))
+    for name, why in planned().items():
+        assert f"; `{name}`: {why}" in head
 
 
 def test_what_is_not_supported_says_why() -> None:
