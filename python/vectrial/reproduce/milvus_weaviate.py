@@ -297,8 +297,8 @@ REPORT = Reproduction(
             "batches",
             "2000 rows, and 100 for Weaviate on H&M, also where its 109.8 % overhead comes from",
             "2000 rows for all, with indexes and without, so that no difference comes from them",
-            "100 for Weaviate's load of H&M; the overhead of indexes in batches of 2000 still, since"
-            " batches of two sizes are its trap",
+            "100 for Weaviate's load of H&M; the overhead of indexes in batches of 2000 still,"
+            " since batches of two sizes are its trap",
         ),
         Note(
             "indexes on fields",
