@@ -44,9 +44,10 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
+from vectrial.stores.kinds import FileKind
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite import SqliteStore
-from vectrial.telemetry.process import allocated_bytes
+from vectrial.telemetry.disk import allocated_bytes
 
 FLAT = Index("flat", NoParams())
 
@@ -327,8 +328,9 @@ def test_what_was_on_the_disk_before_is_no_part_of_the_ratio(
         (other / "file").write_bytes(bytes(foreign))
         with world(SqliteStore, "flat", tmp_path / name, type(asked).starts_from) as context:
             dirs = (*context.data_dirs, other)
-            empty = context.empty_disk_bytes + allocated_bytes([other])
-            there = replace(context, data_dirs=dirs, empty_disk_bytes=empty)
+            empty = sum(context.empty_disk.values()) + allocated_bytes([other])
+            before = {FileKind.OTHER: empty}
+            there = replace(context, data_dirs=dirs, empty_disk=before)
             phase = list(asked.run(there, {}))[-1]
         ratios.append(phase.metrics["disk_ratio"])
         assert phase.metrics["disk_empty_bytes"] == empty

@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 
 from vectrial.report import document as doc
-from vectrial.report import sections_anomaly, text
+from vectrial.report import file_kinds, searchable, sections_anomaly, text
 from vectrial.report.document import Block, Column, Row, Section, Table
 from vectrial.reproduce import told
 from vectrial.reproduce.charts import Palette
@@ -128,19 +128,52 @@ def _texts(name: str, title: str, titles: Sequence[str], rows: Sequence[Sequence
 
 def further(measured: Mapping[str, Measured]) -> Mapping[str, Sequence[Block]]:
     """By part of the report, what its own figures do not ask but the runs have: how well anomalies
-    were told."""
+    were told, when loads were acknowledged, found and indexed, and what the files hold."""
+    return {
+        sections_anomaly.EXPERIMENT: _anomalies(measured),
+        "ingest": [t for name, one in measured.items() for t in _searchable(name, one)],
+        "storage": [t for name, one in measured.items() for t in _kinds(name, one)],
+    }
+
+
+def _searchable(name: str, one: Measured) -> list[Table]:
+    run = one.run
+    return _plain(
+        searchable.table(
+            f"searchable-{name}",
+            f"When a load is acknowledged, found and indexed: {one.dataset}",
+            run.select("time_to_searchable", "searchable"),
+            lambda p: run.labels[p.series],
+        )
+    )
+
+
+def _kinds(name: str, one: Measured) -> list[Table]:
+    run = one.run
+    return _plain(
+        file_kinds.table(
+            f"storage-kinds-{name}",
+            f"Bytes on disk by kind of file, and beside the raw bytes: {one.dataset}",
+            run.select("ingest", "settled"),
+            lambda p: run.labels[p.series],
+        )
+    )
+
+
+def _plain(tables: Sequence[Table]) -> list[Table]:
+    """Tables of a run, without its series, which this page has no looks of."""
+    return [replace(t, rows=tuple(replace(row, series=None) for row in t.rows)) for t in tables]
+
+
+def _anomalies(measured: Mapping[str, Measured]) -> list[Block]:
     found: list[Block] = []
     for one in measured.values():
         section = sections_anomaly.section(one.run)
         if section is None:
             continue
         found.append(doc.Text((section.lead,), section.title))
-        for table in section.blocks:
-            if isinstance(table, Table):
-                # Its series are those of the run, which this page has no looks of.
-                rows = tuple(replace(row, series=None) for row in table.rows)
-                found.append(replace(table, rows=rows))
-    return {sections_anomaly.EXPERIMENT: found}
+        found += _plain([table for table in section.blocks if isinstance(table, Table)])
+    return found
 
 
 def words(name: str) -> str:
