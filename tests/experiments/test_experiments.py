@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,9 +44,10 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
+from vectrial.stores.kinds import FileKind
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite import SqliteStore
-from vectrial.telemetry.process import allocated_bytes
+from vectrial.telemetry.disk import allocated_bytes
 
 FLAT = Index("flat", NoParams())
 
@@ -303,6 +304,38 @@ def test_storage_before_and_after_the_store_settles(tmp_path: Path) -> None:
         Storage().points(MemoryStore, FLAT, ROWS)
 
 
+class Told(SqliteStore):
+    """Says what its files hold."""
+
+    files: ClassVar[Mapping[str, FileKind]] = {"*.sqlite*": FileKind.ROWS, "*-wal": FileKind.LOG}
+
+
+@pytest.mark.parametrize("asked", [FootprintExperiment(), Storage(checkpoints=(1.0,), settle_s=0)])
+def test_kinds_of_files_add_up_to_what_came(
+    asked: FootprintExperiment | Storage, tmp_path: Path
+) -> None:
+    left = tmp_path / "other" / "left.sqlite"  # by a load before this one
+    left.parent.mkdir()
+    left.write_bytes(b"x" * 100_000)
+    with world(Told, "flat", tmp_path, type(asked).starts_from) as context:
+        dirs = (*context.data_dirs, left.parent)
+        before = dict(context.empty_disk)
+        for kind, size in storage.on_disk(Told, [left.parent]).items():
+            before[kind] = before.get(kind, 0) + size
+        phase = list(asked.run(replace(context, data_dirs=dirs, empty_disk=before), {}))[-1]
+    told = {kind: phase.metrics.get(kind.metric) for kind in FileKind}
+    known = {kind: came for kind, came in told.items() if came is not None}
+    assert set(known) == {FileKind.ROWS, FileKind.LOG, FileKind.OTHER}
+    metrics = phase.metrics
+    came = (metrics["disk_bytes"] or 0) - (metrics["disk_empty_bytes"] or 0)
+    assert sum(known.values()) == came
+    assert (metrics["disk_empty_bytes"] or 0) >= 100_000
+    assert ROWS * 8 * 4 < known[FileKind.ROWS] < 100_000, "what was there is not counted"
+    assert phase.missing[FileKind.INDEX.metric] == "none of its files hold this alone"
+    other = run(asked, SqliteStore, tmp_path / "untold")[-1]
+    assert other.missing[FileKind.ROWS.metric] == "what its files hold is not told apart"
+
+
 class Clock:
     """Time that goes by when somebody sleeps, and a disk that is written to meanwhile."""
 
@@ -360,8 +393,9 @@ def test_what_was_on_the_disk_before_is_no_part_of_the_ratio(
         (other / "file").write_bytes(bytes(foreign))
         with world(SqliteStore, "flat", tmp_path / name, type(asked).starts_from) as context:
             dirs = (*context.data_dirs, other)
-            empty = context.empty_disk_bytes + allocated_bytes([other])
-            there = replace(context, data_dirs=dirs, empty_disk_bytes=empty)
+            empty = sum(context.empty_disk.values()) + allocated_bytes([other])
+            before = {FileKind.OTHER: empty}
+            there = replace(context, data_dirs=dirs, empty_disk=before)
             phase = list(asked.run(there, {}))[-1]
         ratios.append(phase.metrics["disk_ratio"])
         assert phase.metrics["disk_empty_bytes"] == empty

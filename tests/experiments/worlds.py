@@ -14,13 +14,13 @@ from vectrial.datasets.model import Dataset, Provenance
 from vectrial.datasets.truth import truth_of
 from vectrial.distance import Metric
 from vectrial.experiments.base import Context, Experiment, Phase, State, fields_of
+from vectrial.experiments.storage import on_disk
 from vectrial.load import bulk
 from vectrial.load.ceiling import Certificate, ClientLimits
 from vectrial.load.lane import Lane
 from vectrial.load.placement import Placement
 from vectrial.stores.base import Index, Schema, Store
 from vectrial.stores.beside import beside
-from vectrial.telemetry.process import allocated_bytes
 
 ROWS, DIM, K = 600, 8, 10
 
@@ -51,7 +51,7 @@ def world(
     schema = Schema(rows.dim, rows.metric, fields_of(rows))
     asked = Index(index, kind.capabilities.indexes[index].build())
     with beside(kind, folder / "data") as store:
-        empty = allocated_bytes([folder / "data"])
+        empty = on_disk(kind, [folder / "data"])
         if state is State.LOADED:
             store.create(schema, asked)
             bulk.load(store, rows, schema, 100, lambda *_: None)
@@ -73,7 +73,7 @@ def world(
             resident_bytes=lambda: None,
             baseline_rss_bytes=None,
             beside=lambda name: beside(kind, folder / "beside" / name),
-            empty_disk_bytes=empty,
+            empty_disk=empty,
         )
 
 

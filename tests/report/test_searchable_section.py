@@ -53,7 +53,32 @@ def test_the_whole_load_has_a_row_with_what_is_asked_of_it(report: Report) -> No
     assert rows[-1]["elapsed_s"].text == ""
 
 
-def test_only_looks_are_drawn(report: Report) -> None:
+def drawn(report: Report) -> list[dict[str, Any]]:
+    """The rows of every layer of the figure."""
     (figure,) = [f for f in report.figures() if f.name.startswith("searchable")]
-    values = figure.spec(800, True)["data"]["values"]
-    assert [row["value"] for row in values] == [20.0, 90.0, 100.0]
+    layers: list[Any] = [figure.spec(800, True)]
+    rows: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        layers += layer.get("layer", ())
+        for row in layer.get("data", {}).get("values", ()):
+            rows[row["description"]] = row
+    return list(rows.values())
+
+
+def test_only_looks_are_marks(report: Report) -> None:
+    assert [row["value"] for row in drawn(report) if "value" in row] == [20.0, 90.0, 100.0]
+
+
+def test_the_end_of_the_load_and_of_indexing_are_drawn(report: Report) -> None:
+    """A store that answers from rows that are not indexed finds all of them at once: only these
+    lines show that it indexes afterwards."""
+    moments = {row["metric"]: row for row in drawn(report) if "metric" in row}
+    assert {name: row["rows"] for name, row in moments.items()} == {"load_s": 1.5, "ready_s": 2.5}
+    assert "last row acknowledged" in moments["load_s"]["description"]
+    assert "served by the final index" in moments["ready_s"]["description"]
+
+
+def test_whole_loads_have_a_table_of_their_own(report: Report) -> None:
+    (table,) = [t for t in report.tables() if t.name.startswith("searchable")]
+    ((store, loaded, ready, found, _),) = [row.cells for row in table.rows]
+    assert (store.text, loaded.value, ready.value, found.value) == ("weaviate", 1.5, 2.5, 0.5)

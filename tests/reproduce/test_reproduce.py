@@ -13,10 +13,13 @@ import pytest
 
 from vectrial.published import figures
 from vectrial.report.data import load
+from vectrial.report.document import Table
 from vectrial.reproduce import REPRODUCTIONS
+from vectrial.reproduce.charts import Palette, chart
 from vectrial.reproduce.collect import Cell, Measured, cells
 from vectrial.reproduce.drawn import Plot, plot
 from vectrial.reproduce.model import Arm, Curve, Drawing, Part, Reproduction
+from vectrial.reproduce.page_tables import further
 from vectrial.reproduce.render import KEYS
 from vectrial.stores import registry
 
@@ -177,6 +180,22 @@ def test_availability_over_time_is_drawn_from_the_run(measured: Measured) -> Non
     assert [dot.x for dot in exact] == sorted(dot.x or 0.0 for dot in exact)
     assert exact[-1].value == 100.0
     assert one.systems == ("Exact", "Graph")
+    assert one.moments == ()
+
+
+def test_when_loads_end_and_are_indexed_is_drawn_and_told(measured: Measured) -> None:
+    curve = Curve(
+        "own", "time_to_searchable", "look", "elapsed_s", "share_found", 100.0, "searchable"
+    )
+    one = curve_of(curve, measured)
+    at = {(m.system, m.metric): m.x for m in one.moments}
+    assert 0 < at["Graph", "load_s"] <= at["Graph", "ready_s"]
+    layers = chart(one, Palette(("Exact", "Graph")))(800, True)["layer"]
+    assert sum(layer["mark"]["type"] == "rule" for layer in layers) == 2
+    (table,) = [t for t in further({"own": measured})["ingest"] if isinstance(t, Table)]
+    # A grid of builds has a load each.
+    assert [row.cells[0].text for row in table.rows] == ["memory", "hnswlib", "hnswlib"]
+    assert all(cell.value is not None for row in table.rows for cell in row.cells[1:4])
 
 
 def test_latency_against_size_is_drawn_from_the_run(measured: Measured) -> None:

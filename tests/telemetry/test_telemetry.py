@@ -14,8 +14,9 @@ import pytest
 
 from vectrial.results.schema import DDL
 from vectrial.telemetry import environment
+from vectrial.telemetry.disk import allocated_bytes
 from vectrial.telemetry.environment import environment_facts
-from vectrial.telemetry.process import ProcessTree, Sampler, allocated_bytes
+from vectrial.telemetry.process import ProcessTree, Sampler
 
 MIB = 1 << 20
 

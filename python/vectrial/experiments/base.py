@@ -35,6 +35,7 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
+from vectrial.stores.kinds import FileKind
 
 if TYPE_CHECKING:
     from vectrial.load.ceiling import Certificate
@@ -131,8 +132,8 @@ class Context:
     resident_bytes: what the store's process holds in memory now: this one, or its server's; None
         when that runs elsewhere.
     baseline_rss_bytes: the same before anything was loaded.
-    empty_disk_bytes: what `data_dirs` held before this load: the server's own files, and what
-        earlier loads of the same server have left.
+    empty_disk: bytes by kind that `data_dirs` held before this load, as of `storage.on_disk`: the
+        server's own files, and what earlier loads of the same server have left.
     progress: called with (done, of, what) outside timed samples.
     show: called with what a long phase is doing right now, as often.
     truth: exact neighbours for k under a filter.
@@ -157,7 +158,7 @@ class Context:
     baseline_rss_bytes: int | None
     beside: Callable[[str], AbstractContextManager[Store]]
     address: Address | None = None
-    empty_disk_bytes: int = 0
+    empty_disk: Mapping[FileKind, int] = field(default_factory=dict)
 
 
 class Experiment(BaseModel, ABC):

@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import Any, ClassVar
 
 from vectrial.experiments.base import Context, Experiment, Phase
-from vectrial.experiments.storage import weighed
+from vectrial.experiments.storage import weigh
 from vectrial.stores.base import Index, Store
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 
@@ -53,16 +53,13 @@ class FootprintExperiment(Experiment):
 
     @staticmethod
     def _disk(phase: Phase, context: Context) -> None:
-        if context.store.capabilities.persistent and context.data_dirs:
-            context.store.flush()
-            phase.metrics |= weighed(context)
+        if context.store.capabilities.persistent:
+            if context.data_dirs:
+                context.store.flush()
+            weigh(phase, context)
         else:
             for name in ("disk_bytes", "disk_ratio", "disk_empty_bytes"):
-                phase.missing[name] = (
-                    "the server runs on another machine"
-                    if context.store.capabilities.persistent
-                    else "keeps nothing on disk"
-                )
+                phase.missing[name] = "keeps nothing on disk"
         told = context.store.footprint()
         for name in ("index_bytes", "log_bytes"):
             value = getattr(told, name)

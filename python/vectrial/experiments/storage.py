@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
@@ -14,11 +15,14 @@ from vectrial.experiments import sizes
 from vectrial.experiments.base import Context, Experiment, Phase, State
 from vectrial.load import bulk
 from vectrial.stores.base import Index, Store
-from vectrial.telemetry.process import allocated_bytes
+from vectrial.stores.kinds import FileKind, kind_of
+from vectrial.telemetry.disk import allocated_by, allocated_bytes
 
 #: Seconds between two looks at what a store still writes; for how long nothing may have changed, as
 #: merges come in turns; and what is no change: its log's pages.
 _LOOK_S, _REST_S, _STILL = 0.5, 2.0, 0.001
+
+_BY_KIND = tuple(kind.metric for kind in FileKind)
 
 
 class Storage(Experiment):
@@ -29,7 +33,8 @@ class Storage(Experiment):
     settle_s: how long at most is waited for compactions to end: until nothing has changed for two
         seconds; 0: not at all.
 
-    What was on the disk before the load is told apart, and no part of the ratio to the raw bytes.
+    What was on the disk before the load is told apart, and no part of the ratio to the raw bytes
+    nor of the bytes by kind of file.
     """
 
     name: ClassVar[str] = "storage"
@@ -110,11 +115,7 @@ def _measured(context: Context, name: str, started_ns: int) -> Phase:
     extra = 0 if dataset.metadata is None else dataset.metadata.nbytes
     phase = Phase(name, started_ns, started_ns)
     phase.metrics |= {"raw_bytes": dataset.raw_bytes, "metadata_bytes": extra}
-    if context.data_dirs:
-        phase.metrics |= weighed(context)
-    else:
-        for metric in ("disk_bytes", "disk_ratio", "disk_empty_bytes"):
-            phase.missing[metric] = "the server runs on another machine"
+    weigh(phase, context)
     told = context.store.footprint()
     kinds = {
         "stored_vector_bytes": told.raw_bytes,
@@ -130,14 +131,33 @@ def _measured(context: Context, name: str, started_ns: int) -> Phase:
     return phase
 
 
-def weighed(context: Context) -> dict[str, float | None]:
-    """Bytes on disk now, those that were there before the load, and what came since beside the raw
-    bytes of vectors and metadata."""
-    dataset, disk = context.dataset, allocated_bytes(context.data_dirs)
+def weigh(phase: Phase, context: Context) -> None:
+    """Put into `phase` the bytes on disk now, those that were there before the load, and what came
+    since: beside the raw bytes of vectors and metadata, and by kind. What is not known says why."""
+    if not context.data_dirs:
+        for metric in ("disk_bytes", "disk_ratio", "disk_empty_bytes", *_BY_KIND):
+            phase.missing[metric] = "the server runs on another machine"
+        return
+    dataset, empty = context.dataset, sum(context.empty_disk.values())
+    held = on_disk(type(context.store), context.data_dirs)
+    disk = sum(held.values())
     extra = 0 if dataset.metadata is None else dataset.metadata.nbytes
-    came = max(0, disk - context.empty_disk_bytes)
-    return {
+    phase.metrics |= {
         "disk_bytes": disk,
-        "disk_ratio": came / (dataset.raw_bytes + extra),
-        "disk_empty_bytes": context.empty_disk_bytes,
+        "disk_ratio": max(0, disk - empty) / (dataset.raw_bytes + extra),
+        "disk_empty_bytes": empty,
     }
+    told_apart = {*context.store.files.values(), FileKind.OTHER} if context.store.files else set()
+    for kind in FileKind:
+        if kind in told_apart:
+            came = held.get(kind, 0) - context.empty_disk.get(kind, 0)
+            phase.metrics[kind.metric] = came
+        elif told_apart:
+            phase.missing[kind.metric] = "none of its files hold this alone"
+        else:
+            phase.missing[kind.metric] = "what its files hold is not told apart"
+
+
+def on_disk(store: type[Store], folders: Iterable[Path]) -> Mapping[FileKind, int]:
+    """Bytes of the blocks allocated below `folders` by what `store` says they hold."""
+    return allocated_by(folders, lambda path: kind_of(path, store.files))

@@ -26,6 +26,7 @@ from vectrial.datasets.model import Truth
 from vectrial.errors import StoreError
 from vectrial.experiments.base import Context, Experiment, State, fields_of
 from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.experiments.storage import on_disk
 from vectrial.filters import Filters
 from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.load import bulk, native_bulk
@@ -35,10 +36,11 @@ from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSp
 from vectrial.stores import registry
 from vectrial.stores.base import Address, Index, Schema, Store, untested
 from vectrial.stores.beside import beside, leave
+from vectrial.stores.kinds import FileKind
 from vectrial.telemetry.machine import add_machine_metrics
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.telemetry.phases import add_server_metrics, not_its_own
-from vectrial.telemetry.process import ProcessTree, Sampler, allocated_bytes
+from vectrial.telemetry.process import ProcessTree, Sampler
 
 PR_SET_PDEATHSIG = 1
 PROGRESS_EVERY_S = 0.2
@@ -76,7 +78,7 @@ class _Measurement:
         self.loaded = False
         self.gate: list[GateResult] | None = None
         self.baseline_rss_bytes: int | None = None
-        self.empty_disk_bytes = 0
+        self.empty_disk: Mapping[FileKind, int] = {}
         serving = spec.server.processes.values() if spec.server is not None else ()
         self._server_trees = [ProcessTree(pid) for pid in serving]
         for tree in self._server_trees:
@@ -205,7 +207,7 @@ class _Measurement:
         self.data_dir.mkdir(parents=True)
         self.loaded, self.gate = False, None
         self.store = self.make(self.data_dir)
-        self.empty_disk_bytes = allocated_bytes(self.data_dirs)
+        self.empty_disk = on_disk(self.kind, self.data_dirs)
         self.version = self.store.version()
         note = untested(self.kind, self.version)
         self.notes = () if note is None else (note,)
@@ -296,7 +298,7 @@ class _Measurement:
             baseline_rss_bytes=self.baseline_rss_bytes,
             beside=lambda name: beside(self.make, self.spec.data_dir / "beside" / name),
             address=self.address,
-            empty_disk_bytes=self.empty_disk_bytes,
+            empty_disk=self.empty_disk,
         )
 
     def _truth(self, k: int, where: Filters) -> Truth:

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from vectrial.report import text
+from vectrial.report import searchable, text
 from vectrial.report.data import Point
 from vectrial.report.theme import Looks, described, finished, legend, lines_of, log_ticks
 
@@ -37,8 +37,14 @@ def against_size(points: Sequence[Point], metric: str, looks: Looks) -> _Spec:
 
 
 def found_over_time(points: Sequence[Point], looks: Looks) -> _Spec:
-    """Share of acknowledged rows that a search finds, against the time since the load began."""
-    held = sorted(points, key=lambda p: p.value("elapsed_s") or 0.0)
+    """Share of acknowledged rows that a search finds, against the time since the load began, with
+    a line where a store had acknowledged its last row and where it was ready.
+
+    points: of the phases `look` and `searchable`.
+    """
+    looked = [p for p in points if p.phase == "look"]
+    held = sorted(looked, key=lambda p: p.value("elapsed_s") or 0.0)
+    moments = _moments([p for p in points if p.phase == "searchable"], looks)
     rows = _rows(held, "rows", lambda p: p.value("elapsed_s") or 0.0, "share_found", 100.0, looks)
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
@@ -48,9 +54,31 @@ def found_over_time(points: Sequence[Point], looks: Looks) -> _Spec:
             title="% of acknowledged rows found",
             scale=alt.Scale(domain=[0, 100]),
         )
-        return _lines(rows, held, x, y, looks, width, with_legend)
+        colours, _, _ = looks.scales(list(dict.fromkeys(p.series for p in held)))
+        stroke = alt.Stroke("series:N", scale=colours, legend=None)
+        beside = searchable.rules(moments, x, stroke) if moments else []
+        return _lines(rows, held, x, y, looks, width, with_legend, beside)
 
     return spec
+
+
+def _moments(points: Sequence[Point], looks: Looks) -> list[dict[str, Any]]:
+    """What is drawn of the moments of whole loads; those that do not count are not."""
+    return [
+        {
+            "series": looks.labels[point.series],
+            "metric": metric,
+            "rows": seconds,
+            "description": described(
+                ("", looks.labels[point.series]),
+                (what, f"{text.number(seconds)} s"),
+                ("index", text.params(point.index_params)),
+            ),
+        }
+        for point in points
+        for metric, what in searchable.MOMENTS.items()
+        if point.state == "ok" and (seconds := point.value(metric)) is not None
+    ]
 
 
 def _rows(
@@ -96,8 +124,12 @@ def _lines(
     looks: Looks,
     width: int,
     with_legend: bool,
+    beside: Sequence[alt.Chart] = (),
 ) -> dict[str, Any]:
+    """beside: what is drawn below the lines."""
     series = list(dict.fromkeys(p.series for p in points))
     key = legend(with_legend, width, len(series))
-    chart = lines_of(rows, x, y, looks.scales(series), key)
+    chart: Any = lines_of(rows, x, y, looks.scales(series), key)
+    if beside:
+        chart = alt.layer(*beside, chart).resolve_scale(stroke="independent")
     return finished(chart, width, round(min(320, max(240, width * 0.45))))

@@ -11,6 +11,8 @@ from vectrial.report import (
     charts_filtered,
     charts_store,
     figures_filtered,
+    file_kinds,
+    searchable,
     sheets_traffic,
     text,
 )
@@ -59,12 +61,21 @@ def _found_figure(
             f"Found while loading: {facet.title}",
             "Of rows drawn among the acknowledged ones, the share that a search for their own "
             "vectors finds. A store that indexes while inserting stays near the top; one that "
-            "indexes afterwards finds them late, or by comparing with all.",
+            "indexes afterwards finds them late, or by comparing with all. " + searchable.CAPTION,
             f"Share of acknowledged rows found against time on {facet.title}.",
-            charts_experiments.found_over_time([p for p in points if p.phase == "look"], looks),
+            charts_experiments.found_over_time(points, looks),
             run.ordered(points),
         )
     ]
+
+
+def _whole_loads(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]:
+    return searchable.table(
+        f"searchable-{facet.slug}",
+        f"When a load is acknowledged, found and indexed: {facet.title}",
+        points,
+        lambda p: run.labels[p.series],
+    )
 
 
 def _storage_figure(
@@ -85,8 +96,23 @@ def _storage_figure(
             f"Beside the raw bytes: {text.size(raw)}.",
             f"Bytes on disk per store on {facet.title}.",
             charts_store.footprint(held, names_of(run, held), "disk_bytes", raw, looks),
-        )
+        ),
+        *file_kinds.figure(
+            f"storage-kinds-{facet.slug}",
+            f"On disk by kind of file: {facet.title}",
+            held,
+            names_of(run, held),
+        ),
     ]
+
+
+def _kinds(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]:
+    return file_kinds.table(
+        f"storage-kinds-{facet.slug}",
+        f"Bytes on disk by kind of file: {facet.dataset}",
+        points,
+        lambda p: run.labels[p.series],
+    )
 
 
 _SHEETS = (
@@ -160,6 +186,7 @@ _SHEETS = (
             metric("searchable_after_s", "All found after the last row", "s", "Of the whole load"),
         ),
         _found_figure,
+        _whole_loads,
         sparse=True,
     ),
     Sheet(
@@ -178,6 +205,7 @@ _SHEETS = (
             metric("log_bytes", "Log", "B", "As the store tells"),
         ),
         _storage_figure,
+        _kinds,
         growing=True,
     ),
     Sheet(
@@ -243,6 +271,8 @@ def _section(run: RunData, sheet: Sheet, looks: Looks | None) -> Section | None:
     for facet, members in _facets(points, sheet.growing):
         if sheet.figures is not None and looks is not None:
             blocks += sheet.figures(run, facet, members, looks)
+        if sheet.summary is not None:
+            blocks += sheet.summary(run, facet, members)
         blocks.append(_table(run, sheet, facet, members))
     return Section(sheet.experiment.replace("_", "-"), sheet.title, sheet.lead, tuple(blocks))
 

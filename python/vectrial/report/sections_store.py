@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from vectrial.report import charts_store, text
+from vectrial.report import charts_store, file_kinds, text
 from vectrial.report.analysis import Facet, by_facet, loaded_rows, remark
 from vectrial.report.data import Point, RunData
 from vectrial.report.document import (
@@ -318,6 +318,12 @@ def footprint(run: RunData, looks: Looks) -> Section | None:
                     )
                 )
         blocks.append(_footprint_table(run, facet, points))
+        blocks += file_kinds.table(
+            f"size-kinds-{facet.slug}",
+            f"On disk by kind of file: {facet.title}",
+            points,
+            lambda p: run.labels[p.series],
+        )
     if not blocks:
         return None
     return Section(

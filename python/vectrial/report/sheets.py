@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vectrial.report.analysis import Facet
 from vectrial.report.data import Point, RunData
-from vectrial.report.document import Column, Figure
+from vectrial.report.document import Column, Figure, Table
 from vectrial.report.theme import Looks
 
 #: Metrics that are counted, and have no spread; and those that are shares.
@@ -23,7 +23,8 @@ class Sheet:
     """One experiment's section.
 
     phases: those that have rows. keys: parameters that tell rows apart, with their headings.
-    columns: metrics. figures: drawn above the table. growing: sizes of one dataset share a table.
+    columns: metrics. figures: drawn above the table. summary: tables between the two.
+    growing: sizes of one dataset share a table.
     sparse: a cell is empty where a phase is of another kind and has no such metric; else it says
         that it was not recorded.
     """
@@ -35,6 +36,7 @@ class Sheet:
     keys: tuple[tuple[str, str], ...]
     columns: tuple[Column, ...]
     figures: Callable[[RunData, Facet, Sequence[Point], Looks], list[Figure]] | None = None
+    summary: Callable[[RunData, Facet, Sequence[Point]], list[Table]] | None = None
     growing: bool = False
     sparse: bool = False
 

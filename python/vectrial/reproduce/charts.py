@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from vectrial.report import text
+from vectrial.report import searchable, text
 from vectrial.report.data import Series
 from vectrial.report.styles import SHAPES, colour, paired
 from vectrial.report.theme import (
@@ -174,6 +174,7 @@ def _lines(
     line = base.mark_line(strokeWidth=1.8, fill=None, aria=False)
     mark = base.mark_point(size=80, opacity=1, strokeWidth=1.4)
     drawn = alt.layer(
+        *_upright(plot, palette, x, looks["stroke"]),
         line.encode(detail="series:N", stroke=looks["stroke"], strokeDash=looks["strokeDash"]),
         mark.encode(
             stroke=looks["stroke"], fill=looks["fill"], shape=looks["shape"],
@@ -181,6 +182,19 @@ def _lines(
         ),
     )  # fmt: skip
     return finished(drawn, width, round(min(360, max(250, width * 0.45))))
+
+
+def _upright(plot: Plot, palette: Palette, x: alt.X, stroke: alt.Stroke) -> list[alt.Chart]:
+    """The moments of the measured series."""
+    rows = []
+    for moment in plot.moments:
+        label = palette.labels[palette.series(moment.system, False)]
+        said = (searchable.MOMENTS[moment.metric], f"{text.number(moment.x)} s")
+        rows.append(
+            {"series": label, "metric": moment.metric, "x": moment.x,
+             "description": described(("", label), said)}
+        )  # fmt: skip
+    return searchable.rules(rows, x, stroke) if rows else []
 
 
 def _from_zero(values: Sequence[float]) -> alt.Scale:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vectrial.published import Figure
-from vectrial.report import text
+from vectrial.report import searchable, text
 from vectrial.reproduce import told
 from vectrial.reproduce.collect import Cell, Measured, as_measured
 from vectrial.reproduce.model import Curve, Drawing, Reproduction
@@ -38,6 +38,15 @@ class Dot:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """Something that happened to a system once, at x. metric: of `searchable.MOMENTS`."""
+
+    system: str
+    metric: str
+    x: float
+
+
+@dataclass(frozen=True)
 class Missing:
     """Points of a system that are not drawn, and why: measured ones, or published."""
 
@@ -50,13 +59,14 @@ class Missing:
 class Plot:
     """A drawing with its data.
 
-    remarks: what the figures' sources say of them, each once.
+    remarks: what the figures' sources say of them, each once. moments: of measured systems.
     """
 
     drawing: Drawing
     dots: tuple[Dot, ...]
     missing: tuple[Missing, ...]
     remarks: tuple[str, ...]
+    moments: tuple[Moment, ...] = ()
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -113,6 +123,7 @@ def plot(
         tuple(_once(dots)),
         tuple(Missing(system, why, tuple(at)) for (system, why), at in missing.items()),
         _remarks(held),
+        () if drawing.curve is None else tuple(_moments(drawing.curve, report, measured)),
     )
 
 
@@ -246,6 +257,20 @@ def _curve(
     if not dots and not missing:
         missing["", "skipped: not measured in this run"] = []
     return sorted(dots, key=lambda dot: (dot.system, dot.x or 0.0)), missing
+
+
+def _moments(
+    curve: Curve, report: Reproduction, measured: Mapping[str, Measured]
+) -> Iterator[Moment]:
+    """When a measured series had done what a load consists of; what does not count is not told."""
+    part = next(part for part in report.parts if part.name == curve.part)
+    if part.name not in measured or not curve.moments:
+        return
+    systems = {(arm.store, arm.index): arm.published for arm in part.arms}
+    for point in measured[part.name].run.select(curve.experiment, curve.moments):
+        for metric in searchable.MOMENTS:
+            if point.state == "ok" and (x := point.value(metric)) is not None:
+                yield Moment(systems[point.series.store, point.series.index_kind], metric, x)
 
 
 def _once(dots: Sequence[Dot]) -> Iterator[Dot]:

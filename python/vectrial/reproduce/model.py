@@ -158,6 +158,8 @@ class Curve:
     """Where a drawing's measured series is found, if not in the cells: points of a part's run.
 
     x, metric: metrics of ours, or "rows" for x; times: what the metric is multiplied by.
+    moments: the phase whose metrics are moments along x, of `report.searchable.MOMENTS`; empty
+        where there is none.
     """
 
     part: str
@@ -166,6 +168,7 @@ class Curve:
     x: str
     metric: str
     times: float = 1.0
+    moments: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from vectrial.report import document as doc
-from vectrial.report import text
+from vectrial.report import searchable, text
 from vectrial.report.document import Block, Column, Report, Row, Section, Table
 from vectrial.reproduce.charts import Palette, chart
 from vectrial.reproduce.collect import Cell, Measured
@@ -205,6 +205,11 @@ def _spoken(one: Plot, palette: Palette) -> str:
         + ", ".join(f"{one.told(dot)} at {_at(dot)}" for dot in dots[:6])
         + (", …" if len(dots) > 6 else "")
         for (name, published, part), dots in list(lines.items())[:_SPOKEN]
+    ]
+    said += [
+        f"{palette.labels[palette.series(moment.system, False)]}:"
+        f" {searchable.MOMENTS[moment.metric]} at {text.number(moment.x)}"
+        for moment in one.moments
     ]
     more = "" if len(lines) <= _SPOKEN else "; further series are in the table"
     axis = f" against {drawing.x_title}" if drawing.x_title else ""

@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median
 
 from vectrial.report import document as doc
-from vectrial.report import sections_anomaly, sections_experiments, text
+from vectrial.report import file_kinds, searchable, sections_anomaly, sections_experiments, text
 from vectrial.report.data import RunData
 from vectrial.report.document import Block, Column, Row, Section, Table
 from vectrial.reproduce import told
@@ -22,7 +22,7 @@ from vectrial.reproduce.model import Reproduction, Scalar
 from vectrial.reproduce.tables import Sheet, system
 
 #: By part of the report, the section of a run's report that its page has, too.
-_FURTHER: Mapping[str, Callable[[RunData], Section | None]] = {
+_SECTIONS: Mapping[str, Callable[[RunData], Section | None]] = {
     sections_anomaly.EXPERIMENT: sections_anomaly.section,
     "scalar_index_overhead": partial(
         sections_experiments.without_figures, experiment="scalar_index_overhead"
@@ -138,20 +138,54 @@ def _texts(name: str, title: str, titles: Sequence[str], rows: Sequence[Sequence
 
 def further(measured: Mapping[str, Measured]) -> Mapping[str, Sequence[Block]]:
     """By part of the report, what its own figures do not ask but the runs have: how well anomalies
-    were told; what every step of a load with indexes and without took."""
-    found: dict[str, list[Block]] = {name: [] for name in _FURTHER}
-    for one in measured.values():
-        for name, section_of in _FURTHER.items():
-            section = section_of(one.run)
-            if section is None:
-                continue
-            found[name].append(doc.Text((section.lead,), section.title))
-            for table in section.blocks:
-                if isinstance(table, Table):
-                    # Its series are those of the run, which this page has no looks of.
-                    rows = tuple(replace(row, series=None) for row in table.rows)
-                    found[name].append(replace(table, rows=rows))
-    return found
+    were told, what every step of a load with indexes and without took, when loads were
+    acknowledged, found and indexed, and what the files hold."""
+    sections = {
+        name: [block for one in measured.values() for block in _section(section_of(one.run))]
+        for name, section_of in _SECTIONS.items()
+    }
+    return {
+        **sections,
+        "ingest": [t for name, one in measured.items() for t in _searchable(name, one)],
+        "storage": [t for name, one in measured.items() for t in _kinds(name, one)],
+    }
+
+
+def _section(section: Section | None) -> list[Block]:
+    """Its lead and its tables."""
+    if section is None:
+        return []
+    tables = _plain([table for table in section.blocks if isinstance(table, Table)])
+    return [doc.Text((section.lead,), section.title), *tables]
+
+
+def _searchable(name: str, one: Measured) -> list[Table]:
+    run = one.run
+    return _plain(
+        searchable.table(
+            f"searchable-{name}",
+            f"When a load is acknowledged, found and indexed: {one.dataset}",
+            run.select("time_to_searchable", "searchable"),
+            lambda p: run.labels[p.series],
+        )
+    )
+
+
+def _kinds(name: str, one: Measured) -> list[Table]:
+    run = one.run
+    return _plain(
+        file_kinds.table(
+            f"storage-kinds-{name}",
+            f"Bytes on disk by kind of file, and beside the raw bytes: {one.dataset}",
+            run.select("ingest", "settled"),
+            lambda p: run.labels[p.series],
+        )
+    )
+
+
+def _plain(tables: Sequence[Table]) -> list[Table]:
+    """Tables of a run, without its series, which this page has no looks of."""
+    return [replace(t, rows=tuple(replace(row, series=None) for row in t.rows)) for t in tables]
 
 
 def words(name: str) -> str:

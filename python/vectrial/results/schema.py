@@ -219,6 +219,16 @@ _ALL = (
         "lower",
         "disk bytes that came with the load / (raw + metadata bytes)",
     ),
+    MetricName("disk_rows_bytes", "B", None, "of what came: rows, and vectors kept with them"),
+    MetricName("disk_vectors_bytes", "B", None, "of what came: vectors kept apart"),
+    MetricName("disk_index_bytes", "B", None, "of what came: indexes of vectors"),
+    MetricName(
+        "disk_metadata_index_bytes", "B", None, "of what came: indexes of columns, words and ids"
+    ),
+    MetricName("disk_log_bytes", "B", None, "of what came: write-ahead logs, message queues"),
+    MetricName("disk_catalog_bytes", "B", None, "of what came: collections, segments, settings"),
+    MetricName("disk_mixed_bytes", "B", None, "of what came: files that hold several of these"),
+    MetricName("disk_other_bytes", "B", None, "of what came: what the store's driver names not"),
     MetricName("index_bytes", "B", "lower", "bytes of the index, as the store itself tells"),
     MetricName("log_bytes", "B", "lower", "bytes of its log, as the store itself tells"),
     MetricName("rss_bytes", "B", "lower", "resident memory with everything loaded"),

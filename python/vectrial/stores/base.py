@@ -27,6 +27,7 @@ from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import Unsupported
 from vectrial.filters import OPERATORS, Filter
 from vectrial.fusion import Blend, Fusion
+from vectrial.stores.kinds import FileKinds
 
 if TYPE_CHECKING:
     from vectrial.load.plain import LoadTarget
@@ -345,6 +346,7 @@ class Store(ABC):
         such as "1.35."; another one is noted in its trials. Empty: any will do.
     protocol: the wire protocol that the native lane speaks to it, a name of
         `engine/src/protocols/mod.rs`; None when it has no native lane. Set together with `wire`.
+    files: what the files in its data folders, or its server's, hold; empty: that is not told apart.
     dialect: options that choose one of the searches that the protocol knows (`engine` over redis,
         `search` over flight), as `wire` gives them: the client's ceiling is measured with them.
     """
@@ -359,6 +361,7 @@ class Store(ABC):
     tested: ClassVar[tuple[str, ...]] = ()
     protocol: ClassVar[str | None] = None
     dialect: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    files: ClassVar[FileKinds] = MappingProxyType({})
     capabilities: ClassVar[Capabilities]
 
     #: What is asked of writes, one of `capabilities.durability`; None: the store's default. Set

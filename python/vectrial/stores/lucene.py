@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from vectrial.errors import PartialFailure, StoreError, Unsupported
 from vectrial.filters import Filter
 from vectrial.fusion import Blend
-from vectrial.stores import lucene_filters, lucene_text
+from vectrial.stores import lucene_files, lucene_filters, lucene_text
 from vectrial.stores.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     Address,
@@ -79,6 +79,7 @@ class LuceneStore(Store):
 
     kind = "server"
     protocol = "elasticsearch"
+    files = lucene_files.FILES
     vectors_in_columns: ClassVar[bool]
     text_boost: ClassVar[float] = 1.0
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import StoreError
 from vectrial.filters import Filter
+from vectrial.stores import milvus_files
 from vectrial.stores.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
@@ -76,6 +77,7 @@ class Milvus(Store):
     extra = "milvus"
     server = "vectrial.servers.milvus:MILVUS"
     tested = (TESTED,)
+    files = milvus_files.FILES
     protocol = "milvus"
     capabilities = Capabilities(
         scores={

@@ -42,7 +42,14 @@ from vectrial.stores.base import (
     Wire,
     WireRows,
 )
-from vectrial.stores.redis_settings import DURABILITY, flush, needs_version, settle, wire_target
+from vectrial.stores.redis_settings import (
+    DURABILITY,
+    FILES,
+    flush,
+    needs_version,
+    settle,
+    wire_target,
+)
 
 #: Commands of one pipeline.
 _ROWS = 1_000
@@ -84,6 +91,7 @@ class Redis(Store):
     extra = "redis"
     server = "vectrial.servers.redis:REDIS"
     tested = ("8.2.",)
+    files = FILES
     protocol = "redis"
     capabilities = Capabilities(
         scores={Metric.COSINE: ScoreKind.COSINE_SIMILARITY},

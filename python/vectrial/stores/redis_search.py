@@ -43,8 +43,16 @@ from vectrial.stores.base import (
     Wire,
     WireRows,
 )
+from vectrial.stores.kinds import FileKind
 from vectrial.stores.redis import key_name
-from vectrial.stores.redis_settings import DURABILITY, flush, needs_version, settle, wire_target
+from vectrial.stores.redis_settings import (
+    DURABILITY,
+    FILES,
+    flush,
+    needs_version,
+    settle,
+    wire_target,
+)
 
 _ROWS = 1_000
 _ASK_S = 300.0
@@ -75,6 +83,7 @@ class RedisSearch(Store):
     module = "redis"
     extra = "redis"
     server = "vectrial.servers.redis:REDIS_SEARCH"
+    files = MappingProxyType({**FILES, "*.rdb": FileKind.ROWS})  # its index is built anew
     protocol = "redis"
     dialect = MappingProxyType({"engine": "search"})
     capabilities = Capabilities(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from vectrial.errors import StoreError
 from vectrial.load.plain import LoadTarget
 from vectrial.stores.base import Address, Durability
+from vectrial.stores.kinds import FileKind, FileKinds
 
 #: What a write can be asked to be: the settings of the server by which it is so.
 DURABILITY = {
@@ -16,6 +18,15 @@ DURABILITY = {
     Durability.SYNCED: "appendonly yes, appendfsync always",
     Durability.MEMORY: "appendonly no",
 }
+#: What the server's files hold. A snapshot has a vector set with its rows and its graph; after it
+#: come the commands that were given since.
+FILES: FileKinds = MappingProxyType(
+    {
+        "*.rdb": FileKind.MIXED,
+        "*.aof": FileKind.LOG,
+        "*.manifest": FileKind.CATALOG,
+    }
+)
 
 _APPEND = {
     Durability.BUFFERED: ("yes", "everysec"),

@@ -27,7 +27,7 @@ from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import PartialFailure, StoreError
 from vectrial.filters import Filter
 from vectrial.fusion import Blend
-from vectrial.stores import weaviate_text
+from vectrial.stores import weaviate_files, weaviate_text
 from vectrial.stores.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
@@ -101,6 +101,7 @@ class Weaviate(Store):
     extra = "weaviate"
     server = "vectrial.servers.weaviate:WEAVIATE"
     tested = ("1.35.",)
+    files = weaviate_files.FILES
     protocol = "weaviate"
     capabilities = Capabilities(
         scores={

@@ -7,7 +7,6 @@ tell, a process that ended meanwhile) is None or left out, never guessed.
 from __future__ import annotations
 
 import os
-import stat
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -18,11 +17,9 @@ from typing import Any
 
 import psutil
 
+from vectrial.telemetry.disk import allocated_bytes
 from vectrial.telemetry.groups import Group
 from vectrial.telemetry.machine import machine_now
-
-#: st_blocks counts units of this size, whatever the file system's own block size is (stat(2)).
-_BLOCK = 512
 
 
 @dataclass(frozen=True)
@@ -126,33 +123,6 @@ def _waited_for(times: Any) -> float:
 def _total(values: Iterable[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def allocated_bytes(folders: Iterable[Path]) -> int:
-    """Bytes of the blocks allocated to files and folders under `folders`.
-
-    Sparse and preallocated files count as what they occupy, links are not followed, a file with
-    several names counts once, and what vanishes meanwhile counts nothing.
-    """
-    seen: set[tuple[int, int]] = set()
-    total = 0
-    paths = [os.fspath(folder) for folder in folders]
-    while paths:
-        path = paths.pop()
-        try:
-            status = os.lstat(path)
-        except OSError:
-            continue
-        if (status.st_dev, status.st_ino) in seen:
-            continue
-        seen.add((status.st_dev, status.st_ino))
-        total += status.st_blocks * _BLOCK
-        if stat.S_ISDIR(status.st_mode):
-            try:
-                paths += [os.path.join(path, name) for name in os.listdir(path)]  # noqa: PTH118, PTH208
-            except OSError:
-                continue
-    return total
 
 
 class Sampler:

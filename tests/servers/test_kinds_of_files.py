@@ -1,0 +1,106 @@
+"""What servers write for real is told apart by kind: with a graph there is an index on the disk,
+with rows there are rows, little is left over, and the kinds are all that is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from server_programs import prepared
+from vectrial.distance import Metric
+from vectrial.experiments.storage import on_disk
+from vectrial.servers.provide import provide, recipe_of
+from vectrial.stores import registry
+from vectrial.stores.arrow import batch_of
+from vectrial.stores.base import Field, FieldType, Index, Schema, Store
+from vectrial.stores.kinds import FileKind
+from vectrial.telemetry.disk import allocated_bytes
+
+pytestmark = pytest.mark.server
+
+ROWS, DIM, PARTS = 3_000, 32, 3
+RAW = ROWS * DIM * 4
+SCHEMA = Schema(DIM, Metric.L2, (Field("number", FieldType.INT), Field("word", FieldType.STRING)))
+
+
+def load(store: Store) -> None:
+    vectors = np.random.default_rng(2).normal(size=(ROWS, DIM)).astype(np.float32)
+    for ids in np.array_split(np.arange(ROWS), PARTS):
+        columns: dict[str, Any] = {
+            "number": (ids % 50).tolist(),
+            "word": [("red", "green")[at % 2] for at in ids.tolist()],
+        }
+        store.insert(batch_of(SCHEMA, ids, vectors[ids], columns))
+        store.flush()
+    store.build()
+    store.wait_indexed()
+    store.flush()
+
+
+def held(name: str, folder: Path, **settings: Any) -> tuple[Mapping[FileKind, int], ...]:
+    """Bytes by kind before the load, after it, and of the server that has ended.
+
+    settings: of the index, as its client calls them.
+    """
+    kind = registry.load(name)
+    recipe = recipe_of(kind)
+    assert recipe is not None
+    prepared(recipe)
+    (folder / "store").mkdir()
+    with provide(recipe, folder / "server") as server:
+        dirs = server.data_dirs()
+        before = on_disk(kind, dirs)
+        store: Any = kind(folder / "store", server.address)
+        store.create(SCHEMA, Index("hnsw", kind.capabilities.indexes["hnsw"].build()))
+        if settings:
+            store._client.indices.put_settings(index=store._collection, body=settings)
+        load(store)
+        loaded = on_disk(kind, dirs)
+        store.close()
+    ended = on_disk(kind, dirs)
+    assert sum(ended.values()) == allocated_bytes(dirs), "the kinds are the whole"
+    assert loaded.get(FileKind.OTHER, 0) < 100_000, "little is left over"
+    return before, loaded, ended
+
+
+def test_weaviate(tmp_path: Path) -> None:
+    before, loaded, ended = held("weaviate", tmp_path)
+    assert FileKind.INDEX not in before
+    assert loaded[FileKind.INDEX] > ROWS * 4 * 16
+    assert loaded[FileKind.LOG] > RAW, "rows are in buckets that are in memory and their logs"
+    assert ended.get(FileKind.LOG, 0) < RAW
+    assert ended[FileKind.ROWS] > RAW
+    assert ended[FileKind.METADATA_INDEX] > 50_000
+
+
+def test_milvus(tmp_path: Path) -> None:
+    before, loaded, _ = held("milvus", tmp_path)
+    assert loaded[FileKind.INDEX] > RAW, "the index has the vectors as well"
+    assert loaded[FileKind.ROWS] > RAW
+    assert loaded[FileKind.METADATA_INDEX] > 0
+    assert before[FileKind.CATALOG] > 50_000_000, "etcd allocates its log in advance"
+    assert loaded[FileKind.LOG] > before[FileKind.LOG], "the message queue keeps the rows as well"
+
+
+def test_redis(tmp_path: Path) -> None:
+    before, loaded, _ = held("redis", tmp_path)
+    assert before[FileKind.LOG] == 0
+    assert loaded[FileKind.LOG] > RAW, "nothing else is written but the commands"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    # Elasticsearch merges small segments into one compound file, unless it is told not to.
+    [("elasticsearch", {"index.compound_format": False}), ("opensearch", {})],
+)
+def test_lucene(name: str, settings: Mapping[str, Any], tmp_path: Path) -> None:
+    _, loaded, _ = held(name, tmp_path, **settings)
+    assert loaded.get(FileKind.MIXED, 0) < loaded[FileKind.VECTORS]
+    assert loaded[FileKind.VECTORS] >= RAW
+    assert loaded[FileKind.INDEX] > ROWS * 16
+    assert loaded[FileKind.ROWS] > 10_000
+    assert loaded[FileKind.METADATA_INDEX] > 10_000
