@@ -105,6 +105,14 @@ def test_a_few_places_are_named_the_worst_first_and_the_rest_counted() -> None:
     assert "; and 3 more)" in found
 
 
+def test_a_place_is_named_by_what_tells_it_from_others() -> None:
+    efs = [trial(params={"ef_search": ef, "k": 10}) for ef in (64, 128)]
+    (found,) = disturbances.said(
+        run([*efs, trial(params={"ef_search": 256, "k": 10}, other_cores=1.0)])
+    )
+    assert "(redis recall sweep at ef_search=256): " in found
+
+
 def test_the_load_average_counts_only_where_nothing_better_is_known() -> None:
     """Client and server are in it: on two cores that they share it is high in a quiet run."""
     loaded = [trial(load_1m=9.0)]
@@ -156,7 +164,7 @@ def test_a_single_figure_is_told_where_a_repeat_is_far_away() -> None:
     far += [trial(r, phase="read", qps=q) for r, q in enumerate(slow, 1)]
     (found,) = disturbances.said(run(far))
     assert found.startswith("1 repeat of 22 figures stands out by up to 70%")
-    assert "(redis recall sweep read, repeat 4)" in found
+    assert "(redis recall sweep read, repeat 4)" in found, "of a trial with no setting"
 
 
 def test_noise_alarms_seldom() -> None:

@@ -187,17 +187,18 @@ def figure_of(point: Point) -> str | None:
 
 def said(run: RunData) -> list[str]:
     """Every sign in a run, a sentence each: what was seen, where, what to do about it."""
-    signs = [_sentence(run, sign) for sign in weather(run, run.trials)]
-    return [*signs, *_said_of_repeats(run)]
+    names = _Names(run)
+    signs = [_sentence(sign, names) for sign in weather(run, run.trials)]
+    return [*signs, *_said_of_repeats(run, names)]
 
 
-def _sentence(run: RunData, sign: Sign) -> str:
-    places = list(dict.fromkeys(_place(run, trial, phase) for trial, phase in sign.where))
+def _sentence(sign: Sign, names: _Names) -> str:
+    places = list(dict.fromkeys(names.place(*place) for place in sign.where))
     count = f"{len(sign.where):,} of {text.plural(sign.looked, 'phase')}"
     return f"{_upper(sign.seen)}, in {count} ({_few(places)}): {sign.remedy}."
 
 
-def _said_of_repeats(run: RunData) -> Iterator[str]:
+def _said_of_repeats(run: RunData, names: _Names) -> Iterator[str]:
     """Of whole repeats first: what slows all figures of a store is the machine's, or the store's.
     A figure of its own has outliers by chance, and is told of where one is far away."""
     jobs: dict[tuple[Series, str, int], list[Point]] = defaultdict(list)
@@ -210,7 +211,7 @@ def _said_of_repeats(run: RunData) -> Iterator[str]:
     for (series, dataset, _), points in jobs.items():
         pace = _pace(points, trial_of)
         for sign in unrest(pace):
-            whole[sign.remedy].append(f"{_job(run, series, dataset)}: {sign.seen}")
+            whole[sign.remedy].append(f"{names.job(series, dataset)}: {sign.seen}")
         told = {list(pace)[i] for i in outliers(list(pace.values()))}
         apart = (one for point in points for one in _far(point, trial_of))
         far += [one for one in apart if one[1][0].repeat not in told]
@@ -218,7 +219,7 @@ def _said_of_repeats(run: RunData) -> Iterator[str]:
         yield f"Repeats are not alike, all figures together ({_few(stores)}): {remedy}."
     if far:
         far.sort(key=lambda one: -one[0])
-        places = list(dict.fromkeys(_place(run, *place) for _, place in far))
+        places = list(dict.fromkeys(names.place(*place) for _, place in far))
         count = f"{text.plural(len(far), 'repeat')} of {sum(map(len, jobs.values())):,} figures"
         yield (
             f"{count} {'stands' if len(far) == 1 else 'stand'} out by up to {far[0][0]:.0%}"
@@ -253,19 +254,34 @@ def _pace(points: Sequence[Point], trial_of: Mapping[int, Trial]) -> dict[int, f
     return {repeat: math.exp(statistics.fmean(found)) for repeat, found in whole.items()}
 
 
-def _place(run: RunData, trial: Trial, phase: PhaseResult) -> str:
-    """'redis · native crud read, repeat 2'."""
-    plain = trial.experiment.replace("_", " ")
-    parts = [_job(run, trial.series, trial.dataset), plain]
-    if phase.name not in ("search", trial.experiment):
-        parts.append(phase.name.replace("_", " "))
-    many = any(one.repeat > 1 for one in run.trials)
-    return " ".join(parts) + (f", repeat {trial.repeat}" if many else "")
+class _Names:
+    """Short names of the places of a run, with no more than tells them apart."""
 
+    def __init__(self, run: RunData) -> None:
+        self._labels = run.labels
+        self._datasets = len({trial.dataset for trial in run.trials})
+        self._repeats = max((trial.repeat for trial in run.trials), default=1)
+        self._values: dict[tuple[Series, str, str], set[str]] = defaultdict(set)
+        for trial in run.trials:
+            for name, value in trial.params.items():
+                self._values[trial.series, trial.experiment, name].add(str(value))
 
-def _job(run: RunData, series: Series, dataset: str) -> str:
-    several = len({trial.dataset for trial in run.trials}) > 1
-    return run.labels[series] + (f" on {dataset}" if several else "")
+    def job(self, series: Series, dataset: str) -> str:
+        """'redis · native on words'."""
+        return self._labels[series] + (f" on {dataset}" if self._datasets > 1 else "")
+
+    def place(self, trial: Trial, phase: PhaseResult) -> str:
+        """'redis · native crud read, repeat 2', 'faiss recall sweep at ef_search=64'."""
+        parts = [self.job(trial.series, trial.dataset), trial.experiment.replace("_", " ")]
+        if phase.name not in ("search", trial.experiment):
+            parts.append(phase.name.replace("_", " "))
+        turned = {
+            name: value
+            for name, value in trial.params.items()
+            if len(self._values[trial.series, trial.experiment, name]) > 1
+        }
+        parts += [f"at {text.params(turned)}"] if turned else []
+        return " ".join(parts) + (f", repeat {trial.repeat}" if self._repeats > 1 else "")
 
 
 def _few(names: Sequence[str]) -> str:
