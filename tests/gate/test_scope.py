@@ -50,6 +50,9 @@ class Messages(list[Any]):
 
     send = list.append
 
+    def recv(self) -> None:
+        """What was sent is kept."""
+
 
 def statuses(
     store: type[Store], folder: Path, monkeypatch: pytest.MonkeyPatch

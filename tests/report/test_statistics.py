@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from vectrial.report.fronts import fastest_at, pareto, qps_at
-from vectrial.stats.intervals import median_interval, spread_of
+from vectrial.stats.intervals import RANGE_REPEATS, median_interval, spread_of
 
 RECALL = st.sampled_from([0.0, 0.25, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0]) | st.floats(0, 1)
 QPS = st.sampled_from([1.0, 10.0, 100.0]) | st.floats(1e-3, 1e6)
@@ -87,8 +88,13 @@ def test_interval_of_equal_values_has_no_width() -> None:
     assert spread_of([3.5] * 3).low == spread_of([3.5] * 3).high == 3.5
 
 
-def test_interval_of_three_is_their_range_and_of_many_is_narrower() -> None:
-    assert median_interval([1.0, 2.0, 9.0]) == (1.0, 9.0)
+def test_interval_of_few_is_their_range_and_of_many_is_narrower() -> None:
+    for n in range(1, 15):
+        values = [float(i) for i in range(n)]
+        # A resample has the least value in its middle where more than half of it are that one.
+        least = float(stats.binom.sf(n // 2, n, 1 / n))
+        is_range = median_interval(values) == (values[0], values[-1])
+        assert is_range == (least > 0.025) == (n <= RANGE_REPEATS), n
     values = list(np.random.default_rng(1).normal(100, 10, 101))
     low, high = median_interval(values)
     assert 96 < low < 100 < high < 104
@@ -107,13 +113,16 @@ def test_interval_covers_the_true_median_about_as_often_as_it_says() -> None:
 @pytest.mark.parametrize(
     ("values", "kind", "said"),
     [([5.0], "single", "1 repeat: no interval"), ([5.0, 7.0], "range", "2 repeats: no interval"),
-     ([5.0, 7.0, 6.0], "interval", "bootstrap 95 %")],
+     ([5.0, 7.0, 6.0], "range", "min–max of 3 repeats, all that a bootstrap 95 % interval says"),
+     ([5.0, 9.0, 6.0, 7.0, 8.0], "range", "min–max of 5 repeats"),
+     ([5.0, 9.0, 6.0, 7.0, 8.0, 4.0], "interval", "bootstrap 95 % interval of the median of 6")],
 )  # fmt: skip
 def test_spread_says_what_it_is(values: list[float], kind: str, said: str) -> None:
     spread = spread_of(values)
     assert (spread.n, spread.kind) == (len(values), kind)
     assert said in spread.meaning
     assert spread.low <= spread.median <= spread.high
+    assert (spread.low, spread.high) == median_interval(values)
 
 
 @pytest.mark.parametrize("values", [[], [math.nan], [1.0, math.inf]])

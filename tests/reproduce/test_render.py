@@ -144,6 +144,8 @@ def test_the_heading_says_what_was_measured_how_often_and_on_how_much() -> None:
         assert "of its size" not in said
     once = heading_of(report, {"search": run}, Settings(1.0))
     assert "measured once" in once.repeated
+    assert "of so few is their range" in Heading(1.0, "a machine", repeats=5).repeated
+    assert "(bootstrap)" in Heading(1.0, "a machine", repeats=6).repeated
 
 
 def test_a_part_of_which_nothing_was_measured_is_not_said_to_be_loaded() -> None:

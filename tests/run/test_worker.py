@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
@@ -16,7 +17,7 @@ from vectrial.datasets import catalog
 from vectrial.errors import StoreError
 from vectrial.load import worker
 from vectrial.load.ceiling import Certificate, ClientLimits
-from vectrial.load.messages import Finished, JobSpec, Progress, Serving, TrialSpec
+from vectrial.load.messages import Finished, JobSpec, Kept, Progress, Serving, Started, TrialSpec
 from vectrial.load.placement import Placement
 from vectrial.stores.base import Address, Index, Schema
 from vectrial.stores.memory import MemoryStore
@@ -64,7 +65,7 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Note
 
 
 class Ear:
-    """The parent's end of the pipe: hears."""
+    """The parent's end of the pipe: hears, and notes when it is waited for."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -72,9 +73,18 @@ class Ear:
     def send(self, message: object) -> None:
         self.heard.append(message)
 
+    def recv(self) -> Kept:
+        self.heard.append(Kept())
+        return Kept()
+
 
 def measured(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Finished]:
-    """Measure these experiments with these settings in this process."""
+    """What is left when these experiments are measured with these settings in this process."""
+    return [one for one in told(folder, *trials) if isinstance(one, Finished)]
+
+
+def told(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Any]:
+    """Every message of it, and a `Kept` where an answer is waited for."""
     points = {"ingest": {"rows": 500, "concurrency": 1}}
     spec = JobSpec(
         store=f"{__name__}:Noted",
@@ -96,7 +106,7 @@ def measured(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Finished
     )
     ear: Any = Ear()
     worker._Measurement(spec, ear).run()
-    return [message for message in ear.heard if isinstance(message, Finished)]
+    return ear.heard
 
 
 def test_every_load_is_asked_about_before_it_is_gone(noted: type[Noted], tmp_path: Path) -> None:
@@ -128,6 +138,27 @@ def test_a_gate_that_cannot_be_asked_fails_the_trials_it_was_to_judge(
     (trial,) = measured(tmp_path, ("ingest", {}))
     assert (trial.status, trial.reason) == ("failed", "gate raised StoreError: gone")
     assert trial.phases
+
+
+def test_no_trial_begins_before_those_that_ended_are_kept(
+    noted: type[Noted], tmp_path: Path
+) -> None:
+    """What is written meanwhile would take processor time from what is measured."""
+    heard = told(tmp_path, ("ingest", {}), ("ingest", {}))
+    steps = [type(one) for one in heard if isinstance(one, Started | Finished | Kept)]
+    assert steps == [Started, Finished, Kept] * 2
+
+
+def test_what_ended_is_kept_once_the_next_message_is_asked_for() -> None:
+    process = _Process.__new__(_Process)
+    process._pipe, theirs = Pipe()
+    theirs.send(Finished("a", "ok", None, None, datetime.now(UTC), 0, 0.0))
+    messages = process.messages(60.0)
+    assert isinstance(next(messages), Finished)
+    assert not theirs.poll(), "it is being written"
+    theirs.send(Started("b"))
+    assert next(messages) == Started("b")
+    assert theirs.recv() == Kept()
 
 
 def test_nothing_stays_on_a_server_after_rows_were_changed(

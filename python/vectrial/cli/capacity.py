@@ -100,13 +100,16 @@ def capacity(
         repeats=repeats,
         experiments=[asked],
     )
-    folder = one.measure(suite, out, Console(stderr=True))
-    found = capacities.trials(load(folder))
+    console = Console(stderr=True)
+    folder = one.measure(suite, out, console)
+    run = load(folder)
+    found = capacities.trials(run)
     for trial in found:
         if form is Form.JSONL:
             _lines(trial)
         else:
             _table(trial)
+    one.caution(run, console)
     print(folder, file=sys.stderr if form is Form.JSONL else sys.stdout)
     if not any(trial.status == "ok" and _confirmed(trial) is not None for trial in found):
         sys.exit(1)

@@ -11,9 +11,12 @@ import typer
 from rich.console import Console
 
 from vectrial.cli import run as run_command
+from vectrial.cli.form import say
 from vectrial.cli.run_suite import toml_of
 from vectrial.errors import UserError
 from vectrial.nearest import suggestion
+from vectrial.report import disturbances
+from vectrial.report.data import RunData
 from vectrial.stores.base import Store
 from vectrial.suite.model import Suite, validated
 
@@ -143,3 +146,9 @@ def measure(suite: Suite, out: Path | None, console: Console) -> Path:
     folder = run_command.new_folder(out, suite)
     run_command.measure(plan, suite, toml_of(suite), folder, console)
     return folder
+
+
+def caution(run: RunData, console: Console) -> None:
+    """Say what else than the store was measured, so far as one sees it in the run."""
+    for told in disturbances.said(run):
+        say(console, f"! {told}")

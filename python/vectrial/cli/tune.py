@@ -113,6 +113,7 @@ def tune(
         (bench.folder / CHOSEN).write_text(toml_of(suite), encoding="utf-8")
     show = _lines if form is Form.JSONL else _tables
     show(tried, front(every), best, reason, limits, bench.folder)
+    one.caution(load(bench.folder), console)
     if best is None:
         sys.exit(1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,14 +9,8 @@ from typing import Any
 from vectrial.compare.cells import load_of
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.compare.sides import Subject
-from vectrial.report.data import RunData, Trial
-from vectrial.stats.disturbance import drift, first_stands_out, outliers
-
-#: Beyond these, in the worst repeat of a side, there is a word about it.
-OTHER_CORES_SHARE = 0.1
-STEAL_SHARE = 0.01
-THROTTLED_SHARE = 0.01
-SLOWER_CLOCK = 0.9
+from vectrial.report.data import RunData
+from vectrial.report.disturbances import unrest, weather
 
 
 def caveats(subjects: Sequence[Subject], verdicts: Sequence[Verdict]) -> list[str]:
@@ -27,8 +20,8 @@ def caveats(subjects: Sequence[Subject], verdicts: Sequence[Verdict]) -> list[st
     said |= dict.fromkeys(_machines(list(runs.values())))
     for subject in subjects:
         for side, run, trials in (("A", subject.run_a, subject.a), ("B", subject.run_b, subject.b)):
-            for told in _weather(run, trials):
-                said[f"{subject.title}, {side}: {told}"] = None
+            for sign in weather(run, trials):
+                said[f"{subject.title}, {side}: {sign.seen}: {sign.remedy}"] = None
         for told in _versions(subject):
             said[f"{subject.title}: {told}"] = None
     for verdict in verdicts:
@@ -63,45 +56,6 @@ def _facts(environment: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _weather(run: RunData, trials: Sequence[Trial]) -> Iterable[str]:
-    """What the machine did beside, in the worst phase of one side."""
-    processors = (run.run["environment"].get("cpu") or {}).get("logical") or 1
-    # Of a server that runs elsewhere, or that was not started here, nobody knows what is its own.
-    own = [t for t in trials if (t.server or {}).get("provider") != "external"]
-    other, steal = _worst(own, "other_cores"), _worst(trials, "steal_share")
-    if other > OTHER_CORES_SHARE * processors:
-        yield (
-            f"up to {other:.1f} of {processors} processors were busy with something else:"
-            " end what else runs, and measure again"
-        )
-    if steal > STEAL_SHARE:
-        yield (
-            f"other guests of the host took up to {steal:.0%} of the processors (steal):"
-            " a noisy neighbour; more repeats, another hour, or a machine of one's own"
-        )
-    throttled = _worst(trials, "throttled_share")
-    if throttled > THROTTLED_SHARE:
-        yield (
-            f"the processor quota was used up for up to {throttled:.0%} of a phase (throttling):"
-            " the quota was measured, not the store"
-        )
-    clocks = _values(trials, "cpu_mhz")
-    if clocks and min(clocks) < SLOWER_CLOCK * max(clocks):
-        yield (
-            f"the processors' clock fell from {max(clocks):,.0f} to {min(clocks):,.0f} MHz:"
-            " fix the frequency (governor 'performance'), or let the machine cool down"
-        )
-
-
-def _values(trials: Sequence[Trial], metric: str) -> list[float]:
-    told = (p.value(metric) for t in trials for p in t.phases)
-    return [value for value in told if value is not None]
-
-
-def _worst(trials: Sequence[Trial], metric: str) -> float:
-    return max(_values(trials, metric), default=0.0)
-
-
 def _versions(subject: Subject) -> Iterable[str]:
     versions = [
         sorted({t.store_version for t in side if t.store_version})
@@ -121,26 +75,8 @@ def _versions(subject: Subject) -> Iterable[str]:
 def _repeats(verdict: Verdict) -> Iterable[str]:
     cell = verdict.cell
     for side, by_repeat in (("A", cell.a), ("B", cell.b)):
-        values = [by_repeat[r] for r in sorted(by_repeat)]
-        where = f"{_place(verdict)}, {side}"
-        if first_stands_out(values):
-            yield (
-                f"{where}: the first repeat stands out: caches were cold, or the machine was"
-                " not at its pace yet; a longer warm-up, or a repeat to throw away"
-            )
-        elif odd := outliers(values):
-            listed = ", ".join(str(sorted(by_repeat)[i]) for i in odd)
-            away = max(abs(values[i] / statistics.median(values) - 1) for i in odd)
-            yield (
-                f"{where}: repeat {listed} stands out by {away:.0%}: something else ran;"
-                " more repeats on a quiet machine"
-            )
-        change = drift(values)
-        if change is not None:
-            yield (
-                f"{where}: {'rises' if change > 0 else 'falls'} steadily over the repeats, by"
-                f" {abs(change):.0%} in all: the machine or the store is not in a steady state"
-            )
+        for sign in unrest({repeat: by_repeat[repeat] for repeat in sorted(by_repeat)}):
+            yield f"{_place(verdict)}, {side}: {sign.seen}: {sign.remedy}"
 
 
 def _place(verdict: Verdict) -> str:

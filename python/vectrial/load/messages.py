@@ -76,6 +76,11 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """The answer to `Finished`: it is written, and the processors are free for the next trial."""
+
+
+@dataclass(frozen=True)
 class Started:
     """The trial with this key begins."""
 

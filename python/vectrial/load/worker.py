@@ -1,8 +1,8 @@
 """The process that measures: one job, inside the store's own environment.
 
-The parent sends a `JobSpec` over a pipe and receives messages; nothing crosses the pipe inside
-a timed sample. Run as `python -m vectrial.load.worker FD`. Imports only what a store's own
-environment has: numpy, pyarrow, pydantic, psutil.
+The parent sends a `JobSpec` over a pipe and receives messages; a `Finished` it answers by `Kept`.
+Nothing crosses the pipe inside a timed sample. Run as `python -m vectrial.load.worker FD`. Imports
+only what a store's own environment has: numpy, pyarrow, pydantic, psutil.
 """
 
 from __future__ import annotations
@@ -150,10 +150,13 @@ class _Measurement:
         self._send(ungated)
 
     def _send(self, trials: list[Finished]) -> None:
-        """Send what has ended, with what the gate said, and forget it."""
+        """Send what has ended, with what the gate said, and forget it. Whoever writes it would take
+        its processor time from the next trial: until all is kept none begins."""
         for out in trials:
             self._judge(out)
             self.pipe.send(out)
+        for _ in trials:
+            self.pipe.recv()
         trials.clear()
 
     def _trial(self, trial: TrialSpec) -> Finished:

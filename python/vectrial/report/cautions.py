@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from vectrial.report import text
+from vectrial.report import disturbances, text
 from vectrial.report.analysis import sweeps
 from vectrial.report.audit import doubts
 from vectrial.report.data import Point, RunData
@@ -49,6 +49,7 @@ def warnings(run: RunData) -> tuple[str, ...]:
     if dict(flat(run.run["environment"])).get("git.dirty"):
         found.append("Measured with changes to Vectrial that no revision holds.")
     found += filter(None, (_brief(run), _thin(run), _against_sense(run), _swapped(run), _busy(run)))
+    found += disturbances.said(run)
     others = dict(flat(run.run["environment"])).get("resumed_at_revisions")
     if others:
         found.append(f"Measured by several states of Vectrial: resumed at {', '.join(others)}.")
@@ -164,8 +165,16 @@ def _swapped(run: RunData) -> str | None:
 
 
 def _busy(run: RunData) -> str | None:
+    """By the load average, which counts client and server, too: only where the machine does not
+    tell what else kept it busy."""
     cores = _cores(run.run["environment"])
-    loads = [load for _, phase in run.phases() if (load := phase.value("load_1m")) is not None]
+    watched = disturbances.watched(run.trials)
+    if any(phase.value("other_cores") is not None for trial in watched for phase in trial.phases):
+        unknown = [trial for trial in run.trials if trial not in watched]
+    else:
+        unknown = list(run.trials)
+    told = (phase.value("load_1m") for trial in unknown for phase in trial.phases)
+    loads = [load for load in told if load is not None]
     if not cores or not loads:
         return None
     most = max(loads)

@@ -21,6 +21,7 @@ from vectrial.report.document import (
     plain,
     spread_cell,
 )
+from vectrial.stats.intervals import RANGE_REPEATS
 
 
 def not_measured(run: RunData) -> Section | None:
@@ -236,8 +237,8 @@ def method(run: RunData) -> Section:
         "Recall is tie-aware: an id counts when its true distance is within the k-th true "
         "distance; duplicates count once. The truth is exact and our own.",
         "Median over repeats. With three repeats or more the small print is the bootstrap 95 % "
-        "interval of the median (of three repeats that is their range); with fewer the range, and "
-        "no interval. Where spreads overlap, no order is claimed.",
+        f"interval of the median (of three to {RANGE_REPEATS} repeats that is their range); with "
+        "fewer the range, and no interval. Where spreads overlap, no order is claimed.",
         "A Pareto front holds the points that no other beats in both recall and speed. Points of a "
         "store that failed the gate, or that are invalid, are on no front.",
         "Errors are counted, never retried inside a sample. Warm-up is not in the figures.",

@@ -13,15 +13,13 @@ from vectrial.reproduce.collect import Cell, Measured, as_measured, stand_in
 from vectrial.reproduce.model import Reproduction
 from vectrial.reproduce.planning import Settings
 from vectrial.reproduce.tables import system
-from vectrial.stats.intervals import LEAST_REPEATS
+from vectrial.stats.intervals import LEAST_REPEATS, RANGE_REPEATS
 
 #: Where not all of the report's rows were loaded.
 FEWER = (
     "Not all of the report's rows were loaded: searches of a small collection are faster and find"
     " more than those of a large one."
 )
-#: From so many repeats on the interval of a median is less than their range.
-_INTERVAL = 5
 #: So many reasons why figures of a system may not be trusted are told above the tables.
 _REASONS = 2
 
@@ -87,7 +85,7 @@ class Heading:
             return "Everything was measured once: how much it varies is not known."
         around = (
             "the 95 % interval of that median (bootstrap)"
-            if self.repeats >= _INTERVAL
+            if self.repeats > RANGE_REPEATS
             else "the interval of that median, which of so few is their range"
             if self.repeats >= LEAST_REPEATS
             else "their range"

@@ -19,7 +19,15 @@ from vectrial import environments
 from vectrial.errors import VectrialError
 from vectrial.load.ceiling import Certificate
 from vectrial.load.live import Live
-from vectrial.load.messages import Finished, JobSpec, Progress, Serving, Started, TrialSpec
+from vectrial.load.messages import (
+    Finished,
+    JobSpec,
+    Kept,
+    Progress,
+    Serving,
+    Started,
+    TrialSpec,
+)
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.servers.base import Server, ServerError
 from vectrial.servers.provide import Choice, Provider, prepare, provide, recipe_of
@@ -322,7 +330,8 @@ class _Process:
         return False
 
     def messages(self, timeout_s: float) -> Iterator[object]:
-        """What the process says, until it ends or a trial takes longer than `timeout_s`."""
+        """What the process says, until it ends or a trial takes longer than `timeout_s`. Whoever
+        asks for the next message has done with the one before: what a trial left is kept."""
         since = time.monotonic()
         while True:
             message = None
@@ -334,6 +343,9 @@ class _Process:
                 if isinstance(message, Started):
                     since = time.monotonic()
                 yield message
+                if isinstance(message, Finished):
+                    with suppress(BrokenPipeError, ConnectionResetError):  # it has ended meanwhile
+                        self._pipe.send(Kept())
             # One that has ended is heard, and those that wait behind it, however late.
             ended = isinstance(message, Finished)
             if not ended and time.monotonic() - since > timeout_s:
