@@ -28,14 +28,14 @@ from vectrial import __version__
 from vectrial.datasets.archive import safe_unpack
 from vectrial.errors import DataError, UserError
 from vectrial.results.database import DATABASE
-from vectrial.results.folder import is_own
+from vectrial.results.folder import CHOSEN, is_own
 from vectrial.results.reader import RunReader
 
 SUFFIX = ".vectrial.tar.gz"
 FORMAT = 1
 _MANIFEST, _RUN = "manifest.json", "run"
 #: What a run folder holds that is measured, or says how it was; the report is made from these.
-_KEPT = (DATABASE, f"{DATABASE}.wal", "suite.toml", "environment.json", "logs/**/*")
+_KEPT = (DATABASE, f"{DATABASE}.wal", "suite.toml", CHOSEN, "environment.json", "logs/**/*")
 #: What a run cannot be read, or repeated, without.
 _NEEDED = (DATABASE, "suite.toml")
 
