@@ -62,6 +62,10 @@ def run(
             "--from", help="Repeat the run that a bundle holds, on the same data, which it lacks."
         ),
     ] = None,
+    seal: Annotated[
+        str | None,
+        typer.Option(metavar="HEX", help="Refuse the bundle unless this is its seal."),
+    ] = None,
     repeats: Annotated[
         int | None,
         typer.Option(min=1, help="How often everything is done, instead of the suite's."),
@@ -90,7 +94,9 @@ def run(
     console = Console(stderr=True)
     if resume is not None and out is not None:
         raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
-    asked = wanted(suite_path, resume, bundle).restricted(only or (), repeats)
+    asked = wanted(suite_path, resume, bundle, seal).restricted(only or (), repeats)
+    if asked.seal:
+        say(console, f"{bundle}: seal {asked.seal}")
     plan = plan_of(asked.suite, asked.where)
     if dry_run:
         _show_plan(plan if resume is None else left_of(plan, resume, console), form)
