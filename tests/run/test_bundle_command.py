@@ -136,6 +136,21 @@ def test_wrong_uses_are_explained(vectrial: Vectrial, tmp_path: Path) -> None:
         assert said in result.stderr, (arguments, result.stderr)
 
 
+def test_as_lines_the_comparison_stands_before_the_run(vectrial: Vectrial, tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY)
+    assert vectrial("run", "tiny.toml", "--no-report").returncode == 0
+    seal = json.loads(vectrial("bundle", "--out", "t.tar.gz", "--format", "jsonl").stdout)["seal"]
+    asked = ("run", "--from", "t.tar.gz", "--seal", seal, "--no-report", "--format", "jsonl")
+    again = vectrial(*asked)
+    assert again.returncode == 0, again.stderr
+    *judged, last = map(json.loads, again.stdout.splitlines())
+    assert (last["bundle"], last["seal"], last["trials"]) == ("t.tar.gz", seal, {"ok": 1})
+    compared = vectrial("compare", "t.tar.gz", last["folder"], "--format", "jsonl")
+    assert judged == list(map(json.loads, compared.stdout.splitlines()))
+    assert {one["verdict"] for one in judged if one["kind"] == "verdict"} == {"not comparable"}
+    assert "not comparable" not in again.stderr, "it is said once"
+
+
 def test_a_bundle_without_a_suite_cannot_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
