@@ -100,6 +100,26 @@ def test_the_whole_suite_of_the_reference_is_planned_and_refuses_nothing() -> No
     )
     assert not plan.refusals
     assert {job.store.name for job in plan.jobs} == {"weaviate", "pgvector"}
+    asked = {job.store.name: set[str]() for job in plan.jobs}
+    for job in plan.jobs:
+        for row in (trial.row for trial in job.trials):
+            build = {name: row.index_params[name] for name in ("m", "ef_construction")}
+            asked[job.store.name].add(repr((row.experiment, row.rows, build, row.params)))
+    assert asked["weaviate"] == asked["pgvector"], "`compare` sets equal terms side by side"
+    efs: dict[tuple[str, Any], set[int]] = {}
+    for trial in (trial for job in plan.jobs for trial in job.trials):
+        if (effort := trial.row.params.get("ef_search")) is not None:
+            load = trial.row.experiment, trial.row.params.get("clients")
+            efs.setdefault(load, set()).add(effort)
+    assert len(efs) == 3
+    assert all(len(found) > 1 for found in efs.values()), "one point is no curve"
+
+
+def test_the_prices_of_the_reference_are_a_sheet() -> None:
+    page = (DOCS / "suites.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (sheet,) = [block for block in blocks if block.startswith("[prices]")]
+    assert parse_suite(blocks[0] + sheet, "docs/suites.md").prices is not None
 
 
 def test_what_the_page_of_datasets_makes_of_text_runs(

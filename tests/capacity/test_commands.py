@@ -130,6 +130,7 @@ def test_builds_are_tried_and_the_suite_of_the_choice_is_one(
     assert choice["qps"] == max(one["qps"] for one in builds)
     assert choice["recall_mean"] >= 0.9
     suite = read_suite(Path(choice["suite"]))
+    assert choice["suite_toml"] == Path(choice["suite"]).read_text()
     assert suite.stores[0].params == choice["params"]
     kept = read_suite(Path(choice["folder"]) / "suite.toml")
     assert [ref.params for ref in kept.stores] == [one["params"] for one in builds]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import gzip
+import hashlib
 import io
 import json
 import os
+import re
 import tarfile
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,11 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def members(path: Path) -> dict[str, bytes]:
     with tarfile.open(path) as tar:
         return {one.name: tar.extractfile(one).read() for one in tar}  # type: ignore[union-attr]
+
+
+def seal_of(path: Path) -> str:
+    with opened(path) as (bundle, _):
+        return bundle.seal
 
 
 def rewrite(path: Path, files: dict[str, bytes]) -> None:
@@ -205,10 +213,67 @@ def test_another_manifest_gives_another_seal(run: Path) -> None:
     made = seal(run)
     files = members(made.path)
     manifest = json.loads(files["manifest.json"])
-    manifest["suite_name"] = "other"
+    manifest["vectrial_version"] = "other"
     rewrite(made.path, {**files, "manifest.json": json.dumps(manifest).encode()})
     with opened(made.path) as (bundle, _):
         assert bundle.seal != made.seal
+    with opened(made.path, bundle.seal):
+        pass
+    with pytest.raises(DataError, match=f"its seal is {bundle.seal}, and not {made.seal}"):
+        unpack(made.path, run.parent / "laid", made.seal)
+    assert not (run.parent / "laid").exists()
+    with pytest.raises(UserError, match="is no seal"), opened(made.path, made.seal[:16]):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("run_id", "other"),
+        ("suite_name", "other"),
+        ("started_at", "2020-01-01T00:00:00+00:00"),
+        ("started_at", "yesterday"),
+        ("finished_at", None),
+    ],
+)
+def test_a_manifest_that_contradicts_its_database_is_refused(
+    run: Path, name: str, value: str | None
+) -> None:
+    made = seal(run)
+    files = members(made.path)
+    manifest = {**json.loads(files["manifest.json"]), name: value}
+    rewrite(made.path, {**files, "manifest.json": json.dumps(manifest).encode()})
+    said = re.escape(f"contradicts its run.duckdb: {name} is {value} in the one")
+    with pytest.raises(DataError, match=said) as told:
+        seal_of(made.path)
+    assert told.value.where == str(made.path)
+
+
+def test_the_same_instant_elsewhere_is_no_contradiction(run: Path) -> None:
+    made = seal(run)
+    files = members(made.path)
+    manifest = json.loads(files["manifest.json"])
+    there = datetime.fromisoformat(manifest["started_at"]).astimezone(timezone(timedelta(hours=5)))
+    manifest["started_at"] = there.isoformat()
+    rewrite(made.path, {**files, "manifest.json": json.dumps(manifest).encode()})
+    assert seal_of(made.path) != made.seal
+
+
+def test_a_database_that_is_none_is_refused_by_the_bundles_name(run: Path) -> None:
+    made = seal(run)
+    files = {**members(made.path), "run/run.duckdb": b"none"}
+    manifest = json.loads(files["manifest.json"])
+    (own,) = (one for one in manifest["files"] if one["path"] == "run.duckdb")
+    own.update(size_bytes=4, sha256=hashlib.sha256(b"none").hexdigest())
+    rewrite(made.path, {**files, "manifest.json": json.dumps(manifest).encode()})
+    with pytest.raises(DataError, match="damaged") as told:
+        seal_of(made.path)
+    assert told.value.where == f"{made.path}: run.duckdb"
+
+
+def test_what_tuning_chose_is_kept(run: Path) -> None:
+    (run / "chosen.toml").write_text(SUITE)
+    assert members(seal(run).path)["run/chosen.toml"] == SUITE.encode()
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def test_a_bundle_is_repeated_on_the_same_data_only(vectrial: Vectrial, tmp_path
 
     again = vectrial("run", "--from", "tiny.vectrial.tar.gz", "--no-report", "--out", "again")
     assert again.returncode == 0, again.stderr
+    assert f"seal {told['seal']}" in again.stderr
     there = Path(again.stdout.splitlines()[-1])
     assert "not comparable" in again.stderr, "one repeat on each side"
     compared = vectrial("compare", "tiny.vectrial.tar.gz", str(there), "--format", "jsonl")
@@ -56,6 +57,30 @@ def test_a_bundle_is_repeated_on_the_same_data_only(vectrial: Vectrial, tmp_path
     refused = vectrial("run", "--from", "other.vectrial.tar.gz", "--no-report")
     assert refused.returncode == 2
     assert "is not the one that the bundle's run measured" in refused.stderr
+
+
+def test_another_seal_than_the_expected_one_is_refused(inside: Inside, tmp_path: Path) -> None:
+    """Files and manifest written anew make a bundle that is whole."""
+    seals = []
+    for name in ("honest", "forged"):
+        with RunWriter(tmp_path / name) as writer:
+            writer.begin(suite_name="tiny", command="c", version="0", environment={})
+        (tmp_path / name / "suite.toml").write_text(TINY)
+        seals.append(bundle.seal(tmp_path / name).seal)
+    honest, forged = seals
+    file = "forged.vectrial.tar.gz"
+    assert inside("bundle", file).code == 0
+    assert inside("bundle", file, "--seal", forged.upper()).code == 0
+    checks = ("bundle", file), ("bundle", file, "--unpack", "laid"), ("run", "--from", file)
+    for command in checks:
+        refused = inside(*command, "--seal", honest)
+        assert (refused.code, refused.out) == (2, ""), refused.err
+        (said,) = refused.err.splitlines()
+        assert f"{file}: its seal is {forged}, and not {honest}, which is expected" in said
+    assert not (tmp_path / "laid").exists()
+    assert not (tmp_path / "runs").exists()
+    planned = inside("run", "--from", file, "--seal", forged, "--dry-run")
+    assert (planned.code, f"{file}: seal {forged}" in planned.err) == (0, True), planned.err
 
 
 def test_data_of_ones_own_are_asked_for(
@@ -102,10 +127,28 @@ def test_wrong_uses_are_explained(vectrial: Vectrial, tmp_path: Path) -> None:
         (("run", "--from", "none.vectrial.tar.gz"), "no such bundle"),
         (("run", "--from", "tiny.toml", "tiny.toml"), "exclude each other"),
         (("run", "--from", "."), "a folder, and no bundle (`vectrial bundle FOLDER`"),
+        (("run", "--from", "tiny.toml", "--seal", "5d1f"), "'5d1f' is no seal"),
+        (("run", "tiny.toml", "--seal", "5d1f"), "only a bundle has a seal"),
+        (("bundle", ".", "--seal", "5d1f"), "only a bundle can be held against a seal"),
     ):
         result = vectrial(*arguments)
         assert result.returncode == 2, result.stderr
         assert said in result.stderr, (arguments, result.stderr)
+
+
+def test_as_lines_the_comparison_stands_before_the_run(vectrial: Vectrial, tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY)
+    assert vectrial("run", "tiny.toml", "--no-report").returncode == 0
+    seal = json.loads(vectrial("bundle", "--out", "t.tar.gz", "--format", "jsonl").stdout)["seal"]
+    asked = ("run", "--from", "t.tar.gz", "--seal", seal, "--no-report", "--format", "jsonl")
+    again = vectrial(*asked)
+    assert again.returncode == 0, again.stderr
+    *judged, last = map(json.loads, again.stdout.splitlines())
+    assert (last["bundle"], last["seal"], last["trials"]) == ("t.tar.gz", seal, {"ok": 1})
+    compared = vectrial("compare", "t.tar.gz", last["folder"], "--format", "jsonl")
+    assert judged == list(map(json.loads, compared.stdout.splitlines()))
+    assert {one["verdict"] for one in judged if one["kind"] == "verdict"} == {"not comparable"}
+    assert "not comparable" not in again.stderr, "it is said once"
 
 
 def test_a_bundle_without_a_suite_cannot_be_repeated(
@@ -147,6 +190,6 @@ def test_the_run_is_named_though_nothing_can_be_shown_of_it(
     (tmp_path / "tiny.toml").write_text(TINY)
     monkeypatch.setattr(run_command, "measure", lambda *given: Outcome({"ok": 1}))
     with pytest.raises(UserError, match="there is no run here"):
-        run_command.run(tmp_path / "tiny.toml", None, False, None, None, None, tmp_path, True)
+        run_command.run(tmp_path / "tiny.toml", None, False, None, None, None, None, tmp_path, True)
     (folder,) = capsys.readouterr().out.splitlines()
     assert Path(folder).parent == tmp_path

@@ -30,6 +30,10 @@ def bundle(
     unpack: Annotated[
         Path | None, typer.Option(help="Lay the run of a bundle into this new folder.")
     ] = None,
+    expected: Annotated[
+        str | None,
+        typer.Option("--seal", metavar="HEX", help="Refuse a bundle unless this is its seal."),
+    ] = None,
     form: FormOption = Form.TABLE,
 ) -> None:
     """Seal a RUN into one file: suite, results, environment, logs, each with its checksum.
@@ -38,13 +42,15 @@ def bundle(
     vectrial bundle                                  the newest run, beside its folder
     vectrial bundle runs/20261121-120000-mine        that one
     vectrial bundle theirs.vectrial.tar.gz           check one, and say what it holds
+    vectrial bundle theirs.vectrial.tar.gz --seal 5d1f…    and refuse it if it has another seal
     vectrial bundle theirs.vectrial.tar.gz --unpack runs/theirs
     vectrial run --from theirs.vectrial.tar.gz       repeat it here
 
-    The last line on stdout is the file; the seal goes to stderr. Whoever has the seal from you
-    knows that nothing was changed since. Reports are not in it: they are made from it. Nor are
-    the data: to repeat a run on data of your own, they must be sent and imported as well.
-    Exit codes: 0, 2 where there is no run, or a bundle is not what was sealed.
+    The last line on stdout is the file; the seal goes to stderr. Send it by another way than the
+    file: whoever checks with --seal knows that nothing was changed since. Reports are not in the
+    bundle: they are made from it. Nor are the data: to repeat a run on data of your own, they
+    must be sent and imported as well.
+    Exit codes: 0, 2 where there is no run, or a bundle is not what was sealed, or is another.
     """
     console = Console(stderr=True)
     if run.is_file() and out is not None:
@@ -58,12 +64,18 @@ def bundle(
             raise UserError(
                 "only a bundle can be unpacked", where=str(run), remedy=f"give a file *{SUFFIX}"
             )
+        if expected is not None:
+            raise UserError(
+                "only a bundle can be held against a seal",
+                where=str(run),
+                remedy=f"give a file *{SUFFIX}",
+            )
         with console.status("sealing"):
             made = seal(run, out)
     elif unpack is not None:
-        made = lay_out(run, unpack)
+        made = lay_out(run, unpack, expected)
     else:
-        with opened(run) as (made, _):
+        with opened(run, expected) as (made, _):
             pass
     if form is Form.JSONL:
         folder = {} if unpack is None else {"folder": str(unpack)}

@@ -119,8 +119,7 @@ def compare(
         case Format.TABLE:
             on_stdout(markup=True).print(write.table(comparison))
         case Format.JSONL:
-            for one in write.objects(comparison):
-                print(json.dumps(one, ensure_ascii=False, allow_nan=False, default=str))
+            print_objects(comparison)
         case Format.MARKDOWN:
             print(write.markdown(comparison), end="")
         case Format.JUNIT:
@@ -129,6 +128,14 @@ def compare(
     if why:
         print(f"vectrial: {why}", file=sys.stderr)
         sys.exit(1)
+
+
+def print_objects(comparison: Comparison) -> None:
+    """A comparison on stdout as JSON lines; docs/compare.md explains them."""
+    from vectrial.compare import write
+
+    for one in write.objects(comparison):
+        print(json.dumps(one, ensure_ascii=False, allow_nan=False, default=str))
 
 
 def failure(comparison: Comparison, fail_on: list[FailOn]) -> str:

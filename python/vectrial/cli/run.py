@@ -62,6 +62,10 @@ def run(
             "--from", help="Repeat the run that a bundle holds, on the same data, which it lacks."
         ),
     ] = None,
+    seal: Annotated[
+        str | None,
+        typer.Option(metavar="HEX", help="Refuse the bundle unless this is its seal."),
+    ] = None,
     repeats: Annotated[
         int | None,
         typer.Option(min=1, help="How often everything is done, instead of the suite's."),
@@ -83,14 +87,18 @@ def run(
     vectrial run --from their.vectrial.tar.gz   repeat somebody's run here; it brings no data
 
     Progress goes to stderr; the last line on stdout is the run's folder, or with --format jsonl an
-    object with the folder and how its trials ended. With --dry-run that is an object a trial.
+    object with the folder and how its trials ended. With --dry-run that is an object a trial. With
+    --from the comparison with the bundle's run goes to stderr, or with --format jsonl to stdout
+    before the last line, as `vectrial compare --format jsonl` prints it.
     Exit codes: 0, 1 where nothing could be measured, 2 for a suite or data that cannot be used,
     130 after Ctrl-C.
     """
     console = Console(stderr=True)
     if resume is not None and out is not None:
         raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
-    asked = wanted(suite_path, resume, bundle).restricted(only or (), repeats)
+    asked = wanted(suite_path, resume, bundle, seal).restricted(only or (), repeats)
+    if asked.seal:
+        say(console, f"{bundle}: seal {asked.seal}")
     plan = plan_of(asked.suite, asked.where)
     if dry_run:
         _show_plan(plan if resume is None else left_of(plan, resume, console), form)
@@ -103,12 +111,13 @@ def run(
     try:
         _show(folder, report, console)
         if bundle is not None and outcome.counts.get("ok"):
-            _compare(bundle, folder, console)
+            _compare(bundle, folder, console, form)
     finally:
         # It was measured, whatever can be said of it.
         if form is Form.JSONL:
             trials = {"trials": dict(outcome.counts), "measured_before": outcome.before}
-            print(json.dumps({"folder": str(folder), **trials}))
+            repeated = {"bundle": str(bundle), "seal": asked.seal} if asked.seal else {}
+            print(json.dumps({"folder": str(folder), **trials, **repeated}))
         else:
             print(folder)
     if not outcome.measured:
@@ -279,9 +288,9 @@ def _show(folder: Path, report: bool, console: Console) -> None:
         say(console, f"report: {page}")
 
 
-def _compare(bundle: Path, folder: Path, console: Console) -> None:
+def _compare(bundle: Path, folder: Path, console: Console, form: Form) -> None:
     """What the run says of the one that it repeats."""
-    from vectrial.cli.compare import THRESHOLD, share
+    from vectrial.cli.compare import THRESHOLD, print_objects, share
     from vectrial.compare import write
     from vectrial.compare.build import DEFAULT_METRICS, compare, metrics_of
     from vectrial.compare.cells import Asked
@@ -289,7 +298,11 @@ def _compare(bundle: Path, folder: Path, console: Console) -> None:
 
     asked = Asked(metrics_of(DEFAULT_METRICS), (), ())
     sides = sides_of(str(bundle), str(folder), None)
-    console.print(write.table(compare(*sides, asked, share(THRESHOLD))))
+    comparison = compare(*sides, asked, share(THRESHOLD))
+    if form is Form.JSONL:
+        print_objects(comparison)
+    else:
+        console.print(write.table(comparison))
     say(console, f"again: {shlex.join(['vectrial', 'compare', str(bundle), str(folder)])}")
 
 

@@ -29,13 +29,14 @@ class Wanted:
     """A suite to be measured.
 
     text: of its file. where: that file, for messages. same: what its datasets must be; any where
-    it is empty.
+    it is empty. seal: of the bundle that it comes from; empty where it comes from none.
     """
 
     suite: Suite
     text: str
     where: str
     same: Fingerprints = field(default_factory=dict)
+    seal: str = ""
 
     def restricted(self, only: Sequence[str], repeats: int | None) -> Wanted:
         """Its stores named in `only`, unless that is empty, so often as `repeats` says.
@@ -65,12 +66,19 @@ class Wanted:
         return replace(self, suite=suite)
 
 
-def wanted(path: Path | None, resume: Path | None, sealed: Path | None) -> Wanted:
+def wanted(
+    path: Path | None, resume: Path | None, sealed: Path | None, seal: str | None = None
+) -> Wanted:
     """The suite of a file, of a run's folder or of a bundle, of which one is given.
 
+    seal: what the bundle's must be; any unless given.
+
     Raises:
-        UserError: it cannot be read, or the bundle's data are neither here nor to be had.
+        UserError: it cannot be read, the bundle has another seal, or its data are neither here nor
+            to be had.
     """
+    if seal is not None and sealed is None:
+        raise UserError("only a bundle has a seal", where="--seal", remedy="--from FILE names one")
     if sum(given is not None for given in (path, resume, sealed)) != 1:
         none = path is None and resume is None and sealed is None
         raise UserError(
@@ -84,7 +92,7 @@ def wanted(path: Path | None, resume: Path | None, sealed: Path | None) -> Wante
             raise UserError("there is no run here to resume", where=str(resume))
         return _of_file(resume / RESOLVED)
     assert sealed is not None
-    return _of_bundle(sealed)
+    return _of_bundle(sealed, seal)
 
 
 def _of_file(path: Path) -> Wanted:
@@ -92,8 +100,8 @@ def _of_file(path: Path) -> Wanted:
     return Wanted(parse_suite(text, str(path)), text, str(path))
 
 
-def _of_bundle(sealed: Path) -> Wanted:
-    with opened(sealed) as (_, folder):
+def _of_bundle(sealed: Path, seal: str | None) -> Wanted:
+    with opened(sealed, seal) as (bundle, folder):
         kept = folder / RESOLVED
         if not kept.is_file():
             raise UserError(
@@ -105,7 +113,7 @@ def _of_bundle(sealed: Path) -> Wanted:
             rows = reader.rows("select name, rows, fingerprint, metric_space, source from dataset")
     _require_here(suite, rows, sealed)
     same = {(row["name"], row["rows"]): row["fingerprint"] for row in rows}
-    return Wanted(suite, text, str(sealed), same)
+    return Wanted(suite, text, str(sealed), same, bundle.seal)
 
 
 def _require_here(suite: Suite, measured: Sequence[Mapping[str, Any]], sealed: Path) -> None:

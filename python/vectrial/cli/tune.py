@@ -21,7 +21,7 @@ from vectrial.errors import StoreError, UserError
 from vectrial.experiments.dial import ladder
 from vectrial.load.placement import size_bytes
 from vectrial.report.data import Trial, load
-from vectrial.results.folder import replace_text
+from vectrial.results.folder import CHOSEN, replace_text
 from vectrial.stores import registry
 from vectrial.stores.base import Store
 from vectrial.suite.model import DatasetRef, Suite, read_suite
@@ -31,7 +31,6 @@ from vectrial.tune.space import defaults, knobs
 #: From so many rows on, builds are measured on a tenth of them first.
 _MANY = 20_000
 _SEED = 42
-CHOSEN = "chosen.toml"
 
 
 def tune(
@@ -73,9 +72,9 @@ def tune(
     Each build is searched at a ladder of search parameters, by one caller. The first build has the
     store's own parameters; the next are chosen by what was seen (Optuna). On 20,000 rows or more a
     build is tried on a tenth first, and left there when it is worse than most. Printed are the
-    builds, what is best at each recall, and the choice, with a suite file that measures it anew
-    with repeats and finds its capacity. Progress goes to stderr. Ends with 1 where nothing is
-    within the limits.
+    builds, what is best at each recall, and the choice, with the suite that measures it anew with
+    repeats and finds its capacity; the run's folder keeps it as a file. Progress goes to stderr.
+    Ends with 1 where nothing is within the limits.
     """
     kind = registry.load(store)
     limits = Limits(
@@ -108,11 +107,11 @@ def tune(
     )
     every = [each for said in tried if said.state != "again" for each in said.candidates]
     best, reason = _choice(every, limits)
-    suite = None if best is None else bench.chosen(best, limits, rows)
-    if suite is not None:
-        (bench.folder / CHOSEN).write_text(toml_of(suite), encoding="utf-8")
+    suite = "" if best is None else toml_of(bench.chosen(best, limits, rows))
+    if suite:
+        (bench.folder / CHOSEN).write_text(suite, encoding="utf-8")
     show = _lines if form is Form.JSONL else _tables
-    show(tried, front(every), best, reason, limits, bench.folder)
+    show(tried, front(every), best, reason, limits, bench.folder, suite)
     one.caution(load(bench.folder), console)
     if best is None:
         sys.exit(1)
@@ -320,6 +319,7 @@ def _lines(
     reason: str,
     limits: Limits,
     folder: Path,
+    suite: str,
 ) -> None:
     for said in tried:
         facts = {"build": said.number, "state": said.state, "reason": said.reason}
@@ -328,8 +328,8 @@ def _lines(
     for candidate in best_of:
         print(json.dumps({"kind": "front", **_facts(candidate)}))
     told = {"recall_floor": limits.recall, "folder": str(folder), "reason": reason}
-    suite = None if best is None else str(folder / CHOSEN)
-    print(json.dumps({"kind": "choice", **told, **_facts(best), "suite": suite}))
+    kept = {"suite": str(folder / CHOSEN) if suite else None, "suite_toml": suite or None}
+    print(json.dumps({"kind": "choice", **told, **_facts(best), **kept}))
 
 
 def _tables(
@@ -339,6 +339,7 @@ def _tables(
     reason: str,
     limits: Limits,
     folder: Path,
+    suite: str,
 ) -> None:
     console = on_stdout()
     builds = _table("build", "index", "state")
@@ -357,6 +358,7 @@ def _tables(
     else:
         print(f"\nchoice: {best.build.label}, {_setting(best.search)}: {best.qps:,.5g} q/s")
         print(f"measure it anew with: vectrial run {shlex.quote(str(folder / CHOSEN))}")
+        print(f"which is this suite:\n\n{suite.strip()}\n")
     print(folder)
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from vectrial.report import fronts, text
-from vectrial.report.data import Point, RunData, Series
+from vectrial.report.data import Point, RunData, Series, Trial
 
 #: The recalls at which stores are compared; the first is that of the headline.
 TARGETS = (0.95, 0.90, 0.99)
@@ -111,8 +111,8 @@ def _searched(point: Point) -> bool:
     return point.value("recall_mean") is not None and point.value("qps") is not None
 
 
-def facet_of(point: Point, with_k: bool = False) -> Facet:
-    """The facet a point belongs to."""
+def facet_of(point: Point | Trial, with_k: bool = False) -> Facet:
+    """The facet a point belongs to; of a trial, as far as its own parameters tell."""
     k = point.params.get("k") if with_k else None
     returns = point.params.get("returns") if with_k else None
     more = str(returns) if returns not in (None, "ids") else None

@@ -63,6 +63,11 @@ def confirmed(phase: PhaseResult) -> float | None:
     return next((rate for rate in found if rate is not None), None)
 
 
+def is_bound(phase: PhaseResult) -> bool:
+    """Whether an answer is "at least": a rate was confirmed, and a greater one may hold."""
+    return phase.value("sustained_qps") is None and confirmed(phase) is not None
+
+
 def passes(trial: Trial) -> list[PhaseResult]:
     """Every pass of one caller over the queries, by which the recall was looked for."""
     return [phase for phase in trial.phases if phase.name == _PASS]

@@ -2,69 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vectrial.errors import UserError
 from vectrial.report import capacities, charts_search, text
-from vectrial.report.analysis import TARGETS, Facet, by_facet, matching, operating_point
+from vectrial.report.analysis import TARGETS, matching, operating_point
+from vectrial.report.cost_basis import Basis, bases
 from vectrial.report.costs import HOURS_A_MONTH, Bill, Use, bill
-from vectrial.report.data import Point, RunData
+from vectrial.report.data import Point, RunData, Series
 from vectrial.report.document import Cell, Column, Row, Section, Table, plain, spread_cell
-from vectrial.suite.model import Prices, parse_suite
+from vectrial.suite.model import Prices, Suite, parse_suite
 
-#: Experiments whose searches say what a store answers, the most telling first.
-_SAYING = (capacities.EXPERIMENT, "open_loop", "concurrency", "recall_sweep")
+_FLOOR = "The least recall that counts: the one that the capacity was asked with, if it was."
 
 
 def money(run: RunData) -> Section | None:
-    """A month, and a million answers, of every store at the greatest load it was measured under."""
-    prices = _prices(run)
-    if prices is None:
+    """A month, and a million answers, of every store at the greatest load it was measured under;
+    None without prices. A store without such a load has a row that says why."""
+    suite = _suite(run)
+    if suite is None or suite.prices is None:
         return None
-    rows = [
-        _row(run, facet, point, prices)
-        for facet, points in by_facet([p for p in run.points if _answers(p)], with_k=True)
-        for series in run.ordered(points)
-        if (point := _busiest([p for p in points if p.series == series])) is not None
-    ]
-    if not rows:
-        return None
-    table = Table("cost", "What it costs", _columns(prices), tuple(rows), _assumptions(run, prices))
+    found = bases(run, suite)
+    if not found:
+        return None  # nothing at all was measured
+    prices = suite.prices
+    rows = tuple(_row(run, basis, prices) for basis in found)
+    notes = (*_assumptions(prices), *_client(run, suite, found))
+    table = Table("cost", "What it costs", _columns(prices), rows, notes)
+    floors = [f"{floor:g}" for floor in sorted({basis.floor for basis in found})]
     lead = (
         f"The processors that each store may use, the most memory it held and its disk, by the"
         f" prices of {prices.dated} ({prices.source}), at the most answers per second that were"
-        f" measured at a recall of {TARGETS[0]} or more."
+        f" measured at a recall of {text.joined(floors)} or more: the recall that the capacity"
+        f" was asked with, else {TARGETS[0]:g}."
     )
     return Section("cost", "What it costs", lead, (table,))
 
 
-def _prices(run: RunData) -> Prices | None:
+def _suite(run: RunData) -> Suite | None:
     try:
-        return parse_suite(run.suite, "suite").prices if run.suite else None
+        return parse_suite(run.suite, "suite") if run.suite else None
     except UserError:
         return None  # a suite of another version: its figures do not depend on it
-
-
-def _answers(point: Point) -> float | None:
-    """Answers per second of a search, where it has any that count."""
-    recall = point.value("recall_mean")
-    if point.experiment not in _SAYING or point.state != "ok":
-        return None
-    if recall is None or recall < TARGETS[0]:
-        return None
-    if point.experiment == capacities.EXPERIMENT:  # a look on the way to the answer is none
-        return point.value("sustained_qps") if point.phase == capacities.EXPERIMENT else None
-    return point.value("qps")
-
-
-def _busiest(points: list[Point]) -> Point | None:
-    """Of the most telling experiment, the point of the most answers per second."""
-    for experiment in _SAYING:
-        found = [point for point in points if point.experiment == experiment]
-        if found:
-            return max(found, key=lambda point: _answers(point) or 0.0)
-    return None
 
 
 def _columns(prices: Prices) -> tuple[Column, ...]:
@@ -75,6 +56,7 @@ def _columns(prices: Prices) -> tuple[Column, ...]:
         Column("load", "Load", numeric=False),
         Column("qps", "Answers/s", "1/s", "At this load", spread=True),
         Column("recall", "Recall", "1", "At this load", spread=True),
+        Column("floor", "Floor", "1", "At this load", notes=(_FLOOR,)),
         Column("p99", "p99", "us", "At this load", spread=True),
         Column("processors", "Processors", "1", "Occupied"),
         Column("memory", "Memory", "B", "Occupied"),
@@ -85,33 +67,47 @@ def _columns(prices: Prices) -> tuple[Column, ...]:
     )
 
 
-def _row(run: RunData, facet: Facet, point: Point, prices: Prices) -> Row:
-    answers = "sustained_qps" if point.value("sustained_qps") is not None else "qps"
+def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
+    store, data, asked = plain(basis.store), plain(basis.facet.title), plain(basis.floor)
+    point = basis.point
+    if point is None:
+        none = Cell(text.NOTHING, note=basis.reason, tone="absent")
+        cells = (store, data, none, none, none, asked, *(none,) * 7)
+        return Row(cells, "absent", basis.series)
     processors = _processors(run, point)
     memory, disk = _memory(run, point), _largest(run, point, ("disk_bytes", "server_disk_bytes"))
     due: Bill | None = None
     if processors is not None and memory is not None:
-        qps = point.value(answers)
+        qps = point.value(basis.metric)
         assert qps is not None
         due = bill(Use(processors, memory, disk, qps), prices)
+    qps_cell = spread_cell(point, basis.metric, "1/s")
+    million = _amount(None if due is None else due.per_million)
+    if basis.at_least:
+        qps_cell = replace(qps_cell, text=f"at least {qps_cell.text}")
+        if due is not None:
+            million = replace(million, text=f"at most {million.text}", note=point.reason or "")
     cells = (
-        plain(run.labels[point.series]),
-        plain(facet.title),
-        plain(_load(point)),
-        spread_cell(point, answers, "1/s"),
+        store,
+        data,
+        plain(_load(basis, point)),
+        qps_cell,
         spread_cell(point, "recall_mean", "1", show=text.recall),
+        asked,
         spread_cell(point, "latency_p99", "us"),
         _known(processors, "1", "not known of a server that runs elsewhere"),
         _known(memory, "B", "not measured with these parameters: ask for footprint"),
         _known(disk, "B", "keeps nothing on disk, or was not measured"),
         _amount(None if due is None else due.month),
-        _amount(None if due is None else due.per_million),
+        million,
         plain(operating_point(point)),
     )
-    return Row(cells, point.state, point.series)
+    return Row(cells, series=basis.series)
 
 
-def _load(point: Point) -> str:
+def _load(basis: Basis, point: Point) -> str:
+    if basis.at_least:
+        return "a rate that it sustained; the greatest is not known"
     if point.experiment == capacities.EXPERIMENT:
         return "the greatest rate that it sustained"
     if "rate" in point.params:
@@ -124,15 +120,54 @@ def _processors(run: RunData, point: Point) -> float | None:
     """Those that the store's server was given, or its process had: all of the machine's, unless the
     suite says otherwise, and no more than its time was limited to; None where the server runs
     elsewhere."""
-    environment = run.run["environment"]
-    cpu = environment.get("cpu", {}) if isinstance(environment, dict) else {}
-    there = len(cpu.get("affinity") or ()) or cpu.get("logical")
-    own = (t.server for t in run.trials if t.series == point.series and t.status == "ok")
-    server: Mapping[str, Any] = next((facts for facts in own if facts is not None), {})
+    server = _server(run, point.series)
     if server.get("provider") == "external":
         return None
-    known = (len(server.get("cores") or ()) or there, server.get("cpus"))
+    known = (len(server.get("cores") or _cores(run)), server.get("cpus"))
     return min((float(count) for count in known if count), default=None)
+
+
+def _cores(run: RunData) -> list[int]:
+    """Those of the machine that the measuring process could use."""
+    environment = run.run["environment"]
+    cpu = environment.get("cpu", {}) if isinstance(environment, dict) else {}
+    return list(cpu.get("affinity") or range(cpu.get("logical") or 0))
+
+
+def _server(run: RunData, series: Series) -> Mapping[str, Any]:
+    """How the store's server was run; empty of a library."""
+    own = (trial.server for trial in run.trials if trial.series == series)
+    return next((facts for facts in own if facts is not None), {})
+
+
+def _shared(run: RunData, suite: Suite, series: Series) -> bool:
+    """Whether the client ran on processors that the store is billed for."""
+    server, cores = _server(run, series), _cores(run)
+    if server.get("provider") == "external":
+        return False
+    if not server:  # a library is in the client's process
+        return True
+    billed = server.get("cores") or cores
+    if server.get("cpus") and server["cpus"] < len(billed):
+        return False  # billed is time of the server's own
+    try:
+        client = suite.placement.resolved(frozenset(cores)).pins or cores
+    except UserError:  # the suite was changed since, or the machine is not known
+        return False
+    return not set(client).isdisjoint(billed)
+
+
+def _client(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[str, ...]:
+    """Whose processors the client shared, which its price does not tell."""
+    priced = dict.fromkeys(b.series for b in found if b.series is not None and b.point is not None)
+    shared = [run.labels[series] for series in priced if _shared(run, suite, series)]
+    if not shared:
+        return ()
+    return (
+        f"The client that asked shared the billed processors of {text.joined(shared)}: its work is"
+        " in their price, and a store that had all of them to itself would answer more for it."
+        " Otherwise the client's processors are its own, and are not billed.",
+    )
 
 
 def _memory(run: RunData, point: Point) -> float | None:
@@ -160,7 +195,7 @@ def _amount(value: float | None) -> Cell:
     return Cell(f"{value:,.2f}" if value >= 1 else text.number(value), value)
 
 
-def _assumptions(run: RunData, prices: Prices) -> tuple[str, ...]:
+def _assumptions(prices: Prices) -> tuple[str, ...]:
     return (
         f"Prices in {prices.currency}: {prices.vcpu_hour:g} for a processor an hour,"
         f" {prices.gib_hour:g} for 2³⁰ bytes of memory an hour, {prices.gib_month:g} for 2³⁰ bytes"

@@ -2,8 +2,9 @@
 
 A bundle is a gzipped tar: `manifest.json` first, then the run's files under `run/`. The manifest
 names every file with its size and SHA-256; the seal is the SHA-256 of the manifest, so whoever was
-told it knows that nothing was changed since. The same run gives the same bytes when it is sealed
-again by the same version of Vectrial: the manifest names it.
+told it knows that nothing was changed since. Without it only careless changes are found: whoever
+writes files and manifest anew makes a bundle that is whole. The same run gives the same bytes when
+it is sealed again by the same version of Vectrial: the manifest names it.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -28,14 +31,15 @@ from vectrial import __version__
 from vectrial.datasets.archive import safe_unpack
 from vectrial.errors import DataError, UserError
 from vectrial.results.database import DATABASE
-from vectrial.results.folder import is_own
+from vectrial.results.folder import CHOSEN, is_own
 from vectrial.results.reader import RunReader
 
 SUFFIX = ".vectrial.tar.gz"
 FORMAT = 1
 _MANIFEST, _RUN = "manifest.json", "run"
+_SEAL = re.compile(r"[0-9a-fA-F]{64}")
 #: What a run folder holds that is measured, or says how it was; the report is made from these.
-_KEPT = (DATABASE, f"{DATABASE}.wal", "suite.toml", "environment.json", "logs/**/*")
+_KEPT = (DATABASE, f"{DATABASE}.wal", "suite.toml", CHOSEN, "environment.json", "logs/**/*")
 #: What a run cannot be read, or repeated, without.
 _NEEDED = (DATABASE, "suite.toml")
 
@@ -116,16 +120,20 @@ def seal(run: Path, out: Path | None = None) -> Bundle:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[Bundle, Path]]:
+def opened(path: Path, expected: str | None = None) -> Iterator[tuple[Bundle, Path]]:
     """A bundle that was checked, and the run's folder in it, which is gone when the block ends.
+
+    expected: the seal that it must have, of 64 hexadecimal digits; any unless given.
 
     Raises:
         DataError: it is no bundle, or not what it was when it was sealed: the first file that
-            differs is named.
+            differs is named. It has another seal than the expected one, or says other things of its
+            run than the database in it does.
+        UserError: `expected` is no seal.
     """
     with tempfile.TemporaryDirectory(prefix="vectrial-bundle-") as scratch:
         root = Path(scratch) / "content"
-        yield _unpacked(path, root), root / _RUN
+        yield _unpacked(path, root, expected), root / _RUN
 
 
 @contextmanager
@@ -138,12 +146,14 @@ def run_folder(run: Path) -> Iterator[Path]:
         yield folder
 
 
-def unpack(path: Path, into: Path) -> Bundle:
+def unpack(path: Path, into: Path, expected: str | None = None) -> Bundle:
     """Check a bundle, and lay its run into the folder `into`, which does not exist yet.
+
+    expected: as of `opened`.
 
     Raises:
         DataError: as `opened`.
-        UserError: the folder exists.
+        UserError: as `opened`, or the folder exists.
     """
     if into.exists():
         raise UserError("the folder exists already", where=str(into), remedy="give another")
@@ -151,7 +161,7 @@ def unpack(path: Path, into: Path) -> Bundle:
     into.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".unsealing-", dir=into.parent) as scratch:
         root = Path(scratch) / "content"
-        bundle = _unpacked(path, root)
+        bundle = _unpacked(path, root, expected)
         (root / _RUN).rename(into)
     return bundle
 
@@ -265,7 +275,13 @@ def _member(name: str, size_bytes: int) -> tarfile.TarInfo:
     return member
 
 
-def _unpacked(path: Path, root: Path) -> Bundle:
+def _unpacked(path: Path, root: Path, expected: str | None) -> Bundle:
+    if expected is not None and not _SEAL.fullmatch(expected):
+        raise UserError(
+            f"'{expected}' is no seal",
+            where="--seal",
+            remedy="give all 64 hexadecimal digits that `vectrial bundle` printed when it sealed",
+        )
     if path.is_dir():
         raise UserError(
             "this is a folder, and no bundle",
@@ -284,9 +300,17 @@ def _unpacked(path: Path, root: Path) -> Bundle:
             remedy=f"give a file that `vectrial bundle` wrote, *{SUFFIX}",
         )
     written = told.read_bytes()
+    own = hashlib.sha256(written).hexdigest()
+    if expected is not None and own != expected.lower():
+        raise DataError(
+            f"its seal is {own}, and not {expected.lower()}, which is expected",
+            where=str(path),
+            remedy="it is another bundle, or it was changed; have it, or its seal, sent again",
+        )
     manifest = _manifest(written, path)
     _compare(path, root / _RUN, manifest, {file.relative_to(root).as_posix() for file in files})
-    return Bundle(path, manifest, hashlib.sha256(written).hexdigest())
+    _require_told(path, root / _RUN, manifest)
+    return Bundle(path, manifest, own)
 
 
 def _manifest(written: bytes, path: Path) -> Manifest:
@@ -322,6 +346,34 @@ def _compare(path: Path, run: Path, manifest: Manifest, files: set[str]) -> None
         there = run.joinpath(*PurePosixPath(one.path).parts)
         if _sealed(run, there) != one:
             raise _broken(path, f"{one.path} is not what was sealed")
+
+
+def _require_told(path: Path, run: Path, manifest: Manifest) -> None:
+    """Refuse a manifest that contradicts the database: one of them was written anew."""
+    try:
+        with RunReader(run) as reader:
+            record = reader.run()
+    except UserError as error:  # which names a folder that is gone by then
+        raise DataError(error.what, where=f"{path}: {DATABASE}", remedy=error.remedy) from error
+    for name in ("run_id", "suite_name", "started_at", "finished_at"):
+        told, held = getattr(manifest, name), record.get(name)
+        if told == held or (isinstance(held, datetime) and _instant(told) == held):
+            continue
+        raise DataError(
+            f"its {_MANIFEST} contradicts its {DATABASE}: {name} is {told} in the one, {held} in"
+            " the other",
+            where=str(path),
+            remedy="it was not made by `vectrial bundle`; have it sent again",
+        )
+
+
+def _instant(told: str | None) -> datetime | None:
+    """Of a manifest; None where it is none that can be compared."""
+    try:
+        found = datetime.fromisoformat(told or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
 
 
 def _broken(path: Path, what: str) -> DataError:

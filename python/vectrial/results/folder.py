@@ -6,6 +6,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+#: The suite that measures a choice of `vectrial tune` anew.
+CHOSEN = "chosen.toml"
+
 
 def is_own(folder: Path, path: Path) -> bool:
     """Whether a path below `folder` is a file, and no link leads out of the folder to it. What
