@@ -215,7 +215,8 @@ class _Pages:
         run = self._found(request)
         phases = [_number(one) for one in request.query_params.get("phases", "").split(",")]
         metric = request.query_params.get("metric", "")
-        report = values_report(run.folder, metric, phases)
+        recall = _shares(request.query_params.get("recall", ""), "recall")
+        report = values_report(run.folder, metric, phases, *recall[:1])
         if report is None:
             raise HTTPException(404, "nothing was measured under these names")
         address = run_address(run.id)
