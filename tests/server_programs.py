@@ -1,7 +1,8 @@
 """Servers of which tests need the program: they are skipped where it cannot be had, and fail where
 the environment says that it must be there.
 
-VECTRIAL_MUST_RUN=weaviate,redis names recipes (`vectrial.servers.base.Recipe.name`).
+VECTRIAL_MUST_RUN=weaviate,redis names recipes (`vectrial.servers.base.Recipe.name`); axe in it is the
+accessibility checker of `tests/serve`.
 """
 
 from __future__ import annotations
