@@ -14,14 +14,13 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from priced import priced_run
 from served import TOKEN
 
 from browser import CHROMIUM, Browser, browser
-from server_programs import MUST_RUN
+from server_programs import MUST_RUN, not_here
 from synthetic import write_run
 from vectrial.home import downloads_dir
 from vectrial.results.progress import Status, write_status
@@ -110,31 +109,28 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield found
 
 
-def no_axe(why: str) -> NoReturn:
-    """End the test, whose checker cannot be had: it is skipped, or fails where it must run."""
-    if "axe" in os.environ.get(MUST_RUN, "").split(","):
-        pytest.fail(f"{MUST_RUN} names axe, which cannot be had: {why}")
-    pytest.skip(why)
-
-
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The accessibility checker, which the repository does not hold."""
+    return checker(tmp_path_factory.mktemp("axe"))
+
+
+def checker(folder: Path) -> str:
+    """Its script, fetched into `folder` unless it is kept; `not_here` where it cannot be had."""
     kept = downloads_dir() / f"{AXE.replace('@', '-')}.js"
     if kept.is_file():
         return kept.read_text(encoding="utf-8")
     npm = shutil.which("npm")
     if npm is None:
-        no_axe(f"{AXE} is fetched by npm, which is not installed")
-    folder = tmp_path_factory.mktemp("axe")
+        not_here("axe", f"{AXE} is fetched by npm, which is not installed")
     try:
         got = subprocess.run(
             [npm, "pack", AXE], cwd=folder, capture_output=True, text=True, timeout=120, check=False
         )
     except subprocess.TimeoutExpired:
-        no_axe(f"npm did not fetch {AXE} within two minutes")
+        not_here("axe", f"npm did not fetch {AXE} within two minutes")
     if got.returncode:
-        no_axe(f"npm cannot fetch {AXE}: {got.stderr.strip()[-300:]}")
+        not_here("axe", f"npm cannot fetch {AXE}: {got.stderr.strip()[-300:]}")
     with tarfile.open(next(folder.glob("*.tgz"))) as archive:
         member = archive.extractfile("package/axe.min.js")
         assert member is not None
@@ -142,6 +138,19 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(script, encoding="utf-8")
     return script
+
+
+@pytest.mark.parametrize(
+    ("named", "end"), [("redis,axe", pytest.fail.Exception), ("redis", pytest.skip.Exception)]
+)
+def test_a_checker_that_must_run_is_not_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, end: type[BaseException]
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(MUST_RUN, named)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(end, match="npm"):
+        checker(tmp_path)
 
 
 def run_address(chromium: Browser, address: str, name: str) -> str:
