@@ -27,7 +27,7 @@ from vectrial.errors import UserError
 from vectrial.results.progress import Status, read_status, write_status
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
-from vectrial.serve import live
+from vectrial.serve import app, live
 from vectrial.serve.app import make_app
 from vectrial.serve.guard import Access
 from vectrial.serve.runs import Run, Runs, summary_of
@@ -182,6 +182,23 @@ def test_trials_are_filtered(client: Client, runs: Runs) -> None:
     assert f"{sum(run.summary.counts.values())} of" in every
     some = asked.get(f"/runs/{run.id}/trials?store=broken&experiment=crud").text
     assert "3 of" in some
+
+
+def test_the_list_of_trials_is_laid_out_once(
+    client: Client, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, run = client(), named(runs, "first")
+    laid_out: list[str] = []
+    page = app.html.page
+    monkeypatch.setattr(
+        app.html, "page", lambda *args, **more: (laid_out.append(""), page(*args, **more))[1]
+    )
+    every = asked.get(f"/runs/{run.id}/trials").text
+    assert asked.get(f"/runs/{run.id}/trials").text == every
+    assert len(laid_out) == 1
+    some = asked.get(f"/runs/{run.id}/trials?store=broken").text
+    assert "?store=broken" in some, "its files are of those trials, too"
+    assert len(laid_out) == 2
 
 
 def test_downloads(client: Client, runs: Runs) -> None:

@@ -196,7 +196,8 @@ class _Pages:
             query=request.url.query,
         )  # fmt: skip
         context = {"asked": asked, "choices": choices}
-        return Document(report, at, "trials.html.j2", context)
+        key = (run.id, run.changed, at.query)
+        return Document(report, at, "trials.html.j2", context, key)
 
     def trial(self, request: Request) -> Document:
         """One trial."""
