@@ -1,7 +1,8 @@
 """Servers of which tests need the program: they are skipped where it cannot be had, and fail where
 the environment says that it must be there.
 
-VECTRIAL_MUST_RUN=weaviate,redis names recipes (`vectrial.servers.base.Recipe.name`).
+VECTRIAL_MUST_RUN=weaviate,redis names recipes (`vectrial.servers.base.Recipe.name`), or what else a
+test says that it needs: axe, the accessibility checker of `tests/serve`.
 """
 
 from __future__ import annotations
@@ -20,14 +21,23 @@ MUST_RUN = "VECTRIAL_MUST_RUN"
 
 def must_run(recipe: Recipe) -> bool:
     """Whether tests of this server may not be skipped."""
-    return recipe.name in os.environ.get(MUST_RUN, "").split(",")
+    return _named(recipe.name)
 
 
 def no_program(recipe: Recipe, why: object) -> NoReturn:
     """End the test, whose server cannot be had: it is skipped, or fails where it must run."""
-    if must_run(recipe):
-        pytest.fail(f"{MUST_RUN} names {recipe.name}, which cannot be had: {why}")
-    pytest.skip(f"{recipe.name}: {why}")
+    not_here(recipe.name, why)
+
+
+def not_here(name: str, why: object) -> NoReturn:
+    """End the test, which needs what cannot be had: it is skipped, or fails where it must run."""
+    if _named(name):
+        pytest.fail(f"{MUST_RUN} names {name}, which cannot be had: {why}")
+    pytest.skip(f"{name}: {why}")
+
+
+def _named(name: str) -> bool:
+    return name in os.environ.get(MUST_RUN, "").split(",")
 
 
 def prepared(recipe: Recipe) -> None:

@@ -6,10 +6,10 @@ import io
 from pathlib import Path
 from typing import Any
 
-import capacity_runs as made
 import pytest
 from rich.console import Console
 
+import capacity_runs as made
 from vectrial.report import terminal
 from vectrial.report.analysis import sweeps
 from vectrial.report.build import build

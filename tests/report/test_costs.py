@@ -6,11 +6,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import capacity_runs as made
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import capacity_runs as made
 from synthetic import SECOND, write_run
 from vectrial.errors import UserError
 from vectrial.experiments.base import Phase

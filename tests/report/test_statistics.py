@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from vectrial.report.fronts import fastest_at, pareto, qps_at
+from vectrial.stats.curves import Reading
 from vectrial.stats.intervals import RANGE_REPEATS, median_interval, spread_of
 
 RECALL = st.sampled_from([0.0, 0.25, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0]) | st.floats(0, 1)
@@ -58,20 +59,23 @@ def test_equal_recall_stays_between_measured_points(
     if qps is not None:
         below = max(p for p in front if p[0] <= recall)
         above = min(p for p in front if p[0] >= recall)
-        assert above[1] * (1 - 1e-9) <= qps <= below[1] * (1 + 1e-9)
+        assert above[1] * (1 - 1e-9) <= qps.value <= below[1] * (1 + 1e-9)
 
 
 @given(POINTS, RECALL, RECALL)
 def test_more_recall_is_never_faster(points: list[tuple[float, float]], a: float, b: float) -> None:
     low, high = (qps_at(points, r) for r in sorted((a, b)))
     if low is not None and high is not None:
-        assert high <= low * (1 + 1e-9)
+        assert high.value <= low.value * (1 + 1e-9)
 
 
 def test_equal_recall_is_straight_in_log_qps() -> None:
-    assert qps_at([(0.9, 1000.0), (1.0, 10.0)], 0.95) == pytest.approx(100.0)
-    assert qps_at([(0.9, 1000.0), (1.0, 10.0)], 0.9) == pytest.approx(1000.0)
-    assert qps_at([(0.9, 1000.0)], 0.9) == 1000.0
+    between = qps_at([(1.0, 10.0), (0.9, 1000.0)], 0.95)
+    assert between is not None
+    assert between.value == pytest.approx(100.0)
+    assert between.points == (1, 0), "of less recall first"
+    assert qps_at([(0.9, 1000.0), (1.0, 10.0)], 0.9) == Reading(1000.0, (0,))
+    assert qps_at([(0.9, 1000.0)], 0.9) == Reading(1000.0, (0,))
     assert qps_at([(0.9, 1000.0)], 0.8) is None
     assert qps_at([], 0.8) is None
 

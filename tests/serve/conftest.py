@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from priced import priced_run
 from served import Client, client_of
 from starlette.testclient import TestClient
 
@@ -29,8 +30,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def runs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Read, with a cache of its own."""
+    return read(folder, tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="session")
+def varied(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Two runs of a kind with capacity, costs, servers and both lanes; and one with the rest."""
+    root = tmp_path_factory.mktemp("varied")
+    priced_run(root / "priced")
+    priced_run(root / "again")
+    stores = {name: (1.0, "hnsw", name != "broken") for name in ("faiss", "hnswlib", "broken")}
+    write_run(root / "swept", stores=stores, efs=(16, 64, 128), builds=((16, 128),))
+    return read(root, tmp_path_factory.mktemp("home"))
+
+
+def read(folder: Path, home: Path) -> Runs:
+    """The runs of a folder."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VECTRIAL_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("VECTRIAL_HOME", str(home))
         found = Runs(folder)
     found.read_all()
     return found

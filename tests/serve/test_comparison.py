@@ -6,10 +6,9 @@ import csv
 import io
 import re
 from html import unescape
-from types import SimpleNamespace
 
 import pytest
-from served import Client
+from served import Client, client_of, figures_of
 
 from vectrial.compare.cells import Cell
 from vectrial.compare.judge import Kind, Verdict
@@ -41,18 +40,46 @@ def test_two_stores_of_a_run(client: Client, runs: Runs) -> None:
     assert "B against A" in page
     worse = re.search(r"<h3>Worse</h3>\s*<p class=\"answer\"><span>(\d+)", page)
     assert worse is not None, "an exact scan is slower than an index"
-    links = [unescape(one) for one in re.findall(r'href="(/runs/[^"]*/trials\?[^"]*)"', page)]
-    assert {re.sub(r"&.*", "", one) for one in links} == {
-        f"/runs/{first}/trials?store=faiss",
-        f"/runs/{first}/trials?store=memory",
-    }
-    assert asked.get(links[0]).status_code == 200
     table = re.search(r'href="(/compare/table/verdicts-1\.csv\?[^"]*)"', page)
     assert table is not None
     rows = list(csv.DictReader(io.StringIO(asked.get(unescape(table[1])).text)))
     assert {row["verdict"] for row in rows} >= {"worse"}
     drawn = asked.get(f"/compare/figure/changes-1.png?{address.partition('?')[2]}")
     assert drawn.content.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("query", ["a={0}:redis&b={1}:redis", "a={2}:faiss&b={2}:hnswlib"])
+def test_every_figure_leads_to_the_phases_of_its_side(varied: Runs, query: str) -> None:
+    found = {run.name: run for run in varied.listing()}
+    runs = [found[name].id for name in ("priced", "again", "swept")]
+    asked = client_of(varied)
+    page = asked.get(f"/compare?{query.format(*runs)}&metric=qps+p99+disk+sustained_qps").text
+    shown = [one for one in figures_of(page) if one.table != "card"]
+    lost = {one.column for one in shown if one.href is None}
+    assert lost <= {"Change", "Least that would be seen"}, "computed of both sides"
+    for one in shown:
+        if one.href is None:
+            continue
+        side = re.match(r"/runs/([^/]+)/values\?metric=\w+&phases=[\d,]+(&recall=.*)?$", one.href)
+        assert side is not None, one
+        assert side[1] == (runs[one.column == "B"] if "{1}" in query else runs[2])
+        made = figures_of(asked.get(one.href).text)
+        assert len({cell.text for cell in made if cell.column == "Repeat"}) == 3
+        trials = [cell.text for cell in made if cell.column == "Trial"]
+        assert len(trials) in ((4, 5, 6) if "recall=" in one.href else (3,))
+    read = any("recall=" in one.href for one in shown if one.href)
+    assert read == ("{2}" in query), "redis has one setting: nothing is read off"
+
+
+def test_a_figure_of_a_comparison_is_the_median_of_what_it_leads_to(varied: Runs) -> None:
+    found = {run.name: run for run in varied.listing()}
+    a, b = found["priced"].id, found["again"].id
+    asked = client_of(varied)
+    page = asked.get(f"/compare?a={a}:redis&b={b}:redis&metric=sustained_qps").text
+    (figure,) = [one for one in figures_of(page) if one.column == "A"]
+    assert figure.href is not None
+    values = [one.text for one in figures_of(asked.get(figure.href).text) if "/s" in one.text]
+    assert values[1] == figure.text.split()[0], "of three repeats the middle one"
 
 
 def test_two_runs_chosen_in_the_list(client: Client, runs: Runs) -> None:
@@ -65,13 +92,12 @@ def test_two_runs_chosen_in_the_list(client: Client, runs: Runs) -> None:
 
 def test_a_recall_is_not_rounded_up() -> None:
     spread = spread_of([0.9496, 0.9497, 0.99951])
-    cell = Cell("faiss", "recall_sweep", "search", {}, METRICS["recall_mean"])
-    side = SimpleNamespace(store="faiss")
-    shown = comparison._value(Verdict(cell, Kind.TIE), spread, "1", side, 1)  # type: ignore[arg-type]
+    cell = Cell("faiss", "recall_sweep", "search", {}, METRICS["recall_mean"], phases_b=(7, 8))
+    shown = comparison._value(Verdict(cell, Kind.TIE), spread, "1", 1)
     assert shown.text == "0.9497"
     assert shown.detail == "0.9496–0.9995"
     assert shown.source is not None
-    assert shown.source.side == 1
+    assert (shown.source.side, shown.source.phases) == (1, (7, 8))
 
 
 @pytest.mark.parametrize(

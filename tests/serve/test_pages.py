@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from served import Client, client_of
+from served import Client, client_of, figures_of
 from starlette.testclient import TestClient
 
 from synthetic import write_run
@@ -27,7 +27,7 @@ from vectrial.errors import UserError
 from vectrial.results.progress import Status, read_status, write_status
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
-from vectrial.serve import live
+from vectrial.serve import app, live
 from vectrial.serve.app import make_app
 from vectrial.serve.guard import Access
 from vectrial.serve.runs import Run, Runs, summary_of
@@ -65,6 +65,65 @@ def test_list(client: Client, runs: Runs) -> None:
 def test_filters(client: Client, runs: Runs, query: str, found: set[str]) -> None:
     page = client().get(f"/?{query}").text
     assert {run.name for run in runs.listing() if f'href="/runs/{run.id}"' in page} == found
+
+
+#: What of a report leads nowhere, by the beginning of a table's name: headings of columns.
+NOT_LED = {
+    # What was asked for, or is counted beside the figures: the row's figures lead to it.
+    "": {"Clients", "Repeat", "Repeats", "Rows", "Callers", "Look", "Offered/s",
+         "Recall asked for"},
+    # Computed from what other figures lead to.
+    "cost": {"Processors", "Memory", "Disk", "A month", "A million answers"},
+    # Of no measurement.
+    "datasets": {"Rows", "Dimension", "Queries", "Raw", "Metadata"},
+    "not-measured": {"How many"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["swept", "priced"])
+def test_every_figure_of_a_report_leads_to_what_it_was_made_of(varied: Runs, name: str) -> None:
+    asked, run = client_of(varied), named(varied, name)
+    shown = figures_of(asked.get(f"/runs/{run.id}").text)
+    assert len(shown) > 50
+    lost = {(one.table, one.column) for one in shown if one.href is None}
+    allowed = {
+        (table, column)
+        for table, column in lost
+        if any(table.startswith(part) and column in said for part, said in NOT_LED.items())
+    }
+    assert lost == allowed
+    # Of each column one is followed.
+    for one in {(one.table, one.column): one for one in shown if one.href is not None}.values():
+        assert one.href is not None
+        answer = asked.get(one.href)
+        assert answer.status_code == 200, one
+        assert re.search(rf'href="/runs/{run.id}/trials/\d+"', answer.text), one
+
+
+def test_a_card_leads_to_the_figure_that_it_tells(varied: Runs) -> None:
+    asked, run = client_of(varied), named(varied, "priced")
+    (card,) = [one for one in figures_of(asked.get(f"/runs/{run.id}").text) if one.table == "card"]
+    assert card.href is not None
+    assert "metric=sustained_qps" in card.href
+    figures = [one for one in figures_of(asked.get(card.href).text) if one.column != "Trial"]
+    values = [one.text for one in figures if "rate" in one.column]
+    assert values[1] == card.text, "of three repeats the middle one"
+
+
+def test_what_is_read_between_two_points_leads_to_both(client: Client, runs: Runs) -> None:
+    asked, run = client(), named(runs, "first")
+    shown = figures_of(asked.get(f"/runs/{run.id}").text)
+    exact = [one for one in shown if one.column == "Answers/s at exactly this recall"]
+    (one, *_) = exact
+    assert one.href is not None
+    assert "recall=" in one.href
+    page = asked.get(one.href).text
+    recalls = [float(cell.text) for cell in figures_of(page) if cell.column == "Recall"]
+    wanted = float(one.href.partition("recall=")[2])
+    assert len(recalls) == 6, "three repeats of each of two settings"
+    assert min(recalls) < wanted < max(recalls)
+    assert f"read off at a recall of {wanted:g}" in page
+    assert asked.get(re.sub("recall=.*", "recall=7", one.href)).status_code == 400
 
 
 def test_every_figure_leads_to_its_trials(client: Client, runs: Runs) -> None:
@@ -123,6 +182,23 @@ def test_trials_are_filtered(client: Client, runs: Runs) -> None:
     assert f"{sum(run.summary.counts.values())} of" in every
     some = asked.get(f"/runs/{run.id}/trials?store=broken&experiment=crud").text
     assert "3 of" in some
+
+
+def test_the_list_of_trials_is_laid_out_once(
+    client: Client, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, run = client(), named(runs, "first")
+    laid_out: list[str] = []
+    page = app.html.page
+    monkeypatch.setattr(
+        app.html, "page", lambda *args, **more: (laid_out.append(""), page(*args, **more))[1]
+    )
+    every = asked.get(f"/runs/{run.id}/trials").text
+    assert asked.get(f"/runs/{run.id}/trials").text == every
+    assert len(laid_out) == 1
+    some = asked.get(f"/runs/{run.id}/trials?store=broken").text
+    assert "?store=broken" in some, "its files are of those trials, too"
+    assert len(laid_out) == 2
 
 
 def test_downloads(client: Client, runs: Runs) -> None:

@@ -16,9 +16,11 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
+from priced import priced_run
 from served import TOKEN
 
 from browser import CHROMIUM, Browser, browser
+from server_programs import MUST_RUN, not_here
 from synthetic import write_run
 from vectrial.home import downloads_dir
 from vectrial.results.progress import Status, write_status
@@ -89,23 +91,46 @@ def guarded(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 @pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of two runs with capacity, costs and servers, and of two that are under way: one
+    that tells how far it is, and one that another process merely has open."""
+    root = tmp_path_factory.mktemp("apart")
+    priced_run(root / "priced")
+    priced_run(root / "again")
+    now = time.time()
+    status = Status(
+        pid=os.getpid(), began=now, updated=now, trials=9, done=2, number=1, jobs=2,
+        job="redis hnsw glove-words-100", what="warming up", part_done=1.0, part_of=4.0,
+        live="1,000 q/s, p99 3.1 ms", recent=("faiss ended: 1,000 q/s", "hnswlib ended"),
+    )  # fmt: skip
+    with RunWriter(root / "under-way"), RunWriter(root / "opened"):
+        write_status(root / "under-way", status)
+        with served(root, tmp_path_factory.mktemp("home")) as found:
+            yield found
+
+
+@pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The accessibility checker, which the repository does not hold."""
+    return checker(tmp_path_factory.mktemp("axe"))
+
+
+def checker(folder: Path) -> str:
+    """Its script, fetched into `folder` unless it is kept; `not_here` where it cannot be had."""
     kept = downloads_dir() / f"{AXE.replace('@', '-')}.js"
     if kept.is_file():
         return kept.read_text(encoding="utf-8")
     npm = shutil.which("npm")
     if npm is None:
-        pytest.skip(f"{AXE} is fetched by npm, which is not installed")
-    folder = tmp_path_factory.mktemp("axe")
+        not_here("axe", f"{AXE} is fetched by npm, which is not installed")
     try:
         got = subprocess.run(
             [npm, "pack", AXE], cwd=folder, capture_output=True, text=True, timeout=120, check=False
         )
     except subprocess.TimeoutExpired:
-        pytest.skip(f"npm did not fetch {AXE} within two minutes")
+        not_here("axe", f"npm did not fetch {AXE} within two minutes")
     if got.returncode:
-        pytest.skip(f"npm cannot fetch {AXE}: {got.stderr.strip()[-300:]}")
+        not_here("axe", f"npm cannot fetch {AXE}: {got.stderr.strip()[-300:]}")
     with tarfile.open(next(folder.glob("*.tgz"))) as archive:
         member = archive.extractfile("package/axe.min.js")
         assert member is not None
@@ -113,6 +138,19 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(script, encoding="utf-8")
     return script
+
+
+@pytest.mark.parametrize(
+    ("named", "end"), [("redis,axe", pytest.fail.Exception), ("redis", pytest.skip.Exception)]
+)
+def test_a_checker_that_must_run_is_not_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, end: type[BaseException]
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(MUST_RUN, named)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(end, match="npm"):
+        checker(tmp_path)
 
 
 def run_address(chromium: Browser, address: str, name: str) -> str:
@@ -165,6 +203,44 @@ def test_page(
     # What the browser says of a page that is not there is no complaint.
     assert chromium.complaints() == [] or page == "missing"
     assert all(one.startswith(f"{address}/") for one in chromium.requests())
+    assert chromium.value("document.documentElement.scrollWidth") <= size[0]
+    assert violations(chromium, axe) == []
+
+
+#: Of the pages of `apart` what they show, which is waited for.
+APART = {
+    "/": "2 of 9",
+    "under-way": "Job 1 of 2",
+    "opened": "Under way",
+    "priced": "What it cost the server",
+    "trial": "Parameters",
+    "compare": "B against A",
+    "values": "Where this is from",
+    "read": "read off at a recall",
+}
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("page", APART)
+def test_page_of_a_run_under_way_or_with_servers_and_costs(
+    chromium: Browser, apart: str, axe: str, page: str, size: tuple[int, int], dark: bool
+) -> None:
+    named = {"under-way": "under-way", "opened": "opened"}.get(page, "priced")
+    run = run_address(chromium, apart, named)
+    name, twin = run.rpartition("/")[2], ""
+    if page == "compare":
+        twin = run_address(chromium, apart, "again").rpartition("/")[2]
+    url = {
+        "/": f"{apart}/",
+        "trial": f"{run}/trials/1",
+        "compare": f"{apart}/compare?a={name}:redis&b={twin}:redis",
+        "values": f"{run}/values?metric=sustained_qps&phases=4,17,30",
+        "read": f"{run}/values?metric=qps&phases=4,17,30&recall=0.96",
+    }.get(page, run)
+    chromium.open(url, *size, dark=dark)
+    chromium.wait_for(f"document.body.innerText.includes({APART[page]!r})")
+    assert chromium.complaints() == []
     assert chromium.value("document.documentElement.scrollWidth") <= size[0]
     assert violations(chromium, axe) == []
 

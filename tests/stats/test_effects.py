@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from vectrial._engine import Recorder, histogram_merge, histogram_quantiles
-from vectrial.stats.curves import value_at, value_within
+from vectrial.stats.curves import Reading, read_at, read_within
 from vectrial.stats.disturbance import drift, first_stands_out, outliers
 from vectrial.stats.effects import ALPHA, at_equal_pace, holm, paired, unpaired
 from vectrial.stats.intervals import median_interval, pooled_interval, quantile_interval
@@ -186,7 +186,8 @@ CURVE = st.lists(st.tuples(st.floats(0, 1), POSITIVE), min_size=1, max_size=12)
 def test_nothing_is_extrapolated(
     points: list[tuple[float, float]], recall: float, higher: bool
 ) -> None:
-    found = value_at(points, recall, higher_is_better=higher)
+    read = read_at(points, recall, higher_is_better=higher)
+    found = None if read is None else read.value
     recalls = [r for r, _ in points]
     if not min(recalls) <= recall <= max(recalls):
         assert found is None
@@ -200,25 +201,45 @@ def test_every_recall_between_two_points_has_a_value_and_less_of_it_is_no_worse(
     points: list[tuple[float, float]], one: float, other: float
 ) -> None:
     recalls = [r for r, _ in points]
-    found = {recall: value_within(points, recall) for recall in (one, other, min(recalls))}
-    for recall, value in found.items():
-        assert (value is not None) == (min(recalls) <= recall <= max(recalls))
-        exact = value_at(points, recall)
-        assert exact is None or value == exact
-    known = [value for _, value in sorted(found.items()) if value is not None]
+    found = {recall: read_within(points, recall) for recall in (one, other, min(recalls))}
+    for recall, read in found.items():
+        assert (read is not None) == (min(recalls) <= recall <= max(recalls))
+        exact = read_at(points, recall)
+        assert exact is None or read == exact
+    known = [found[recall] for recall in sorted(found)]
+    known = [read.value for read in known if read is not None]
     assert all(more <= less * (1 + 1e-9) for less, more in pairwise(known))
 
 
 def test_below_what_beats_all_points_of_less_recall_its_value_holds() -> None:
     points = [(0.88, 3.1), (0.93, 3.0), (0.99, 9.0)]
-    assert value_at(points, 0.9, higher_is_better=False) is None
-    assert value_within(points, 0.9, higher_is_better=False) == 3.0
-    assert value_within(points, 0.87, higher_is_better=False) is None
+    assert read_at(points, 0.9, higher_is_better=False) is None
+    assert read_within(points, 0.9, higher_is_better=False) == Reading(3.0, (1,))
+    assert read_within(points, 0.87, higher_is_better=False) is None
 
 
 def test_latency_is_interpolated_along_its_own_front() -> None:
     points = [(0.9, 100.0), (0.95, 900.0), (1.0, 400.0)]
-    assert value_at(points, 0.95, higher_is_better=False) == pytest.approx(200.0)
+    read = read_at(points, 0.95, higher_is_better=False)
+    assert read is not None
+    assert read.value == pytest.approx(200.0)
+    assert read.points == (0, 2), "the point that another beats is on no line"
+
+
+@given(CURVE, st.floats(0, 1), st.booleans())
+def test_what_is_read_off_lies_between_the_points_that_are_named(
+    points: list[tuple[float, float]], recall: float, higher: bool
+) -> None:
+    read = read_within(points, recall, higher_is_better=higher)
+    if read is None:
+        return
+    recalls, values = zip(*(points[i] for i in read.points), strict=True)
+    if len(read.points) == 1:
+        assert read.value == values[0]
+        assert recalls[0] >= recall
+    else:
+        assert recalls[0] < recall < recalls[1]
+        assert min(values) * (1 - 1e-9) <= read.value <= max(values) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("quantile", "true"), [(0.5, 1.0), (0.9, math.exp(0.2 * 1.2816))])

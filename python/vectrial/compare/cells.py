@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vectrial.compare import curves
 from vectrial.compare.groups import JUDGED, TERMS, TRIAL_TERMS, UNTOLD, Group, Point, groups_of
 from vectrial.compare.sides import Subject
 from vectrial.load.lane import Lane
 from vectrial.report import text
 from vectrial.results.schema import MetricName
-from vectrial.stats.curves import value_within
 from vectrial.stats.intervals import LEAST_REPEATS
 
 #: Recalls at which curves are compared unless others are asked for.
@@ -33,7 +33,9 @@ class Cell:
 
     metric: None where the reason holds for all. at: "recall 0.95", or what tells the point from
         others. terms: see `groups`. side: "a" or "b" where they are of that one alone, which has no
-        counterpart. a, b: value by repeat; empty where there is a reason.
+        counterpart. a, b: value by repeat; empty where there is a reason. phases_a, phases_b: ids
+        of those that the values are from. recall: at which values were read off between these
+        phases; None where they had them.
     notes: what a reader should know. in_turns: repeat i of both was measured in one round.
     pace_a, pace_b: by repeat, the client's processor time of an answer where that is the same
         work on both sides; else empty.
@@ -47,6 +49,9 @@ class Cell:
     at: str = ""
     a: Mapping[int, float] = field(default_factory=dict)
     b: Mapping[int, float] = field(default_factory=dict)
+    phases_a: tuple[int, ...] = ()
+    phases_b: tuple[int, ...] = ()
+    recall: float | None = None
     reason: str = ""
     notes: tuple[str, ...] = ()
     in_turns: bool = False
@@ -224,12 +229,12 @@ def _at_recall(cell: Cell, a: Group, b: Group, recall: float) -> Cell:
     """The cell at one recall, on each repeat's own curve."""
     assert cell.metric is not None
     at = replace(cell, at=f"recall {text.recall(recall).rstrip('0').rstrip('.')}")
-    reach_a, reach_b = _reach(a), _reach(b)
+    reach_a, reach_b = curves.reach(a), curves.reach(b)
     if not max(reach_a[0], reach_b[0]) <= recall <= min(reach_a[1], reach_b[1]):
         told = f"not reached by both: A {_range(reach_a)}, B {_range(reach_b)}"
         return replace(at, reason=told)
-    x, y = _along(a, cell.metric, recall), _along(b, cell.metric, recall)
-    return _checked(replace(at, a=x, b=y), _curve(a), _curve(b))
+    found = curves.along(a, cell.metric, recall), curves.along(b, cell.metric, recall)
+    return _checked(_held(replace(at, recall=recall), *found), curves.curve(a), curves.curve(b))
 
 
 def _at_points(cell: Cell, a: Group, b: Group, *, equal_recall: bool) -> list[Cell]:
@@ -249,8 +254,8 @@ def _at_points(cell: Cell, a: Group, b: Group, *, equal_recall: bool) -> list[Ce
         else:
             if at.pace_a:
                 at = replace(at, pace_a=_pace([p]), pace_b=_pace([q]))
-            x, y = (_values(point, metric, judged=equal_recall) for point in (p, q))
-            cells.append(_checked(replace(at, a=x, b=y), [p], [q]))
+            found = (curves.values(point, metric, judged=equal_recall) for point in (p, q))
+            cells.append(_checked(_held(at, *found), [p], [q]))
     return cells
 
 
@@ -264,10 +269,11 @@ def _pace(points: Sequence[Point]) -> dict[int, float]:
     return {r: statistics.geometric_mean(values[r] for values in told) for r in sorted(common)}
 
 
-def _values(point: Point, metric: MetricName, *, judged: bool) -> dict[int, float]:
-    """The metric by repeat; `judged`: of those alone whose recall is known."""
-    found = point.values(metric.name)
-    return {r: v for r, v in found.items() if r in point.recalls} if judged else found
+def _held(cell: Cell, a: curves.Values, b: curves.Values) -> Cell:
+    """The cell of these values."""
+    x, y = ({r: value for r, (value, _) in side.items()} for side in (a, b))
+    of_x, of_y = (tuple(one for r in sorted(side) for one in side[r][1]) for side in (a, b))
+    return replace(cell, a=x, b=y, phases_a=of_x, phases_b=of_y)
 
 
 def _checked(cell: Cell, of_a: Sequence[Point], of_b: Sequence[Point]) -> Cell:
@@ -277,12 +283,16 @@ def _checked(cell: Cell, of_a: Sequence[Point], of_b: Sequence[Point]) -> Cell:
         if lacking := sorted({r for point in points for r in point.phases} - found.keys()):
             named = f"repeat {', '.join(map(str, lacking))}"
             told = f"{side}: no value in {named}: {_why_none(cell, points, lacking)}"
-            return replace(cell, a={}, b={}, reason=told)
+            return _without(cell, told)
     fewest = min(len(cell.a), len(cell.b))
     if fewest >= LEAST_REPEATS:
         return cell
     reason = f"{fewest} {'repeat' if fewest == 1 else 'repeats'}: a verdict needs {LEAST_REPEATS}"
-    return replace(cell, a={}, b={}, reason=reason)
+    return _without(cell, reason)
+
+
+def _without(cell: Cell, reason: str) -> Cell:
+    return replace(cell, a={}, b={}, phases_a=(), phases_b=(), reason=reason)
 
 
 def _why_none(cell: Cell, points: Sequence[Point], repeats: Sequence[int]) -> str:
@@ -306,61 +316,19 @@ def _common_recalls(a: Group, b: Group, asked: Sequence[float]) -> list[float] |
     for side, group in (("A", a), ("B", b)):
         if not group.searches:
             return f"{side}: no recall was judged: {group.why_unjudged}"
-    reach_a, reach_b = _reach(a), _reach(b)
+    reach_a, reach_b = curves.reach(a), curves.reach(b)
     low, high = max(reach_a[0], reach_b[0]), min(reach_a[1], reach_b[1])
     if low > high:
-        if _gap(a, b) <= RECALL_TOLERANCE and not asked:
+        if curves.gap(a, b) <= RECALL_TOLERANCE and not asked:
             return []
         return f"no recall that both reach: A {_range(reach_a)}, B {_range(reach_b)}"
     return list(dict.fromkeys(asked)) or [r for r in TARGETS if low <= r <= high] or [high]
 
 
-def _curve(group: Group) -> list[Point]:
-    """The points whose recall is known."""
-    return [point for point in group.sound if point.recalls]
-
-
-def _middle(point: Point) -> float:
-    return statistics.median(point.recalls.values())
-
-
-def _reach(group: Group) -> tuple[float, float]:
-    """The recalls that every repeat of the curve holds; of one point, its median."""
-    points = _curve(group)
-    if len(points) == 1:
-        return _middle(points[0]), _middle(points[0])
-    curves: dict[int, list[float]] = {}
-    for point in points:
-        for repeat, recall in point.recalls.items():
-            curves.setdefault(repeat, []).append(recall)
-    return max(min(c) for c in curves.values()), min(max(c) for c in curves.values())
-
-
-def _gap(a: Group, b: Group) -> float:
-    """How far apart the two sides' recalls are, in the middle of each of their points, at least."""
-    return min(abs(_middle(p) - _middle(q)) for p in _curve(a) for q in _curve(b))
-
-
-def _along(group: Group, metric: MetricName, recall: float) -> dict[int, float]:
-    """The metric at this recall on each repeat's own curve."""
-    points = _curve(group)
-    if len(points) == 1:
-        return _values(points[0], metric, judged=True)
-    curves: dict[int, list[tuple[float, float]]] = {}
-    for point in points:
-        known = point.values(metric.name)
-        for repeat, found in point.recalls.items():
-            if repeat in known:
-                curves.setdefault(repeat, []).append((found, known[repeat]))
-    better = metric.better == "higher"
-    at = {r: value_within(curve, recall, higher_is_better=better) for r, curve in curves.items()}
-    return {repeat: value for repeat, value in at.items() if value is not None}
-
-
 def _unequal_recall(p: Point, q: Point) -> str:
     if not (p.recalls and q.recalls):
         return "no recall was judged"
-    a, b = _middle(p), _middle(q)
+    a, b = curves.middle(p), curves.middle(q)
     if abs(a - b) <= RECALL_TOLERANCE:
         return ""
     return f"not at equal recall: {text.recall(a)} in A, {text.recall(b)} in B"

@@ -71,9 +71,12 @@ class Sweep:
         index = fronts.fastest_at(coordinates(points), recall)
         return None if index is None else points[index]
 
-    def between(self, series: Series, recall: float) -> float | None:
-        """Qps at exactly this recall, between two measured points; None beyond them."""
-        return fronts.qps_at(coordinates(self.of(series)), recall)
+    def between(self, series: Series, recall: float) -> tuple[float, tuple[Point, ...]] | None:
+        """Qps at exactly this recall, and the measured points that it lies between; None beyond
+        them."""
+        points = self.of(series)
+        found = fronts.qps_at(coordinates(points), recall)
+        return None if found is None else (found.value, tuple(points[i] for i in found.points))
 
     def front(self, series: Series | None = None) -> list[Point]:
         """Pareto front of a series, or of everything that is ok, by ascending recall."""

@@ -16,13 +16,16 @@ Tone = Literal["ok", "wrong", "invalid", "absent"]
 
 @dataclass(frozen=True)
 class Source:
-    """What a value was made of: a metric of some phases (by id), a trial, or the trials with some
-    values of their columns. side: of two runs, the first (0) or the second."""
+    """What a value was made of: a metric of some phases (by id), or a trial.
+
+    recall: at which the value was read off between these phases; None where they had it.
+    side: of two runs, the first (0) or the second.
+    """
 
     phases: tuple[int, ...] = ()
     metric: str = ""
+    recall: float | None = None
     trial: int | None = None
-    trials: tuple[tuple[str, str], ...] = ()
     side: int = 0
 
 
@@ -138,13 +141,17 @@ class Section:
 
 @dataclass(frozen=True)
 class Answer:
-    """One card of the first screen: a question, its answer, and what bounds the claim."""
+    """One card of the first screen: a question, its answer, and what bounds the claim.
+
+    source: what `figure` was made of; a page that is served leads there.
+    """
 
     question: str
     answer: str
     figure: str
     bound: str
     series: Series | None = None
+    source: Source | None = None
 
 
 @dataclass(frozen=True)
@@ -191,12 +198,12 @@ def spread_cell(
         return Cell(text.NOTHING, note=point.why_missing(metric), tone="absent")
     if show is None and text.is_recall(metric):
         show = text.recall
-    return replace(value_cell(spread, unit, show=show), source=source_of(point, metric))
+    return replace(value_cell(spread, unit, show=show), source=source_of(point, metric=metric))
 
 
-def source_of(point: Point, metric: str) -> Source:
-    """The repeats that a point's figure is made of."""
-    return Source(tuple(phase.phase_id for phase in point.phases), metric)
+def source_of(*points: Point, metric: str, recall: float | None = None) -> Source:
+    """The repeats that a figure of a point, or of several, is made of. recall: see `Source`."""
+    return Source(tuple(p.phase_id for point in points for p in point.phases), metric, recall)
 
 
 def value_cell(spread: Spread, unit: str, *, show: Callable[[float], str] | None = None) -> Cell:
@@ -218,7 +225,16 @@ def count_cell(point: Point, metric: str, note: str = "") -> Cell:
     total = int(sum(known))
     bad = metric in ("errors", "ineffective", "violations") and total > 0
     tone: Tone = "wrong" if bad else "ok"
-    return Cell(f"{total:,}", total, note=note, tone=tone, source=source_of(point, metric))
+    return Cell(f"{total:,}", total, note=note, tone=tone, source=source_of(point, metric=metric))
+
+
+def ratio_cell(point: Point, base: Point, metric: str) -> Cell:
+    """How many times a metric of `base` a point has; '—' where either has none."""
+    value, one = point.value(metric), base.value(metric)
+    if value is None or not one:
+        return Cell(text.NOTHING, tone="absent")
+    cell = plain(value / one, f"× {text.number(value / one)}")
+    return replace(cell, source=source_of(point, base, metric=metric))
 
 
 def plain(value: Any, shown: str | None = None, note: str = "") -> Cell:

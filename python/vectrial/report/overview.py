@@ -18,6 +18,7 @@ from vectrial.report.document import (
     Table,
     Tone,
     plain,
+    source_of,
     spread_cell,
 )
 from vectrial.report.sections_search import equal_recall_row
@@ -169,7 +170,8 @@ def _sustained(run: RunData, answered: Sequence[Point]) -> list[Answer]:
 
 def _most_within(run: RunData, limits: str, points: Sequence[Point]) -> Answer:
     question = "Sustains the most"
-    spreads = _extreme(points, "sustained_qps", lambda spread: -spread.median)
+    most = _extreme(points, "sustained_qps", lambda spread: -spread.median)
+    spreads = _spreads(most, "sustained_qps")
     least: dict[Series, float] = {}
     for point in points:
         if (rate := _at_least(point, spreads)) is not None:
@@ -179,14 +181,14 @@ def _most_within(run: RunData, limits: str, points: Sequence[Point]) -> Answer:
         why = f"It is not known how much: {said}." if said else "No rate was confirmed."
         return Answer(question, "none", limits, f"{why} The reasons are below.")
     first, lead = _judge(run, spreads, lambda s: -s.median, lambda s: text.number(s.median))
-    most = spreads[first].median
+    rate = spreads[first].median
     lead = lead if spreads.keys() - {first} else "The only one with an answer."
-    figure = f"{text.number(most)}/s"
+    figure, source = f"{text.number(rate)}/s", source_of(most[first], metric="sustained_qps")
     bound = " ".join(filter(None, (f"{limits}.", lead, f"Besides, {said}." if said else "")))
-    if any(rate > most for rate in least.values()):
+    if any(confirmed > rate for confirmed in least.values()):
         told = f"{run.labels[first]} sustains {figure}"
-        return Answer(question, "not known", told, bound)
-    return Answer(question, run.labels[first], figure, bound, first)
+        return Answer(question, "not known", told, bound, source=source)
+    return Answer(question, run.labels[first], figure, bound, first, source)
 
 
 def _at_least(point: Point, spreads: Mapping[Series, Spread]) -> float | None:
@@ -206,14 +208,17 @@ def _on(facet: Facet, points: Sequence[Point]) -> list[Point]:
 def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
     question = f"Fastest at recall ≥ {TARGETS[0]:.2f}"
     best = {s: p for s in sweep.series if (p := sweep.best(s, TARGETS[0])) is not None}
-    speeds = {s: spread for s, p in best.items() if (spread := p.spread("qps")) is not None}
+    speeds = _spreads(best, "qps")
     if not speeds:
-        recalls = [p.value("recall_mean") for s in sweep.series for p in sweep.of(s)]
-        most = max((recall for recall in recalls if recall is not None), default=None)
-        if most is None:
+        told = [(recall, p) for s in sweep.series for p in sweep.of(s)
+                if (recall := p.value("recall_mean")) is not None]  # fmt: skip
+        if not told:
             why = "All that was measured is wrong or invalid: see below."
             return Answer(question, "none", "no figure counts", why)
-        return Answer(question, "none reached it", text.recall(most), "greatest recall measured")
+        most, at_most = max(told, key=lambda pair: pair[0])
+        source = source_of(at_most, metric="recall_mean")
+        why = "greatest recall measured"
+        return Answer(question, "none reached it", text.recall(most), why, source=source)
     first, bound = _judge(run, speeds, lambda s: -s.median, lambda s: text.number(s.median))
     point = best[first]
     clients = point.params.get("clients", point.value("concurrency"))
@@ -223,7 +228,8 @@ def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
     if isinstance(clients, int | float):
         at.append(text.plural(int(clients), "client"))
     figure = f"{text.number(speeds[first].median)} answers/s"
-    return Answer(question, run.labels[first], figure, f"{', '.join(at)}. {bound}", first)
+    said, source = f"{', '.join(at)}. {bound}", source_of(point, metric="qps")
+    return Answer(question, run.labels[first], figure, said, first, source)
 
 
 def _best(
@@ -235,26 +241,34 @@ def _best(
     unit: str,
     what: str,
 ) -> Answer | None:
-    spreads = _extreme(_on(facet, points), metric, lambda spread: spread.median)
-    if not spreads:
+    best = _extreme(_on(facet, points), metric, lambda spread: spread.median)
+    if not best:
         return None
+    spreads = _spreads(best, metric)
     first, bound = _judge(run, spreads, lambda s: s.median, lambda s: text.measure(s.median, unit))
     figure = f"{text.measure(spreads[first].median, unit)} {what}"
-    return Answer(question, run.labels[first], figure, bound, first)
+    source = source_of(best[first], metric=metric)
+    return Answer(question, run.labels[first], figure, bound, first, source)
 
 
 def _extreme(
     points: Sequence[Point], metric: str, key: Callable[[Spread], float]
-) -> dict[Series, Spread]:
-    """Of each series' points that count, the metric where it is first by `key`."""
-    spreads: dict[Series, Spread] = {}
+) -> dict[Series, Point]:
+    """Of each series' points that count, that of which the metric is first by `key`."""
+    found: dict[Series, tuple[float, Point]] = {}
     for point in points:
         spread = point.spread(metric) if point.state == "ok" else None
         if spread is None:
             continue
-        if point.series not in spreads or key(spread) < key(spreads[point.series]):
-            spreads[point.series] = spread
-    return spreads
+        if point.series not in found or key(spread) < found[point.series][0]:
+            found[point.series] = key(spread), point
+    return {series: point for series, (_, point) in found.items()}
+
+
+def _spreads(points: Mapping[Series, Point], metric: str) -> dict[Series, Spread]:
+    """The metric of those of the points that have it."""
+    found = {series: point.spread(metric) for series, point in points.items()}
+    return {series: spread for series, spread in found.items() if spread is not None}
 
 
 def _judge(

@@ -19,6 +19,7 @@ from vectrial.report.document import (
     Tone,
     count_cell,
     plain,
+    ratio_cell,
     spread_cell,
 )
 from vectrial.report.sections_search import search_cells
@@ -178,21 +179,15 @@ def _tax_row(native: Point, sdk: Point) -> Row:
         plain(native.experiment),
         Cell(text.NOTHING, tone="absent") if clients is None else plain(clients),
         *both("qps", "1"),
-        _ratio(sdk.value("qps"), native.value("qps")),
+        ratio_cell(sdk, native, "qps"),
         *both("latency_p50", "us"),
         *both("latency_p99", "us"),
         *both("cpu_us_per_op", "us"),
-        _ratio(sdk.value("cpu_us_per_op"), native.value("cpu_us_per_op")),
+        ratio_cell(sdk, native, "cpu_us_per_op"),
         *both("recall_mean", "1"),
         plain(operating_point(native)),
     )
     return Row(cells, state, native.series)
-
-
-def _ratio(value: float | None, base: float | None) -> Cell:
-    if value is None or not base:
-        return Cell(text.NOTHING, tone="absent")
-    return plain(value / base, f"× {text.number(value / base)}")
 
 
 _CERTIFICATE = (

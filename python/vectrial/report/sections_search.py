@@ -19,6 +19,7 @@ from vectrial.report.document import (
     Table,
     count_cell,
     plain,
+    ratio_cell,
     source_of,
     spread_cell,
     value_cell,
@@ -127,14 +128,18 @@ def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) 
         return Row((*head, nothing, *_empty(7)), "invalid", series)
     best = sweep.best(series, target)
     if best is None:
-        most = max(p.value("recall_mean") or 0 for p in sweep.of(series))
-        nothing = Cell("not reached", tone="absent", detail=f"most: {text.recall(most)}")
+        most = max(sweep.of(series), key=lambda p: p.value("recall_mean") or 0)
+        told = f"most: {text.recall(most.value('recall_mean') or 0)}"
+        source = source_of(most, metric="recall_mean")
+        nothing = Cell("not reached", tone="absent", detail=told, source=source)
         return Row((*head, nothing, *_empty(7)), "absent", series)
     between = sweep.between(series, target)
     cells = search_cells(best)
     exact = Cell(text.NOTHING, tone="absent")
     if between is not None:
-        exact = plain(between, text.number(between))
+        qps, points = between
+        read = source_of(*points, metric="qps", recall=target)
+        exact = replace(plain(qps, text.number(qps)), source=read)
     return Row((*head, *cells, exact), "ok", series)
 
 
@@ -182,7 +187,7 @@ def _of_all_repeats(run: RunData, point: Point) -> Row:
     cells = (
         plain(run.labels[point.series]),
         *(_pooled(point, parts, name, quantile) for name, quantile in _QUANTILES),
-        plain(count, f"{count:,.0f}"),
+        replace(plain(count, f"{count:,.0f}"), source=source_of(point, metric="count")),
         plain(point.repeats),
         plain(operating_point(point)),
     )
@@ -195,7 +200,7 @@ def _pooled(point: Point, parts: list[bytes], name: str, quantile: float) -> Cel
     n = len(parts)
     around: Literal["interval", "range"] = "interval" if n >= LEAST_REPEATS else "range"
     spread = Spread(n, *pooled_interval(parts, quantile), "single" if n == 1 else around)
-    return replace(value_cell(spread, "us"), source=source_of(point, f"latency_{name}"))
+    return replace(value_cell(spread, "us"), source=source_of(point, metric=f"latency_{name}"))
 
 
 def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
@@ -276,18 +281,17 @@ def concurrency(run: RunData, looks: Looks) -> Section | None:
 
 def _concurrency_table(run: RunData, slug: str, title: str, points: list[Point]) -> Table:
     alone = {
-        (p.series, operating_point(p)): p.value("qps")
+        (p.series, operating_point(p)): p
         for p in points
         if charts_search.clients_of(p) == 1 and p.state == "ok"
     }
     rows = []
     for point in sorted(points, key=lambda p: _order(run, p)):
         qps, recall_, p50, p99, clients, errors, at = search_cells(point)
-        base, value = alone.get((point.series, operating_point(point))), point.value("qps")
+        base = alone.get((point.series, operating_point(point)))
         ratio = Cell(text.NOTHING, tone="absent")
-        if base and value is not None and point.state == "ok":
-            shown = plain(value / base, f"× {text.number(value / base)}")
-            ratio = replace(shown, source=qps.source)
+        if base is not None and point.state == "ok":
+            ratio = ratio_cell(point, base, "qps")
         cells = (
             plain(run.labels[point.series]),
             clients,

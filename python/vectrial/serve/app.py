@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -149,6 +149,7 @@ class _Pages:
         self._runs, self._access = runs, access
         self._loaded: Kept[RunData] = Kept(_KEPT)
         self._reports: Kept[Report] = Kept(_KEPT)
+        self._trials: Kept[tuple[Report, Mapping[str, list[str]]]] = Kept(_KEPT)
 
     def index(self, request: Request) -> Response:
         """The list."""
@@ -190,13 +191,14 @@ class _Pages:
         """Every trial of a run."""
         run = self._found(request)
         asked = {key: request.query_params.get(key, "") for key in _TRIAL_FILTERS}
-        report, choices = trials_report(run.folder, asked)
+        key = (run.id, run.changed, request.url.query)
+        report, choices = self._trials.get(key, lambda: trials_report(run.folder, asked))
         at = At(
             f"{run_address(run.id)}/trials", (run_address(run.id),), (*_HOME, _crumb(run)),
             query=request.url.query,
         )  # fmt: skip
         context = {"asked": asked, "choices": choices}
-        return Document(report, at, "trials.html.j2", context)
+        return Document(report, at, "trials.html.j2", context, key)
 
     def trial(self, request: Request) -> Document:
         """One trial."""
@@ -215,7 +217,8 @@ class _Pages:
         run = self._found(request)
         phases = [_number(one) for one in request.query_params.get("phases", "").split(",")]
         metric = request.query_params.get("metric", "")
-        report = values_report(run.folder, metric, phases)
+        recall = _shares(request.query_params.get("recall", ""), "recall")
+        report = values_report(run.folder, metric, phases, *recall[:1])
         if report is None:
             raise HTTPException(404, "nothing was measured under these names")
         address = run_address(run.id)

@@ -129,8 +129,8 @@ def _row(verdict: Verdict, comparison: Comparison) -> Row:
         (
             plain(write.place(verdict)),
             plain(write.short(verdict)),
-            _value(verdict, verdict.spread_a, unit, comparison.a, 0),
-            _value(verdict, verdict.spread_b, unit, comparison.b, 1),
+            _value(verdict, verdict.spread_a, unit, 0),
+            _value(verdict, verdict.spread_b, unit, 1),
             change,
             Cell(str(verdict.kind), str(verdict.kind), verdict.reason, tone=tone),
             Cell(text.NOTHING, tone="absent")
@@ -140,23 +140,17 @@ def _row(verdict: Verdict, comparison: Comparison) -> Row:
     )
 
 
-def _value(verdict: Verdict, spread: Spread | None, unit: str, side: Side, number: int) -> Cell:
+def _value(verdict: Verdict, spread: Spread | None, unit: str, side: int) -> Cell:
     if spread is None:
         return Cell(text.NOTHING, tone="absent")
-    trials = (("store", _store(verdict, side)), ("experiment", verdict.cell.experiment))
-    metric = verdict.cell.metric
-    show = text.recall if metric is not None and text.is_recall(metric.name) else None
-    cell = value_cell(spread, unit, show=show)
-    return replace(cell, source=Source(trials=trials, side=number))
-
-
-def _store(verdict: Verdict, side: Side) -> str:
-    """The store of a side: named, or that which both runs have, with its index."""
-    if side.store is not None:
-        return side.store
-    subject = verdict.cell.subject
-    own = [s for s in side.run.stores if subject == s or subject.startswith(f"{s} ")]
-    return max(own, key=len, default="")
+    found = verdict.cell
+    assert found.metric is not None
+    phases, values = ((found.phases_a, found.a), (found.phases_b, found.b))[side]
+    # Of one phase a repeat nothing was read off: the values are those of the phases.
+    recall = found.recall if len(phases) > len(values) else None
+    show = text.recall if text.is_recall(found.metric.name) else None
+    source = Source(phases, found.metric.name, recall, side=side)
+    return replace(value_cell(spread, unit, show=show), source=source)
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> Table:

@@ -43,13 +43,13 @@ class At:
         return f"{self.base}/table/{quote(table.name, safe='')}.{kind}{self._tail}"
 
     def source(self, source: Source) -> str:
-        """The trial, the trials, or the values of the phases, that a value was made of."""
+        """The trial, or the values of the phases, that a value was made of."""
         run = self.runs[source.side]
         if source.trial is not None:
             return f"{run}/trials/{source.trial}"
-        if source.trials:
-            return f"{run}/trials?{urlencode(source.trials)}"
         asked = {"metric": source.metric, "phases": ",".join(map(str, source.phases))}
+        if source.recall is not None:
+            asked["recall"] = repr(source.recall)
         return f"{run}/values?{urlencode(asked, safe=',')}"
 
     @property

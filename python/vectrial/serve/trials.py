@@ -7,15 +7,33 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vectrial.compare.groups import JUDGED
 from vectrial.report import text
 from vectrial.report.document import Cell, Column, Report, Row, Section, Source, Table, plain
 from vectrial.results.reader import RunReader
 from vectrial.results.schema import METRICS
 from vectrial.serve.trial import optional, tone_of
 
+#: How a figure came of the values that are shown.
+_MADE = (
+    "The figure is the median of the valid ones, or of all where none is; a count, as of errors, is"
+    " their sum."
+)
+_READ = (
+    "The figure is read off at a recall of {}: between two neighbouring settings, straight in"
+    " recall and in the logarithm of the value, or of one setting alone where no other is needed."
+    " In a report it lies between the medians of the settings; in a comparison each repeat is read"
+    " off by itself, and the figure is their median."
+)
 
-def values_report(folder: Path, metric: str, phases: Sequence[int]) -> Report | None:
+
+def values_report(
+    folder: Path, metric: str, phases: Sequence[int], recall: float | None = None
+) -> Report | None:
     """Where a figure is from: a metric in the phases that it was made of; None where there is none.
+
+    Args:
+        recall: at which the figure was read off between these phases; None where they had it.
 
     Raises:
         UserError: the run cannot be read.
@@ -24,11 +42,15 @@ def values_report(folder: Path, metric: str, phases: Sequence[int]) -> Report | 
         rows = reader.rows(
             """select t.trial_id, t.store, t.experiment, t.dataset, t.rows, t.repeat, t.status,
                       t.index_params, t.params as trial_params, p.params, p.name as phase,
-                      m.value, m.unit, m.valid, m.reason
+                      m.value, m.unit, m.valid, m.reason, r.value as recall
                from metric m join phase p using (phase_id) join trial t using (trial_id)
+               left join (
+                   select phase_id, first(value order by list_position(?, name)) as value
+                   from metric where list_contains(?, name) and value is not null group by 1
+               ) r using (phase_id)
                where m.name = ? and list_contains(?::integer[], p.phase_id)
                order by t.trial_id, p.ordinal""",
-            [metric, list(phases)],
+            [list(JUDGED), list(JUDGED), metric, list(phases)],
         )
     if not rows:
         return None
@@ -36,6 +58,7 @@ def values_report(folder: Path, metric: str, phases: Sequence[int]) -> Report | 
         Column("trial", "Trial"),
         Column("repeat", "Repeat"),
         Column("value", METRICS[metric].meaning if metric in METRICS else metric, rows[0]["unit"]),
+        *((Column("recall", "Recall", "1"),) if recall is not None else ()),
         Column("state", "State", numeric=False),
         Column("store", "Store", numeric=False),
         Column("experiment", "Experiment", numeric=False),
@@ -55,6 +78,7 @@ def values_report(folder: Path, metric: str, phases: Sequence[int]) -> Report | 
                     ),
                     plain(row["repeat"]),
                     Cell(shown, value, note=row["reason"] or ""),
+                    *((optional(row["recall"], text.recall),) if recall is not None else ()),
                     Cell(state, state, tone=tone_of(state)),
                     plain(row["store"]),
                     plain(f"{row['experiment']}, {row['phase']}"),
@@ -63,10 +87,8 @@ def values_report(folder: Path, metric: str, phases: Sequence[int]) -> Report | 
             )
         )
     table = Table("values", f"{metric}, as measured", tuple(columns), tuple(made))
-    lead = (
-        "The figure is the median of the valid ones, or of all where none is; a count, as of"
-        " errors, is their sum. Each leads to the trial that measured it."
-    )
+    how = _MADE if recall is None else _READ.format(f"{recall:g}")
+    lead = f"{how} Each leads to the trial that measured it."
     section = Section("values", "Where this is from", lead, (table,))
     return Report(f"{metric} of {rows[0]['store']}", "", (), (), (), (section,))
 

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A value read off a curve.
+
+    points: indices of what it was read from: the two points that it lies between, or the one that
+        it is the value of.
+    """
+
+    value: float
+    points: tuple[int, ...]
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
@@ -23,37 +36,46 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
     return front[::-1]
 
 
-def value_at(
+def read_at(
     points: Sequence[tuple[float, float]], recall: float, *, higher_is_better: bool = True
-) -> float | None:
+) -> Reading | None:
     """The value at exactly this recall, between two measured (recall, value) points.
 
     Linear in recall and in the logarithm of the value between neighbours of the Pareto front;
     values of 0 and less lie on no curve. None when the recall is not between two measured
     points: nothing is extrapolated.
     """
-    sign = 1.0 if higher_is_better else -1.0
-    curve = [(r, v) for r, v in points if v > 0]
-    front = [curve[i] for i in pareto([(r, sign * v) for r, v in curve])]
-    for (r0, v0), (r1, v1) in pairwise(front):
+    front = _front(points, higher_is_better)
+    for low, high in pairwise(front):
+        (r0, v0), (r1, v1) = points[low], points[high]
         if r0 < recall < r1:
             share = (recall - r0) / (r1 - r0)
-            return math.exp(math.log(v0) * (1 - share) + math.log(v1) * share)
-    return next((v for r, v in front if r == recall), None)
+            value = math.exp(math.log(v0) * (1 - share) + math.log(v1) * share)
+            return Reading(value, (low, high))
+    exact = (i for i in front if points[i][0] == recall)
+    return next((Reading(points[i][1], (i,)) for i in exact), None)
 
 
-def value_within(
+def read_within(
     points: Sequence[tuple[float, float]], recall: float, *, higher_is_better: bool = True
-) -> float | None:
-    """As `value_at`; below the front, but not below every point, the value at the front's end.
+) -> Reading | None:
+    """As `read_at`; below the front, but not below every point, the value at the front's end.
 
     That end beats every point of less recall: whoever asks for less is served best by it.
     """
-    found = value_at(points, recall, higher_is_better=higher_is_better)
+    found = read_at(points, recall, higher_is_better=higher_is_better)
     if found is not None:
         return found
-    sign = 1.0 if higher_is_better else -1.0
-    curve = [(r, v) for r, v in points if v > 0]
-    if not curve or not min(curve)[0] <= recall <= max(curve)[0]:
+    recalls = [r for r, v in points if v > 0]
+    if not recalls or not min(recalls) <= recall <= max(recalls):
         return None
-    return curve[pareto([(r, sign * v) for r, v in curve])[0]][1]
+    end = _front(points, higher_is_better)[0]
+    return Reading(points[end][1], (end,))
+
+
+def _front(points: Sequence[tuple[float, float]], higher_is_better: bool) -> list[int]:
+    """Indices of the Pareto front, of the points that lie on a curve."""
+    sign = 1.0 if higher_is_better else -1.0
+    drawn = [i for i, (_, value) in enumerate(points) if value > 0]
+    front = pareto([(points[i][0], sign * points[i][1]) for i in drawn])
+    return [drawn[i] for i in front]
