@@ -50,6 +50,18 @@ def test_an_answer_is_no_point_of_one_caller_and_has_a_card(tmp_path: Path) -> N
     assert not names & {"glance", "speed", "others"}
 
 
+def test_rates_that_were_looked_at_once_are_no_lack_of_repeats(tmp_path: Path) -> None:
+    """Each repeat looks at rates of its own; only its answer has a counterpart in the others."""
+    trials = [
+        made.trial("a", made.look(1, 1000.0 + repeat), made.sustains(900), repeat=repeat)
+        for repeat in (1, 2, 3)
+    ]
+    report = build(made.run_of(tmp_path / "three", trials))
+    assert not any("no interval" in told for told in report.warnings)
+    report = build(made.run_of(tmp_path / "one", trials[:1]))
+    assert any(told.startswith("1 repeat of capacity: no interval") for told in report.warnings)
+
+
 @pytest.mark.parametrize(
     ("other", "answer", "figure", "bound"),
     [

@@ -70,9 +70,13 @@ def warnings(run: RunData) -> tuple[str, ...]:
 
 
 def _few_repeats(run: RunData) -> str:
-    """'1 repeat of ingest and footprint; 2 repeats of crud', of those with too few."""
+    """'1 repeat of ingest and footprint; 2 repeats of crud', of those with too few. Where a search
+    for an answer decides what is measured next, only the answer can have repeats."""
+    answered = {point.experiment for point in run.points if point.phase == point.experiment}
     least: dict[str, int] = {}
     for point in run.points:
+        if point.experiment in answered and point.phase != point.experiment:
+            continue
         if point.state == "ok":
             known = least.get(point.experiment, point.repeats)
             least[point.experiment] = min(known, point.repeats)
