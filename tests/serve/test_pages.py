@@ -71,7 +71,7 @@ def test_filters(client: Client, runs: Runs, query: str, found: set[str]) -> Non
 NOT_LED = {
     # What was asked for, or is counted beside the figures: the row's figures lead to it.
     "": {"Clients", "Repeat", "Repeats", "Rows", "Callers", "Look", "Offered/s",
-         "Recall asked for"},
+         "Recall asked for", "Floor"},
     # Computed from what other figures lead to.
     "cost": {"Processors", "Memory", "Disk", "A month", "A million answers"},
     # Of no measurement.
