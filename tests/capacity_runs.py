@@ -12,6 +12,16 @@ from vectrial.report.data import RunData, load
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 LIMITS = {"p99_ms": 20.0, "recall": 0.95, "error_share": 0.001}
+#: A price sheet of a suite, with a source that a page must escape.
+SHEET = """
+[prices]
+dated = 2026-11-01
+source = "a <b>list</b>"
+currency = "USD"
+vcpu_hour = 0.04
+gib_hour = 0.005
+gib_month = 0.10
+"""
 #: Of the capacity trials here: index and search parameters.
 EF = {"ef_search": 40}
 

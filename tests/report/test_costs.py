@@ -35,15 +35,6 @@ datasets = [{ name = "glove-words-100" }]
 stores = [{ store = "faiss", index = "hnsw" }]
 experiments = [{ experiment = "recall_sweep" }]
 """
-SHEET = """
-[prices]
-dated = 2026-11-01
-source = "a <b>list</b>"
-currency = "USD"
-vcpu_hour = 0.04
-gib_hour = 0.005
-gib_month = 0.10
-"""
 
 
 def test_a_bill_is_what_one_computes_by_hand() -> None:
@@ -76,7 +67,7 @@ def cost_section(folder: Path, suite: str) -> Section | None:
 
 def test_a_report_has_costs_only_with_prices(tmp_path: Path) -> None:
     assert cost_section(tmp_path / "without", SUITE) is None
-    section = cost_section(tmp_path / "with", SUITE + SHEET)
+    section = cost_section(tmp_path / "with", SUITE + made.SHEET)
     assert section is not None
     assert "2026-11-01" in section.lead
     (table,) = section.blocks
@@ -98,7 +89,7 @@ def test_a_report_has_costs_only_with_prices(tmp_path: Path) -> None:
 
 def cost_table(folder: Path, *trials: TrialRecord, suite: str = SUITE) -> Table:
     """The table of costs of a run of these trials."""
-    report = build(made.run_of(folder, trials, suite + SHEET))
+    report = build(made.run_of(folder, trials, suite + made.SHEET))
     (table,) = [table for table in report.tables() if table.name == "cost"]
     return table
 
@@ -254,6 +245,6 @@ def test_a_server_is_billed_the_processors_that_it_was_held_to(
 
 def test_a_wrong_price_is_named() -> None:
     with pytest.raises(UserError, match=r"prices\.vcpu_hour"):
-        parse_suite(SUITE + SHEET.replace("0.04", "-1"), "suite")
+        parse_suite(SUITE + made.SHEET.replace("0.04", "-1"), "suite")
     with pytest.raises(UserError, match=r"prices\.dated"):
-        parse_suite(SUITE + SHEET.replace("dated = 2026-11-01", ""), "suite")
+        parse_suite(SUITE + made.SHEET.replace("dated = 2026-11-01", ""), "suite")

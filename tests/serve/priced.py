@@ -14,20 +14,12 @@ from vectrial.experiments.base import Phase
 from vectrial.results.writer import TrialRecord
 from vectrial.telemetry.phases import add_server_metrics
 
-SUITE = """
+SUITE = f"""
 name = "priced"
-datasets = [{ name = "glove-words-100" }]
-stores = [{ store = "faiss", index = "hnsw" }]
-experiments = [{ experiment = "capacity" }]
-
-[prices]
-dated = 2026-11-01
-source = "a <b>list</b>"
-currency = "USD"
-vcpu_hour = 0.04
-gib_hour = 0.005
-gib_month = 0.10
-"""
+datasets = [{{ name = "glove-words-100" }}]
+stores = [{{ store = "faiss", index = "hnsw" }}]
+experiments = [{{ experiment = "capacity" }}]
+{made.SHEET}"""
 FACTS = {
     "provider": "local", "why": "its program can be had here", "program": "redis-server",
     "limits": "2 processors", "cores": [0, 1],

@@ -9,7 +9,7 @@ import altair as alt
 
 from vectrial.report import text
 from vectrial.report.analysis import loaded_rows, remark
-from vectrial.report.data import Point
+from vectrial.report.data import Point, RunData
 from vectrial.report.document import Column, Figure, Row, Table, plain, spread_cell
 from vectrial.report.theme import beside_names, chart_of, described, finished, ink
 
@@ -36,13 +36,11 @@ def told_apart(points: Sequence[Point]) -> list[Point]:
     return [p for p in points if any(p.value(metric) is not None for metric in KINDS)]
 
 
-def table(
-    name: str, title: str, points: Sequence[Point], label: Callable[[Point], str]
-) -> list[Table]:
+def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[Table]:
     """A row for each of the points that are told apart, with the kinds that any of them has; no
     table where there is none.
 
-    label: what a point's store is called.
+    run: that of the points, which names their stores.
     """
     held = told_apart(points)
     if not held:
@@ -67,7 +65,9 @@ def table(
         rows.append(
             Row(
                 (
-                    plain(label(p)), plain(size, f"{size:,}"), plain(p.phase, note=remark(p)),
+                    plain(run.labels[p.series]),
+                    plain(size, f"{size:,}"),
+                    plain(p.phase, note=remark(p)),
                     *(spread_cell(p, c.key, c.unit) for c in columns[3:-1]),
                     plain(text.params(p.index_params)),
                 ),

@@ -3,14 +3,14 @@ indexing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
 from vectrial.report import text
 from vectrial.report.analysis import remark
-from vectrial.report.data import Point
+from vectrial.report.data import Point, RunData
 from vectrial.report.document import Column, Row, Table, plain, spread_cell
 from vectrial.report.theme import chart_of, ink
 
@@ -30,12 +30,10 @@ CAPTION = (
 )
 
 
-def table(
-    name: str, title: str, points: Sequence[Point], label: Callable[[Point], str]
-) -> list[Table]:
+def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[Table]:
     """A row for each load of which the moments are known; no table where there is none.
 
-    label: what a point's store is called.
+    run: that of the points, which names their stores.
     """
     held = [p for p in points if p.phase == "searchable"]
     columns = (
@@ -48,7 +46,7 @@ def table(
     rows = tuple(
         Row(
             (
-                plain(label(p), note=remark(p)),
+                plain(run.labels[p.series], note=remark(p)),
                 *(spread_cell(p, c.key, c.unit) for c in columns[1:-1]),
                 plain(text.params(p.index_params)),
             ),

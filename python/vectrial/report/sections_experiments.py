@@ -74,7 +74,7 @@ def _whole_loads(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Ta
         f"searchable-{facet.slug}",
         f"When a load is acknowledged, found and indexed: {facet.title}",
         points,
-        lambda p: run.labels[p.series],
+        run,
     )
 
 
@@ -111,7 +111,7 @@ def _kinds(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]:
         f"storage-kinds-{facet.slug}",
         f"Bytes on disk by kind of file: {facet.dataset}",
         points,
-        lambda p: run.labels[p.series],
+        run,
     )
 
 

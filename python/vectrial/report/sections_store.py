@@ -322,7 +322,7 @@ def footprint(run: RunData, looks: Looks) -> Section | None:
             f"size-kinds-{facet.slug}",
             f"On disk by kind of file: {facet.title}",
             points,
-            lambda p: run.labels[p.series],
+            run,
         )
     if not blocks:
         return None

@@ -166,7 +166,7 @@ def _searchable(name: str, one: Measured) -> list[Table]:
             f"searchable-{name}",
             f"When a load is acknowledged, found and indexed: {one.dataset}",
             run.select("time_to_searchable", "searchable"),
-            lambda p: run.labels[p.series],
+            run,
         )
     )
 
@@ -178,7 +178,7 @@ def _kinds(name: str, one: Measured) -> list[Table]:
             f"storage-kinds-{name}",
             f"Bytes on disk by kind of file, and beside the raw bytes: {one.dataset}",
             run.select("ingest", "settled"),
-            lambda p: run.labels[p.series],
+            run,
         )
     )
 
