@@ -192,28 +192,28 @@ class Milvus(Store):
         """Make the indexes of every segment, have small segments merged where there are several,
         and load the collection."""
         self._make_indexes()
-        if len(self._client.list_persistent_segments(self._name)) > 1:
-            progress = self._progress()
-            progress.until_indexed()
-            progress.until_compacted(self._client.compact(self._name))
-            progress.until_indexed()
+        self._progress().until_merged()
         self._index_and_load()
 
     def _make_indexes(self) -> None:
         if self._client.list_indexes(self._name):
             return
-        indexes = self._client.prepare_index_params()
-        indexes.add_index(
+        self._make_index(
             _VECTOR,
-            index_name=_VECTOR,
             index_type=KINDS[self._index.kind],
             metric_type=_METRIC[self._schema.metric],
             params=build_params(self._index.params),
         )
         for field in filter(has_index, self._schema.fields):
-            name = self._names[field.name]
-            indexes.add_index(name, index_name=name, index_type=FIELD_INDEX[field.type])
+            self._make_index(self._names[field.name], index_type=FIELD_INDEX[field.type])
+
+    def _make_index(self, name: str, **index: Any) -> None:
+        """Of one field, whole: of several asked for at once the server forgets some, of which it
+        thinks again when the next minute strikes."""
+        indexes = self._client.prepare_index_params()
+        indexes.add_index(name, index_name=name, **index)
         self._client.create_index(self._name, indexes, sync=False)
+        self._progress().until_indexed()
 
     def _index_and_load(self) -> None:
         """Nothing can be read before; harmless twice."""

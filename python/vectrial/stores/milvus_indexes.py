@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from pydantic import Field as Bound
@@ -143,13 +144,25 @@ class Progress:
         """
         _until("indexes", self._not_indexed)
 
-    def until_compacted(self, job: int) -> None:
-        """Wait for a compaction.
+    def until_merged(self) -> None:
+        """Have small segments merged where there are several, and wait until all is indexed anew.
+
+        A compaction that is asked for leaves out what one of the server's own (each minute, and
+        when segments are flushed) has under way, says that it is Completed, and the segments
+        change under the searches that follow. So it is asked for again once these are gone.
 
         Raises:
             StoreError: it is not done after an hour.
         """
-        _until("compaction", lambda: self._not_compacted(job))
+        while len(segments := self._segments()) > 1:
+            self.until_indexed()  # others are left out as well
+            job = self.client.compact(self.collection)
+            others = segments - self._taken(job)
+            _until("compaction", partial(self._not_compacted, job))
+            if not others:
+                break
+            _until("compaction of its own", partial(self._not_gone, others))
+        self.until_indexed()
 
     def until_served(self) -> None:
         """Wait until the query nodes hold what is stored, with its indexes, and nothing else.
@@ -170,6 +183,19 @@ class Progress:
             if told["state"] != "Finished" or told["indexed_rows"] != told["total_rows"]:
                 return f"{told['indexed_rows']} of {told['total_rows']} rows in index {name}"
         return ""
+
+    def _segments(self) -> set[int]:
+        """Ids of the segments that are stored."""
+        return {one.segment_id for one in self.client.list_persistent_segments(self.collection)}
+
+    def _taken(self, job: int) -> set[int]:
+        """Ids of the segments that a compaction takes."""
+        plans = self.client.get_compaction_plans(job).plans
+        return {segment for plan in plans for segment in plan.sources}
+
+    def _not_gone(self, segments: set[int]) -> str:
+        left = segments & self._segments()
+        return f"{len(left)} segments are being compacted" if left else ""
 
     def _not_compacted(self, job: int) -> str:
         state = self.client.get_compaction_state(job)

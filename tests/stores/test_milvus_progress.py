@@ -1,0 +1,77 @@
+"""How far a Milvus is with its segments, while it compacts on its own: against a model of what its
+coordinator does (2.3.5), since its own compactions begin when its minute strikes. That real
+servers end with one index is in tests/servers/test_kinds_of_files.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from vectrial.stores import milvus_indexes
+from vectrial.stores.milvus_indexes import Progress
+
+
+@dataclass
+class Coordinator:
+    """A client of a server whose own compactions end once somebody has looked at the segments
+    `after` times; a compaction asked for takes what is not taken, and is Completed at once."""
+
+    segments: set[int]
+    own: set[int]
+    after: int = 3
+    asked: list[set[int]] = field(default_factory=list[set[int]])
+
+    def list_indexes(self, _name: str) -> list[str]:
+        return []
+
+    def list_persistent_segments(self, _name: str) -> list[SimpleNamespace]:
+        self.after -= 1
+        if not self.after:
+            self.segments = self.segments - self.own | {100}
+            self.own = set()
+        return [SimpleNamespace(segment_id=one) for one in sorted(self.segments)]
+
+    def compact(self, _name: str) -> int:
+        taken = self.segments - self.own
+        if taken:
+            self.segments = self.own | {200 + len(self.asked)}
+        self.asked.append(taken)
+        return len(self.asked) - 1
+
+    def get_compaction_plans(self, job: int) -> SimpleNamespace:
+        taken = sorted(self.asked[job])
+        return SimpleNamespace(plans=[SimpleNamespace(sources=taken)] if taken else [])
+
+    def get_compaction_state(self, _job: int) -> str:
+        return "Completed"
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(milvus_indexes, "_POLL_S", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "left"),
+    [
+        (set[int](), [{1, 2, 3}], {200}),  # none of its own: once is enough
+        ({1, 2, 3}, [set[int]()], {100}),  # all of them: what it leaves is one segment
+        ({1, 2}, [{3}, {100, 200}], {201}),  # some of them: both halves are merged afterwards
+    ],
+)
+def test_nothing_is_merged_behind_the_searches(
+    own: set[int], asked: list[set[int]], left: set[int]
+) -> None:
+    server = Coordinator({1, 2, 3}, own)
+    Progress(server, "c", structure=True).until_merged()
+    assert server.asked == asked
+    assert server.segments == left
+    assert not server.own, "none is under way"
+
+
+def test_one_segment_is_left_alone() -> None:
+    server = Coordinator({1}, set())
+    Progress(server, "c", structure=True).until_merged()
+    assert not server.asked
