@@ -72,8 +72,8 @@ NOT_LED = {
     # What was asked for, or is counted beside the figures: the row's figures lead to it.
     "": {"Clients", "Repeat", "Repeats", "Rows", "Callers", "Look", "Offered/s",
          "Recall asked for", "Floor"},
-    # Computed from what other figures lead to.
-    "cost": {"Processors", "Memory", "Disk", "A month", "A million answers"},
+    # What it was given, and what is computed from the rest of the row.
+    "cost": {"Processors", "A month", "A million answers"},
     # Of no measurement.
     "datasets": {"Rows", "Dimension", "Queries", "Raw", "Metadata"},
     "not-measured": {"How many"},

@@ -12,7 +12,16 @@ from vectrial.report.analysis import TARGETS, matching, operating_point
 from vectrial.report.cost_basis import Basis, bases
 from vectrial.report.costs import HOURS_A_MONTH, Bill, Use, bill
 from vectrial.report.data import Point, RunData, Series
-from vectrial.report.document import Cell, Column, Row, Section, Table, plain, spread_cell
+from vectrial.report.document import (
+    Cell,
+    Column,
+    Row,
+    Section,
+    Table,
+    plain,
+    source_of,
+    spread_cell,
+)
 from vectrial.suite.model import Prices, Suite, parse_suite
 
 _FLOOR = "The least recall that counts: the one that the capacity was asked with, if it was."
@@ -75,7 +84,8 @@ def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
         cells = (store, data, none, none, none, asked, *(none,) * 7)
         return Row(cells, "absent", basis.series)
     processors = _processors(run, point)
-    memory, disk = _memory(run, point), _largest(run, point, ("disk_bytes", "server_disk_bytes"))
+    memory_cell, disk_cell = _memory(run, point), _disk(run, point)
+    memory, disk = memory_cell.value, disk_cell.value
     due: Bill | None = None
     if processors is not None and memory is not None:
         qps = point.value(basis.metric)
@@ -95,9 +105,9 @@ def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
         spread_cell(point, "recall_mean", "1", show=text.recall),
         asked,
         spread_cell(point, "latency_p99", "us"),
-        _known(processors, "1", "not known of a server that runs elsewhere"),
-        _known(memory, "B", "not measured with these parameters: ask for footprint"),
-        _known(disk, "B", "keeps nothing on disk, or was not measured"),
+        _known(processors, "not known of a server that runs elsewhere"),
+        memory_cell,
+        disk_cell,
         _amount(None if due is None else due.month),
         million,
         plain(operating_point(point)),
@@ -170,28 +180,46 @@ def _client(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[str, ..
     )
 
 
-def _memory(run: RunData, point: Point) -> float | None:
+def _memory(run: RunData, point: Point) -> Cell:
     """The most that a server held in any phase; what a library's process held when loaded."""
-    peak = _largest(run, point, ("server_peak_rss_bytes",))
-    return peak if peak is not None else _largest(run, point, ("rss_bytes",))
+    absent = "not measured with these parameters: ask for footprint"
+    peak = _largest(run, point, ("server_peak_rss_bytes",), absent)
+    return peak if peak.value is not None else _largest(run, point, ("rss_bytes",), absent)
 
 
-def _largest(run: RunData, point: Point, metrics: tuple[str, ...]) -> float | None:
+def _disk(run: RunData, point: Point) -> Cell:
+    absent = "keeps nothing on disk, or was not measured"
+    return _largest(run, point, ("disk_bytes", "server_disk_bytes"), absent)
+
+
+def _largest(run: RunData, point: Point, metrics: tuple[str, ...], absent: str) -> Cell:
+    """The greatest of what these metrics have of the same build, which leads to where it was
+    measured; `absent` says why there may be none."""
     same = [p for p in run.points if (p.dataset, p.rows) == (point.dataset, point.rows)]
-    of_store = matching(same, point.series, point.index_params)
-    found = [p.value(metric) for p in of_store for metric in metrics]
-    return max((value for value in found if value is not None), default=None)
+    found = [
+        (value, p, metric)
+        for p in matching(same, point.series, point.index_params)
+        for metric in metrics
+        if (value := p.value(metric)) is not None
+    ]
+    if not found:
+        return _absent(absent)
+    value, where, metric = max(found, key=lambda one: one[0])
+    source = source_of(where, metric=metric)
+    return Cell(text.measure(value, "B"), value, source=source)
 
 
-def _known(value: float | None, unit: str, absent: str) -> Cell:
-    if value is None:
-        return Cell(text.NOTHING, note=absent, tone="absent")
-    return Cell(text.measure(value, unit) if unit != "1" else f"{value:g}", value)
+def _known(value: float | None, absent: str) -> Cell:
+    return _absent(absent) if value is None else Cell(f"{value:g}", value)
+
+
+def _absent(why: str) -> Cell:
+    return Cell(text.NOTHING, note=why, tone="absent")
 
 
 def _amount(value: float | None) -> Cell:
     if value is None:
-        return Cell(text.NOTHING, note="what it occupies is not known", tone="absent")
+        return _absent("what it occupies is not known")
     return Cell(f"{value:,.2f}" if value >= 1 else text.number(value), value)
 
 
