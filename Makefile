@@ -20,7 +20,8 @@ $(VENV)/.installed: requirements/dev.lock | $(BIN)/uv
 	touch $@
 
 # What the scripts of bench/ share.
-BENCH_SHARED := $(addprefix bench/,delay_proxy.py harness.py native_load.py python_clients.py table.py)
+BENCH_SHARED := delay_proxy harness native_load python_clients table
+BENCH ?= $(sort $(filter-out $(BENCH_SHARED),$(basename $(notdir $(wildcard bench/*.py)))))
 
 ENGINE_SOURCES := $(shell find engine/src -name '*.rs') Cargo.toml Cargo.lock engine/Cargo.toml pyproject.toml
 
@@ -66,8 +67,8 @@ SECONDS ?= 10
 fuzz: setup ## every decoder against bytes that a fuzzer makes up, SECONDS each (needs a nightly toolchain)
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS)
 
-bench: setup ## every script in bench/, ratios in one run (2 hours); figures in bench/latest.jsonl and docs/benches.md
+bench: setup ## every script in bench/, ratios in one run (2 hours), or BENCH="serve truth"; figures in docs/benches.md
 	rm -f bench/latest.jsonl
-	for script in $(filter-out $(BENCH_SHARED),$(wildcard bench/*.py)); do \
-		echo "== $$script"; $(BIN)/python $$script --jsonl bench/latest.jsonl; done
-	$(BIN)/python bench/table.py bench/latest.jsonl docs/benches.md
+	for script in $(BENCH); do \
+		echo "== $$script"; $(BIN)/python bench/$$script.py --jsonl bench/latest.jsonl; done
+	$(BIN)/python bench/table.py bench/latest.jsonl docs/benches.jsonl docs/benches.md

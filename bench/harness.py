@@ -16,9 +16,13 @@ import argparse
 import json
 import os
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+
+from vectrial.telemetry.environment import environment_facts
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class Bench:
 
     jsonl: Path | None
     figures: list[Figure] = field(default_factory=list)
+    script: str = Path(sys.argv[0]).stem
 
     def add(self, *figures: Figure) -> None:
         """Keep figures for the table."""
@@ -111,10 +116,23 @@ class Bench:
             )
             print("  ".join(cells).rstrip())
         if self.jsonl is not None:
+            about = {"script": self.script, **_here()}
             with self.jsonl.open("a", encoding="utf-8") as file:
                 for one in self.figures:
-                    file.write(json.dumps({**asdict(one), "met": one.met}) + "\n")
+                    file.write(json.dumps({**about, **asdict(one), "met": one.met}) + "\n")
         return 0
+
+
+def _here() -> dict[str, str]:
+    """The machine, the revision and the day, as every figure of the page has them."""
+    facts = environment_facts(Path(__file__).parent.parent)
+    memory_gib = facts["memory"]["total_bytes"] / 2**30
+    machine = f"{facts['cpu']['model']}, {os.cpu_count()} processors, {memory_gib:.0f} GiB"
+    return {
+        "machine": f"{machine}, {facts['os']['kernel']}",
+        "revision": (facts["git"]["revision"] or "unknown")[:12],
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
 
 
 def _row(one: Figure) -> tuple[str, ...]:

@@ -1,31 +1,54 @@
-"""The figures of `make bench` as a page of the docs: `bench/table.py FIGURES.jsonl PAGE.md`."""
+"""The figures of `make bench` as a page of the docs.
+
+    python bench/table.py NEW.jsonl KEPT.jsonl PAGE.md
+
+What a script said before is replaced by what it says now, in KEPT and on the page; scripts of which
+there is nothing new stay as they are, with the machine and the revision that they were run on.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-from datetime import UTC, datetime
+from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from vectrial.telemetry.environment import environment_facts
+Figure = dict[str, Any]
 
 HEAD = """# What the benches say
 
-Written by `make bench`: medians with their range, and ratios to what was measured right beside them
-in the same run of a script. A figure against a baseline has its goal as a ratio, any other as a
-value.
-
-{machine}
-
-| measured | median | range | unit | against | ratio | goal | |
+Written by `make bench`, or by `make bench BENCH=NAME` for one of them: medians with their range,
+and ratios to what was measured right beside them in the same run of a script. A figure against a
+baseline has its goal as a ratio, any other as a value. The same figures as JSON:
+[benches.jsonl](benches.jsonl).
+"""
+COLUMNS = """| measured | median | range | unit | against | ratio | goal | |
 | --- | ---: | ---: | --- | --- | ---: | ---: | --- |
 """
 
 
-def row(figure: dict[str, Any]) -> str:
-    """One line of the table."""
+def merged(kept: Iterable[Figure], new: Iterable[Figure]) -> list[Figure]:
+    """The new figures, and the kept ones of other scripts; by script, in the order of each."""
+    new = list(new)
+    replaced = {one["script"] for one in new}
+    figures = [*(one for one in kept if one["script"] not in replaced), *new]
+    return sorted(figures, key=lambda one: str(one["script"]))
+
+
+def page_of(figures: Iterable[Figure]) -> str:
+    """The page: a table for each script."""
+    parts = [HEAD]
+    for script, own in groupby(figures, key=lambda one: str(one["script"])):
+        rows = list(own)
+        where = f"{rows[0]['machine']}; revision {rows[0]['revision']}; {rows[0]['date']}."
+        lines = "".join(f"{_row(one)}\n" for one in rows)
+        parts.append(f"## bench/{script}.py\n\n{where}\n\n{COLUMNS}{lines}")
+    return "\n".join(parts)
+
+
+def _row(figure: Figure) -> str:
     met = {None: "", True: "met", False: "**not met**"}[figure["met"]]
     cells = (
         figure["name"],
@@ -40,19 +63,16 @@ def row(figure: dict[str, Any]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+def _read(path: Path) -> list[Figure]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
 def main() -> int:
-    """Write the page."""
-    source, page = map(Path, sys.argv[1:3])
-    lines = source.read_text(encoding="utf-8").splitlines()
-    facts = environment_facts(Path(__file__).parent.parent)
-    revision = (facts["git"]["revision"] or "unknown")[:12]
-    machine = (
-        f"Machine: {facts['cpu']['model']}, {os.cpu_count()} processors, "
-        f"{facts['memory']['total_bytes'] / 2**30:.0f} GiB, {facts['os']['kernel']}; "
-        f"revision {revision}; {datetime.now(UTC):%Y-%m-%d}."
-    )
-    head = HEAD.format(machine=machine)
-    page.write_text(head + "\n".join(row(json.loads(line)) for line in lines) + "\n", "utf-8")
+    """Write what is kept, and the page."""
+    new, kept, page = map(Path, sys.argv[1:4])
+    figures = merged(_read(kept) if kept.exists() else [], _read(new))
+    kept.write_text("".join(f"{json.dumps(one)}\n" for one in figures), "utf-8")
+    page.write_text(page_of(figures), "utf-8")
     return 0
 
 
