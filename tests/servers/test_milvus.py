@@ -279,3 +279,17 @@ def test_telemetry_has_something_to_measure(server: Server) -> None:
 )
 def test_secrets_make_a_header(secrets: dict[str, str], header: str) -> None:
     assert credentials(Address("there", {"grpc": 1}, secrets)) == header
+
+
+def test_a_server_ends_by_itself_after_a_collection_was_dropped(tmp_path: Path) -> None:
+    told: list[str] = []
+    prepared(MILVUS)
+    with provide(MILVUS, tmp_path / "server", progress=told.append) as server:
+        store = made(server, tmp_path / "store", Metric.L2, Index("flat", Params()))
+        fill(store)
+        store.build()
+        store.wait_indexed()
+        store.drop()
+        store.drop()  # what is not there is not missed
+        store.close()
+    assert not [line for line in told if "killed" in line]

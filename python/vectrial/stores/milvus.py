@@ -182,6 +182,10 @@ class Milvus(Store):
         self._client.close()
 
     def drop(self) -> None:
+        """Released first: a server that is told to end while it lets go of what was dropped asks
+        itself for that collection until it is killed."""
+        if self._client.has_collection(self._name):
+            self._client.release_collection(self._name)
         self._client.drop_collection(self._name)
 
     def flush(self) -> None:
