@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Container, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,6 +30,8 @@ EXACT_FLOOR = 0.999
 #: What an approximate index must reach of its floor on any data: uniform data in many dimensions
 #: have no structure for a graph to follow.
 SHARE_OF_FLOOR = 0.1
+#: Searches under way at once where each waits for what was written before it.
+_FRESH_AT_ONCE = 8
 
 Ids = NDArray[np.int64]
 Vectors = NDArray[np.float32]
@@ -147,13 +150,21 @@ class Subject:
         settings = {**self.kind.generous, **(self.kind.fresh if fresh else {})}
         params = self.kind.search.model_validate(settings)
         search = self.store.searcher(self.k, params, where)
+
+        def ask(vector: NDArray[np.float32]) -> Answer:
+            ids, scores = search(vector)
+            return np.array(ids, dtype=np.int64), np.array(scores, dtype=np.float32)
+
+        if fresh and self.kind.fresh and self.can.concurrent_search:
+            # Each waits until the server knows of every write: as well all at once.
+            with ThreadPoolExecutor(_FRESH_AT_ONCE) as pool:
+                return list(pool.map(ask, vectors))
         end = time.perf_counter() + budget_s
         given: list[Answer] = []
         for vector in vectors:
             if len(given) >= least and time.perf_counter() > end:
                 break
-            ids, scores = search(vector)
-            given.append((np.array(ids, dtype=np.int64), np.array(scores, dtype=np.float32)))
+            given.append(ask(vector))
         return given
 
 

@@ -140,7 +140,7 @@ REPORT = Reproduction(
                 ),
             ),
             batch_rows=2000,
-            least=2000,
+            least=10_000,  # the least that was published, so that it is what is loaded
             metadata=False,
         ),
         Part(
@@ -159,7 +159,7 @@ REPORT = Reproduction(
             ),
             measures=(*_loaded(), *_SEARCHED),
             batch_rows=2000,
-            least=2000,
+            least=20_000,
             metadata=False,
         ),
         Part(
