@@ -128,3 +128,11 @@ def test_a_remedy_is_short() -> None:
     assert suggestion("hnws", ["hnsw", "flat"]) == "did you mean 'hnsw'?"
     assert suggestion("zzz", ["hnsw", "flat"]) == "one of flat, hnsw"
     assert suggestion("zzz", map(str, range(1000))) == ""
+
+
+def test_help_waits_for_nothing_that_it_does_not_need() -> None:
+    """What takes seconds to import is imported where it is used: a typo is told at once."""
+    said = "import sys, vectrial.cli.main; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    heavy = {"scipy", "altair", "pandas", "optuna", "tantivy", "pymilvus", "weaviate", "starlette"}
+    assert not heavy & set(ran.stdout.split())

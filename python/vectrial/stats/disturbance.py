@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
 #: From so many repeats on there is something to stand out from, or a trend to see.
 LEAST = 5
@@ -40,6 +39,8 @@ def drift(values: Sequence[float]) -> float | None:
     and Sen (1968) of the logarithms. None where there is no trend, or it is small."""
     if len(values) < LEAST or min(values) <= 0:
         return None
+    from scipy import stats  # takes seconds to import, and every command imports this file
+
     logs = np.log(np.asarray(values, dtype=np.float64))
     turns = np.arange(len(logs))
     if np.ptp(logs) == 0 or float(stats.kendalltau(turns, logs).pvalue) > DRIFT_P:
