@@ -168,6 +168,7 @@ def test_the_native_lane_finds_what_is_true_and_what_it_wrote(
 
     do("insert", IDS, VECTORS + 1)
     do("upsert", IDS, VECTORS)
+    assert not store._client.list_loaded_segments(store._name), "it is loaded when it is whole"
     # The index is flat, and its columns have indexes: there is none of vectors to load.
     assert "flushed segments is loaded, and no other is" in store.wait_indexed()
     assert store.count() == ROWS

@@ -392,8 +392,8 @@ class Milvus(Store):
         return Wire(self._target(), options, kept)
 
     def wire_rows(self) -> WireRows:
-        """Reads are bounded: a row written a moment ago may be missing from a get."""
-        self._served()
+        """Reads are bounded: a row written a moment ago may be missing from a get; before `build`
+        there are none, since what is loaded in bulk is indexed and served when it is whole."""
         self._wired = True
         options = {
             **self._wire_options(),
