@@ -85,20 +85,25 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}/"
     runs.listing()  # begins to read what is not known yet
+    ending = threading.Event()
+    # Takes seconds to import: after what may be refused, and before the address is told.
+    from vectrial.serve.app import make_app
+
+    app = make_app(runs, Access(local, tuple(name or ()), token), ending)
     say(Console(stderr=True), f"{runs.root}: Ctrl-C ends")
     told = {"address": address, "folder": str(runs.root), "pid": os.getpid()}
     print(json.dumps(told) if form is Form.JSONL else address, flush=True)
     if open_:
         webbrowser.open(address)
-    _serve(runs, Access(local, tuple(name or ()), token), listening)
+    _serve(app, ending, listening)
 
 
-def _serve(runs: Any, access: Any, listening: socket.socket) -> None:
+def _serve(app: Any, ending: threading.Event, listening: socket.socket) -> None:
+    """Until it is told to end.
+
+    ending: set then, for the streams of events that `app` sends.
+    """
     import uvicorn
-
-    from vectrial.serve.app import make_app
-
-    ending = threading.Event()
 
     class Server(uvicorn.Server):
         """Tells the streams of events that they are to end."""
@@ -108,7 +113,7 @@ def _serve(runs: Any, access: Any, listening: socket.socket) -> None:
             super().handle_exit(sig, frame)
 
     settings = uvicorn.Config(
-        make_app(runs, access, ending),
+        app,
         access_log=False,
         log_level="warning",
         server_header=False,
