@@ -192,10 +192,10 @@ def spread_cell(
 ) -> Cell:
     """The median over the repeats with its spread; '—' with the reason when there is none."""
     if point is None:
-        return Cell(text.NOTHING, note=absent, tone="absent")
+        return absent_cell(absent)
     spread = point.spread(metric)
     if spread is None:
-        return Cell(text.NOTHING, note=point.why_missing(metric), tone="absent")
+        return absent_cell(point.why_missing(metric))
     if show is None and text.is_recall(metric):
         show = text.recall
     return replace(value_cell(spread, unit, show=show), source=source_of(point, metric=metric))
@@ -204,6 +204,11 @@ def spread_cell(
 def source_of(*points: Point, metric: str, recall: float | None = None) -> Source:
     """The repeats that a figure of a point, or of several, is made of. recall: see `Source`."""
     return Source(tuple(p.phase_id for point in points for p in point.phases), metric, recall)
+
+
+def absent_cell(why: str = "") -> Cell:
+    """Of a value that there is none of; `why` is a footnote."""
+    return Cell(text.NOTHING, note=why, tone="absent")
 
 
 def value_cell(spread: Spread, unit: str, *, show: Callable[[float], str] | None = None) -> Cell:
@@ -221,7 +226,7 @@ def count_cell(point: Point, metric: str, note: str = "") -> Cell:
     """A count over the repeats that the point's figures come from, together."""
     known = [value for p in point.phases if (value := p.value(metric)) is not None]
     if not known:
-        return Cell(text.NOTHING, note=point.why_missing(metric), tone="absent")
+        return absent_cell(point.why_missing(metric))
     total = int(sum(known))
     bad = metric in ("errors", "ineffective", "violations") and total > 0
     tone: Tone = "wrong" if bad else "ok"
@@ -232,7 +237,7 @@ def ratio_cell(point: Point, base: Point, metric: str) -> Cell:
     """How many times a metric of `base` a point has; '—' where either has none."""
     value, one = point.value(metric), base.value(metric)
     if value is None or not one:
-        return Cell(text.NOTHING, tone="absent")
+        return absent_cell()
     cell = plain(value / one, f"× {text.number(value / one)}")
     return replace(cell, source=source_of(point, base, metric=metric))
 

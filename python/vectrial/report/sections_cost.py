@@ -18,6 +18,7 @@ from vectrial.report.document import (
     Row,
     Section,
     Table,
+    absent_cell,
     plain,
     source_of,
     spread_cell,
@@ -80,7 +81,7 @@ def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
     store, data, asked = plain(basis.store), plain(basis.facet.title), plain(basis.floor)
     point = basis.point
     if point is None:
-        none = Cell(text.NOTHING, note=basis.reason, tone="absent")
+        none = absent_cell(basis.reason)
         cells = (store, data, none, none, none, asked, *(none,) * 7)
         return Row(cells, "absent", basis.series)
     processors = _processors(run, point)
@@ -203,23 +204,19 @@ def _largest(run: RunData, point: Point, metrics: tuple[str, ...], absent: str) 
         if (value := p.value(metric)) is not None
     ]
     if not found:
-        return _absent(absent)
+        return absent_cell(absent)
     value, where, metric = max(found, key=lambda one: one[0])
     source = source_of(where, metric=metric)
     return Cell(text.measure(value, "B"), value, source=source)
 
 
 def _known(value: float | None, absent: str) -> Cell:
-    return _absent(absent) if value is None else Cell(f"{value:g}", value)
-
-
-def _absent(why: str) -> Cell:
-    return Cell(text.NOTHING, note=why, tone="absent")
+    return absent_cell(absent) if value is None else Cell(f"{value:g}", value)
 
 
 def _amount(value: float | None) -> Cell:
     if value is None:
-        return _absent("what it occupies is not known")
+        return absent_cell("what it occupies is not known")
     return Cell(f"{value:,.2f}" if value >= 1 else text.number(value), value)
 
 

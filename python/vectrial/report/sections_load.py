@@ -17,6 +17,7 @@ from vectrial.report.document import (
     Section,
     Table,
     Tone,
+    absent_cell,
     count_cell,
     plain,
     ratio_cell,
@@ -177,7 +178,7 @@ def _tax_row(native: Point, sdk: Point) -> Row:
     cells = (
         Cell(native.series.store, native.series.store, note=why),
         plain(native.experiment),
-        Cell(text.NOTHING, tone="absent") if clients is None else plain(clients),
+        absent_cell() if clients is None else plain(clients),
         *both("qps", "1"),
         ratio_cell(sdk, native, "qps"),
         *both("latency_p50", "us"),
@@ -233,7 +234,7 @@ def _certificate_row(run: RunData, point: Point) -> Row:
     def percent(share: float) -> str:
         return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.1f} %"
 
-    lag = Cell(text.NOTHING, tone="absent")
+    lag = absent_cell()
     if rate is not None:
         lag = spread_cell(point, "schedule_lag_p99", "us")
     cells = (

@@ -17,6 +17,7 @@ from vectrial.report.document import (
     Row,
     Section,
     Table,
+    absent_cell,
     count_cell,
     plain,
     ratio_cell,
@@ -135,7 +136,7 @@ def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) 
         return Row((*head, nothing, *_empty(7)), "absent", series)
     between = sweep.between(series, target)
     cells = search_cells(best)
-    exact = Cell(text.NOTHING, tone="absent")
+    exact = absent_cell()
     if between is not None:
         qps, points = between
         read = source_of(*points, metric="qps", recall=target)
@@ -156,7 +157,7 @@ def search_cells(point: Point) -> tuple[Cell, ...]:
         spread_cell(point, "recall_mean", "1", show=text.recall),
         spread_cell(point, "latency_p50", "us"),
         spread_cell(point, "latency_p99", "us"),
-        Cell(text.NOTHING, tone="absent") if clients is None else plain(clients),
+        absent_cell() if clients is None else plain(clients),
         count_cell(point, "errors", note),
         plain(operating_point(point)),
     )
@@ -196,7 +197,7 @@ def _of_all_repeats(run: RunData, point: Point) -> Row:
 
 def _pooled(point: Point, parts: list[bytes], name: str, quantile: float) -> Cell:
     if len(parts) < point.repeats:
-        return Cell(text.NOTHING, note="not every repeat kept its histogram", tone="absent")
+        return absent_cell("not every repeat kept its histogram")
     n = len(parts)
     around: Literal["interval", "range"] = "interval" if n >= LEAST_REPEATS else "range"
     spread = Spread(n, *pooled_interval(parts, quantile), "single" if n == 1 else around)
@@ -289,7 +290,7 @@ def _concurrency_table(run: RunData, slug: str, title: str, points: list[Point])
     for point in sorted(points, key=lambda p: _order(run, p)):
         qps, recall_, p50, p99, clients, errors, at = search_cells(point)
         base = alone.get((point.series, operating_point(point)))
-        ratio = Cell(text.NOTHING, tone="absent")
+        ratio = absent_cell()
         if base is not None and point.state == "ok":
             ratio = ratio_cell(point, base, "qps")
         cells = (

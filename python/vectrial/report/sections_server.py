@@ -7,7 +7,7 @@ from collections import defaultdict
 from vectrial.report import charts_search, text
 from vectrial.report.analysis import operating_point
 from vectrial.report.data import Point, RunData
-from vectrial.report.document import Cell, Column, Row, Section, Table, plain, spread_cell
+from vectrial.report.document import Column, Row, Section, Table, absent_cell, plain, spread_cell
 
 #: Seconds below which a phase is too short for samples a second apart to say what it kept busy.
 _SHORT_S = 0.5
@@ -63,13 +63,13 @@ def _cost_row(run: RunData, point: Point) -> Row:
     brief = duration[0] is not None and duration[1] and duration[0] / duration[1] < _SHORT_S
     cores = spread_cell(point, "server_cores", "1")
     if brief:
-        cores = Cell(text.NOTHING, note="too short a phase to be sampled", tone="absent")
+        cores = absent_cell("too short a phase to be sampled")
     cells = (
         plain(run.labels[point.series]),
         plain(point.dataset),
         plain(point.experiment),
         plain(point.phase),
-        Cell(text.NOTHING, tone="absent") if clients is None else plain(clients),
+        absent_cell() if clients is None else plain(clients),
         cores,
         spread_cell(point, "server_cpu_us_per_op", "us", absent="nothing was counted"),
         spread_cell(point, "cpu_us_per_op", "us", absent="nothing was counted"),

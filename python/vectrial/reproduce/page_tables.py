@@ -102,7 +102,7 @@ def ran(about: Heading) -> Iterator[Section]:
                           note=part.stands_for and f"stands in for {part.stands_for}"),
                 doc.plain(part.rows, f"{part.rows:,}"),
                 doc.Cell(part.share or "all", part.rows / part.of),
-                doc.Cell(text.NOTHING, tone="absent") if part.queries is None
+                doc.absent_cell() if part.queries is None
                 else doc.plain(part.queries, f"{part.queries:,}"),
             ))
             for part in about.loaded

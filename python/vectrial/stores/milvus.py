@@ -144,7 +144,7 @@ class Milvus(Store):
 
     def create(self, schema: Schema, index: Index) -> None:
         self._take(schema, index)
-        self._client.drop_collection(self._name)  # what a killed run left behind
+        self.drop()  # what a killed run left behind
         kinds = self._pymilvus.DataType
         types = {
             FieldType.INT: kinds.INT64,
