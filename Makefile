@@ -58,10 +58,13 @@ lint: setup ## ruff, mypy strict, rustfmt, clippy with warnings as errors
 	cargo fmt --all --check
 	cargo clippy --all-targets --quiet -- -D warnings
 
+# Much of a test's time is waiting for a server or for another process.
+TEST_PROCESSES ?= 2
+
 # Programs first: a test has ten minutes, and a slow machine needs as long to build one.
 test: setup setup-servers ## cargo test and pytest
 	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup
 
 SECONDS ?= 10
 fuzz: setup ## every decoder against bytes that a fuzzer makes up, SECONDS each (needs a nightly toolchain)

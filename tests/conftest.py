@@ -33,6 +33,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of one file share servers and loads, as do the conformance tests of one store: where
+    tests run side by side, these stay together in one process."""
+    if not config.pluginmanager.hasplugin("xdist"):  # the environment of a store lacks it
+        return
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        case = None if callspec is None else callspec.params.get("case")
+        store = getattr(case, "store", None)
+        group = item.nodeid.partition("::")[0] if store is None else store.name
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(autouse=True)
 def _home_of_all() -> None:
     """A test begins with the home that all began with, so that it does the same when run alone."""
