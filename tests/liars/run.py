@@ -1,0 +1,187 @@
+"""A tiny suite on store classes of a test, measured in this process and read as a person would.
+
+Everything but the process boundary is what `vectrial run` does: the plan, the measuring process's
+own class, one record per trial, the run folder, the report. Store classes need no entry point.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from vectrial.cli import run as command
+from vectrial.cli.run_view import PlainView
+from vectrial.datasets import catalog, library
+from vectrial.experiments.base import Phase
+from vectrial.load import worker
+from vectrial.load.ceiling import Certificate
+from vectrial.load.messages import Finished, Kept
+from vectrial.report import data, markdown
+from vectrial.report.build import build
+from vectrial.report.document import Report
+from vectrial.results.writer import RunWriter, TrialRecord
+from vectrial.stores.base import Store
+from vectrial.suite import runner
+from vectrial.suite.model import Suite, validated
+from vectrial.suite.plan import Plan, make_plan
+
+#: 2,000 rows in 16 dimensions, in clusters.
+DATASET = "clustered-16-2k"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run left behind. console: its lines, as where there is no terminal."""
+
+    folder: Path
+    records: tuple[TrialRecord, ...]
+    console: str
+
+    def of(self, store: type[Store] | str, experiment: str | None = None) -> list[TrialRecord]:
+        """The trials of a store, in the order measured."""
+        name = store if isinstance(store, str) else store.name
+        own = [record for record in self.records if record.row.store == name]
+        return [one for one in own if experiment in (None, one.row.experiment)]
+
+    def trial(self, store: type[Store] | str, experiment: str) -> TrialRecord:
+        """The one trial of an experiment on a store."""
+        (record,) = self.of(store, experiment)
+        return record
+
+    def phase(self, store: type[Store] | str, experiment: str, name: str | None = None) -> Phase:
+        """The one phase of that name, of any unless given, in the experiment's trials."""
+        every = [phase for record in self.of(store, experiment) for phase in record.phases]
+        (phase,) = [phase for phase in every if name in (None, phase.name)]
+        return phase
+
+    def lines(self, store: type[Store] | str) -> list[str]:
+        """Lines of the console about trials of a store."""
+        name = store if isinstance(store, str) else store.name
+        return [one for one in self.console.splitlines() if one.startswith(f"  {name} ")]
+
+    @cached_property
+    def data(self) -> data.RunData:
+        """As reports read it."""
+        return data.load(self.folder)
+
+    @cached_property
+    def report(self) -> Report:
+        """The whole report."""
+        return build(self.data)
+
+    @cached_property
+    def text(self) -> str:
+        """The report as Markdown."""
+        return markdown.render(self.report)
+
+    def headlines(self) -> dict[str, str]:
+        """The short answers at the report's head: each question, and which store answers it."""
+        return {one.question: one.answer for _, cards in self.report.answers for one in cards}
+
+
+def measure(
+    kinds: Sequence[type[Store]],
+    experiments: Sequence[Mapping[str, Any]],
+    folder: Path,
+    *,
+    index: str = "flat",
+    dataset: Mapping[str, Any] | None = None,
+    **suite: Any,
+) -> Run:
+    """Measure every store class with every experiment, in this process, one job after the other.
+
+    Args:
+        kinds: store classes, each with a name of its own.
+        experiments: as in a suite's file.
+        folder: where the datasets and the run are kept; made where it is not there.
+        index: the kind of index of all stores.
+        dataset: as in a suite's file; all of `DATASET` with 50 queries, unless given.
+        suite: other keys of a suite's file.
+    """
+    plain = {
+        "name": "liars",
+        "repeats": 1,
+        "datasets": [{"name": DATASET, "queries": 50} | dict(dataset or {})],
+        "stores": [{"store": kind.name, "index": index} for kind in kinds],
+        "experiments": [dict(one) for one in experiments],
+        **suite,
+    }
+    known = {kind.name: kind for kind in kinds}
+    asked = validated(Suite, plain, "liars")
+    folder.mkdir(parents=True, exist_ok=True)
+    with _home(folder / "home"):
+        for ref in asked.datasets:
+            catalog.ensure(ref.name, lambda *_: None)
+        plan = make_plan(
+            asked,
+            where="liars",
+            load_store=known.__getitem__,
+            shape_of=command.shape_of,
+            known_stores=known,
+        )
+        return _measured(plan, folder / "run")
+
+
+def _measured(plan: Plan, folder: Path) -> Run:
+    records: list[TrialRecord] = []
+    said = io.StringIO()
+    view = PlainView(plan, Console(file=said, width=10_000, color_system=None))
+
+    def write(record: TrialRecord) -> None:
+        records.append(record)
+        writer.trial(record)
+        view.finished(record)
+
+    with RunWriter(folder) as writer:
+        writer.begin(suite_name=plan.suite.name, command="liars", version="0", environment={})
+        for ref in plan.datasets:
+            cut = library.subset(library.load(ref.name), ref.rows, ref.queries)
+            writer.dataset(command._dataset_row(cut))
+        for refusal in plan.refusals:
+            write(TrialRecord(refusal.row, "skipped", refusal.reason))
+        for number, job in enumerate(plan.jobs):
+            place = folder / "work" / str(number)
+            certificate = Certificate(plan.suite.client_limits, plan.suite.placement, {})
+            ear: Any = _Ear()
+            worker._Measurement(runner._spec(job, plan, certificate, place, None), ear).run()
+            by_key = {trial.row.key: trial for trial in job.trials}
+            for ended in ear.ended:
+                write(runner._record(by_key[ended.key], ended, server_ended=False))
+        writer.finish()
+    return Run(folder, tuple(records), said.getvalue())
+
+
+class _Ear:
+    """The parent's end of the pipe."""
+
+    def __init__(self) -> None:
+        self.ended: list[Finished] = []
+
+    def send(self, message: object) -> None:
+        if isinstance(message, Finished):
+            self.ended.append(message)
+
+    def recv(self) -> Kept:
+        return Kept()
+
+
+@contextmanager
+def _home(folder: Path) -> Iterator[None]:
+    """Datasets are kept in `folder` meanwhile, also where a fixture of a module measures."""
+    before = os.environ.get("VECTRIAL_HOME")
+    os.environ["VECTRIAL_HOME"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["VECTRIAL_HOME"]
+        else:
+            os.environ["VECTRIAL_HOME"] = before
