@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from answers import Honest
+
 from run import Run, measure
 
 SWEEP = {"experiment": "recall_sweep", "min_s": 0.2, "warmup_queries": 20}
