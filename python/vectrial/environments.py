@@ -110,7 +110,7 @@ def command(
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONHOME", "VIRTUAL_ENV")}
     env["PYTHONPATH"] = str(_only_vectrial(python.parents[1]))
     env["PYTHONSAFEPATH"] = "1"
-    return Command((str(python), "-m", module, *arguments), env)
+    return Command((str(python), "-P", "-m", module, *arguments), env)
 
 
 # -- where things are ------------------------------------------------------------------------
@@ -195,9 +195,18 @@ def _steps(
     if build.exists():
         env["PIP_CONSTRAINT"] = str(build)  # the one way that reaches pip's isolated builds
     # The lock is complete; left to itself, pip would miss the extras that a lock does not name.
-    install = ("-m", "pip", "install", "--require-hashes", "--no-deps", "--progress-bar", "off")
+    install = (
+        "-I",
+        "-m",
+        "pip",
+        "install",
+        "--require-hashes",
+        "--no-deps",
+        "--progress-bar",
+        "off",
+    )
     return [
-        ((_interpreter(environment), "-m", "venv", str(folder)), env),
+        ((_interpreter(environment), "-I", "-m", "venv", str(folder)), env),
         ((python, *install, "-r", lock), env),
     ]
 

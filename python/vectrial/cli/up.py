@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from vectrial.children import python
 from vectrial.cli.form import Form, FormOption, on_stdout, say
 from vectrial.errors import UserError
 from vectrial.load.placement import Placement
@@ -136,7 +137,7 @@ def _detached(
     memory: str | None,
 ) -> Standing:
     """Have another process hold the server; returns when that says it is ready."""
-    argv = [sys.executable, "-m", "vectrial.cli.main", "up", store, "--format", "jsonl"]
+    argv = [*python("vectrial.cli.main"), "up", store, "--format", "jsonl"]
     given = {
         "--provider": provider,
         "--data": data and data.resolve(),

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vectrial._engine import serve_null
+from vectrial.children import python
 from vectrial.errors import StoreError
 from vectrial.load.pem import der
 
@@ -71,7 +72,7 @@ def null_server(
     Raises:
         StoreError: it did not start.
     """
-    command = [sys.executable, "-m", "vectrial.load.null_server", "--family", family]
+    command = [*python("vectrial.load.null_server"), "--family", family]
     command += ["--k", str(k), "--port", str(port), "--parent", str(os.getpid())]
     command += ["--late", str(late_s), "--room", str(room)]
     for path, message in (replies or {}).items():

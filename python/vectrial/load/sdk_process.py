@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from time import perf_counter_ns
 from typing import TypeVar
 
 from vectrial._engine import Judge, Recorder
+from vectrial.children import python
 from vectrial.datasets.model import Truth
 from vectrial.errors import StoreError
 from vectrial.load.embedded import Crew
@@ -88,7 +88,7 @@ def processes(shares: Sequence[object]) -> Iterator[list[Connection]]:
             ours, theirs = Pipe()
             with theirs:
                 number = theirs.fileno()
-                command = [sys.executable, "-m", "vectrial.load.sdk_client", str(number)]
+                command = python("vectrial.load.sdk_client", str(number))
                 process = subprocess.Popen(command, pass_fds=(number,), stdin=subprocess.DEVNULL)
             started.append((process, ours))
         for share, (_, pipe) in zip(shares, started, strict=True):

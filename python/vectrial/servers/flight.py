@@ -45,7 +45,7 @@ def _at_hand() -> Availability:
 
 
 def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
-    module = ("-m", "vectrial.servers.flight_reference")
+    module = ("-P", "-m", "vectrial.servers.flight_reference")
     where = ("--host", HOST, "--port", str(ports["grpc"]), "--folder", str(folder))
     return Command((str(program), *module, *where))
 

