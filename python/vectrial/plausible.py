@@ -16,6 +16,13 @@ BUCKET = 2e-3
 #: Two clocks are read where a rate and its time are compared: before and after the samples.
 CLOCKS = 1e-3
 
+#: The first answers to queries may take so many times as long as later ones, in the median, before
+#: it is said that answers are remembered: what lies in a processor's caches makes less of a
+#: difference ...
+REMEMBERED = 1.5
+#: ... where both medians are of so many answers.
+REMEMBERED_OF = 30
+
 _PERCENTILES = ("p50", "p90", "p95", "p99", "p99_9")
 _STEPS = ("load_s", "flush_s", "build_s", "wait_s")
 
@@ -43,6 +50,19 @@ def contradictions(
         *_steps(known, rounding),
         *_size(known, rounding),
     ]
+
+
+def remembered(figures: Mapping[str, float | None]) -> str | None:
+    """Why a search's figures are those of answers that the store had given before: the first answer
+    to each query took longer than the next to the same query. None where they did not."""
+    first, later = figures.get("first_pass_p50"), figures.get("later_pass_p50")
+    least = min(figures.get("first_pass_count") or 0, figures.get("later_pass_count") or 0)
+    if not first or not later or least < REMEMBERED_OF or first <= REMEMBERED * later:
+        return None
+    return (
+        f"answers are remembered: the first to each query took {first:,.0f} us (median), later"
+        f" ones to the same queries {later:,.0f} us"
+    )
 
 
 def _in_flight(known: Mapping[str, float], clients: float | None, rounding: float) -> Iterator[str]:

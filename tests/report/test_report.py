@@ -278,8 +278,8 @@ def test_a_smaller_cut_does_not_answer_for_the_whole(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", stores={"faiss": (1.0, "hnsw", True)}, builds=((16, 128),))
     with duckdb.connect(str(folder / "run.duckdb")) as db:
         db.execute(
-            "update metric set value = 1000 where name = 'disk_bytes' and phase_id in (select "
-            "phase_id from phase join trial using (trial_id) where store = 'faiss')"
+            "update metric set value = 1000 where name in ('disk_bytes', 'raw_bytes') and phase_id "
+            "in (select phase_id from phase join trial using (trial_id) where store = 'faiss')"
         )
     assert smallest(folder) == "faiss"
     with duckdb.connect(str(folder / "run.duckdb")) as db:
@@ -289,6 +289,20 @@ def test_a_smaller_cut_does_not_answer_for_the_whole(tmp_path: Path) -> None:
     (row,) = (row for row in glance.rows if row.cells[0].value == "faiss")
     disk = [column.key for column in glance.columns].index("disk_bytes")
     assert row.cells[disk].value is None
+
+
+def test_a_size_that_cannot_be_believed_is_in_no_headline(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", stores={"faiss": (1.0, "hnsw", True)}, builds=((16, 128),))
+    with duckdb.connect(str(folder / "run.duckdb")) as db:
+        db.execute(
+            "update metric set value = 4096 where name = 'disk_bytes' and phase_id in (select "
+            "phase_id from phase join trial using (trial_id) where store = 'faiss')"
+        )
+    assert smallest(folder) == "sqlite"
+    glance = next(t for t in build(load(folder)).tables() if t.name.startswith("glance"))
+    (row,) = (row for row in glance.rows if row.cells[0].value == "faiss")
+    (cell,) = [cell for cell in row.cells if cell.value == 4096]
+    assert "not ranked: it cannot be believed" in cell.note
 
 
 def test_datasets_of_unlike_sizes_each_have_their_loading(tmp_path: Path) -> None:

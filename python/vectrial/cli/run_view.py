@@ -225,11 +225,23 @@ def describe(record: TrialRecord) -> str:
     head = f"{row.store}{lane} {row.experiment}" + (f" ({point})" if point else "")
     if record.status in ("failed", "skipped"):
         return f"{head}: {record.status}: {record.reason}"
-    # Of a trial that is sound but for its answer, such as a capacity, the answer is what counts.
-    lost = (phase.reason for phase in _answers(record) if not phase.valid)
-    why = record.reason if record.status == "invalid" else next(lost, None)
-    fault = "" if why is None else f"INVALID: {why}"
+    fault = _fault(record)
     return f"{head}: {'  '.join(filter(None, (_figures(record), fault))) or 'done'}"
+
+
+def _fault(record: TrialRecord) -> str:
+    """What of a trial may not be trusted, and why; empty where all may. Of a trial that is sound
+    but for its answer, such as a capacity, the answer is what counts: loads that were too much for
+    it are how it is found."""
+    if record.status == "invalid":
+        return f"INVALID: {record.reason}"
+    looked_at = _answers(record) or record.phases
+    lost = [phase for phase in looked_at if not phase.valid]
+    if not lost:
+        return ""
+    if len(looked_at) == 1:
+        return f"INVALID: {lost[0].reason}"
+    return f"INVALID ({len(lost)} of {len(looked_at)} phases): {lost[0].name}: {lost[0].reason}"
 
 
 _SHOWN = (

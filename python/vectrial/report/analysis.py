@@ -65,22 +65,26 @@ class Sweep:
         """A series' points in one state (None: in any)."""
         return [p for p in self.points if p.series == series and state in (None, p.state)]
 
+    def ranked(self, series: Series) -> list[Point]:
+        """A series' points that may be compared with others."""
+        return [p for p in self.points if p.series == series and p.ranked]
+
     def best(self, series: Series, recall: float) -> Point | None:
-        """The fastest measured point of at least this recall, of those that are ok."""
-        points = self.of(series)
+        """The fastest measured point of at least this recall, of those that may be ranked."""
+        points = self.ranked(series)
         index = fronts.fastest_at(coordinates(points), recall)
         return None if index is None else points[index]
 
     def between(self, series: Series, recall: float) -> tuple[float, tuple[Point, ...]] | None:
         """Qps at exactly this recall, and the measured points that it lies between; None beyond
         them."""
-        points = self.of(series)
+        points = self.ranked(series)
         found = fronts.qps_at(coordinates(points), recall)
         return None if found is None else (found.value, tuple(points[i] for i in found.points))
 
     def front(self, series: Series | None = None) -> list[Point]:
-        """Pareto front of a series, or of everything that is ok, by ascending recall."""
-        points = [p for p in self.points if p.state == "ok" and series in (None, p.series)]
+        """Pareto front of a series, or of everything that may be ranked, by ascending recall."""
+        points = [p for p in self.points if p.ranked and series in (None, p.series)]
         return [points[i] for i in fronts.pareto(coordinates(points))]
 
 
@@ -162,7 +166,8 @@ def operating_point(point: Point, without: Sequence[str] = LOAD) -> str:
 def remark(point: Point) -> str:
     """Why a point does not count, or what its phases say that is to be known of them."""
     said = (phase.reason for phase in point.phases)
-    return point.reason or "; ".join(dict.fromkeys(filter(None, said)))
+    told = point.reason or "; ".join(dict.fromkeys(filter(None, said)))
+    return "; ".join(filter(None, (point.doubt, told)))
 
 
 def matching(

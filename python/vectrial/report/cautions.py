@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vectrial.report import disturbances, text
@@ -12,6 +12,7 @@ from vectrial.report.audit import doubts
 from vectrial.report.data import Point, RunData
 from vectrial.report.provenance import flat
 from vectrial.report.sections_gate import wrong_stores
+from vectrial.report.trust import UNBELIEVED
 from vectrial.stats.intervals import LEAST_REPEATS
 
 #: A load average that is above the cores by this share when a phase began deserves a warning, since
@@ -43,6 +44,7 @@ def warnings(run: RunData) -> tuple[str, ...]:
             f"{text.plural(len(doubtful), 'figure')} cannot be believed beside what else was "
             "recorded; reasons below."
         )
+    found += _unranked(run)
     few = _few_repeats(run)
     if few:
         found.append(f"{few}: no interval, so small differences may be chance.")
@@ -67,6 +69,18 @@ def warnings(run: RunData) -> tuple[str, ...]:
         f"{name} stands in for {other}: not that dataset." for name, other in stand_ins.items()
     ]
     return tuple(found)
+
+
+def _unranked(run: RunData) -> Iterator[str]:
+    """What was measured and is on no front, store by store, but for what cannot be believed."""
+    said: dict[str, dict[str, None]] = defaultdict(dict)
+    for point in run.points:
+        if point.state == "ok" and point.doubt and not point.doubt.startswith(UNBELIEVED):
+            said[run.labels[point.series]][point.doubt] = None
+    for store, reasons in said.items():
+        first, *more = reasons
+        others = f" (and {len(more)} more such)" if more else ""
+        yield f"{store} is in no headline with what this is true of: {first}{others}."
 
 
 def _few_repeats(run: RunData) -> str:

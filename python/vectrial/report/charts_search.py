@@ -33,10 +33,10 @@ def recall_qps(sweep: Sweep, looks: Looks, target: float) -> Any:
     own_front = {id(p) for s in sweep.series for p in sweep.front(s)}
     best = sweep.front()
     on_best = {id(p) for p in best}
-    good = [p for p in sweep.points if p.state == "ok"]
+    good = [p for p in sweep.points if p.ranked]
     low = recall_floor(sweep)
     rows = [_search_row(p, looks, front=id(p) in own_front, best=id(p) in on_best) for p in good]
-    bad = [_search_row(p, looks) for p in sweep.points if p.state != "ok" and _recall(p) >= low]
+    bad = [_search_row(p, looks) for p in sweep.points if not p.ranked and _recall(p) >= low]
     return lambda width, with_legend: finished(
         _recall_qps(rows, bad, sweep.series, looks, low, target, width, with_legend),
         width,
@@ -46,7 +46,7 @@ def recall_qps(sweep: Sweep, looks: Looks, target: float) -> Any:
 
 def recall_floor(sweep: Sweep) -> float:
     """Where the recall axis begins: just below the least recall of a point that counts."""
-    recalls = [_recall(p) for p in sweep.points if p.state == "ok"]
+    recalls = [_recall(p) for p in sweep.points if p.ranked]
     recalls = recalls or [_recall(p) for p in sweep.points] or [0.0]
     floor = min(recalls)
     return max(0.0, floor - max(0.02 * (1 - floor), 0.002))
@@ -79,7 +79,7 @@ def _search_row(
             ("at", operating_point(point)),
             ("repeats", str(qps.n)),
             ("", "on the front of all stores" if best else ""),
-            ("not counted", (point.reason or point.state) if point.state != "ok" else ""),
+            ("not counted", point.why_unranked),
         ),
     }
 
@@ -290,7 +290,7 @@ def _against(
                 "value": spread.median / scale,
                 "low": max(spread.low / scale, 1e-9),
                 "high": spread.high / scale,
-                "ok": point.state == "ok",
+                "ok": point.ranked,
                 "line": f"{label} {operating_point(point, without=_NOT_A_LINE)}",
                 "description": described(
                     ("", label),
@@ -298,7 +298,7 @@ def _against(
                     ("p99" if scale == 1000 else "qps", shown),
                     ("recall", text.recall(_recall(point))),
                     ("at", operating_point(point)),
-                    ("not counted", (point.reason or point.state) if point.state != "ok" else ""),
+                    ("not counted", point.why_unranked),
                 ),
             }
         )

@@ -108,6 +108,8 @@ class Point:
         in whichever repeat; 'invalid' when no repeat may be trusted. `reason` says why it is not
         'ok', or what is amiss with some repeats when it is.
     phases: those that the figures come from: the valid repeats, or all when none is.
+    doubt: why the figures are in no headline and on no front although the state is 'ok'; None
+        where nothing speaks against them.
     """
 
     series: Series
@@ -120,7 +122,20 @@ class Point:
     state: Literal["ok", "wrong", "invalid"]
     reason: str | None
     phases: tuple[PhaseResult, ...]
+    doubt: str | None = None
     spreads: dict[str, Spread | None] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def ranked(self) -> bool:
+        """The figures may be compared with others: nothing speaks against them."""
+        return self.state == "ok" and self.doubt is None
+
+    @property
+    def why_unranked(self) -> str:
+        """Why the figures are not ranked; empty where they are."""
+        if self.state == "ok":
+            return self.doubt or ""
+        return self.reason or self.state
 
     def spread(self, metric: str) -> Spread | None:
         """Median and spread over the repeats; None when no repeat has a finite value."""
@@ -253,6 +268,12 @@ class RunData:
                 groups[key].append((trial, phase))
         return tuple(self._point(members) for members in groups.values())
 
+    @cached_property
+    def _unranked(self) -> Mapping[int, str]:
+        from vectrial.report.trust import unranked  # which reads runs, as this module makes them
+
+        return unranked(self)
+
     def _point(self, members: Sequence[tuple[Trial, PhaseResult]]) -> Point:
         trial, phase = members[0]
         bad = [(t, p) for t, p in members if not p.valid or t.status != "ok"]
@@ -266,9 +287,11 @@ class RunData:
             state, used = "invalid", [p for _, p in members]
         if why := self.why_wrong(trial):
             state, reason = "wrong", why
+        doubts = dict.fromkeys(filter(None, (self._unranked.get(p.phase_id) for p in used)))
         return Point(
             trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
             trial.index_params, {**trial.params, **phase.params}, state, reason, tuple(used),
+            "; ".join(doubts) or None,
         )  # fmt: skip
 
     def select(self, experiment: str, phase: str | None = None) -> list[Point]:

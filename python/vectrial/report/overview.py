@@ -124,6 +124,8 @@ def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> l
         cell = spread_cell(point, metric, unit)
         if point is not None and point.state == "invalid" and cell.value is not None:
             return Cell(text.NOTHING, note=point.reason or "invalid", tone="invalid")
+        if point is not None and point.doubt is not None and cell.value is not None:
+            return replace(cell, note=f"not ranked: {point.doubt}", tone="invalid")
         other = point is not None and built is not None and point.index_params != built.index_params
         if point is not None and other and cell.value is not None:
             return replace(cell, note=f"of the index {text.params(point.index_params)}")
@@ -210,10 +212,10 @@ def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
     best = {s: p for s in sweep.series if (p := sweep.best(s, TARGETS[0])) is not None}
     speeds = _spreads(best, "qps")
     if not speeds:
-        told = [(recall, p) for s in sweep.series for p in sweep.of(s)
+        told = [(recall, p) for s in sweep.series for p in sweep.ranked(s)
                 if (recall := p.value("recall_mean")) is not None]  # fmt: skip
         if not told:
-            why = "All that was measured is wrong or invalid: see below."
+            why = "All that was measured is wrong, invalid or not to be believed: see below."
             return Answer(question, "none", "no figure counts", why)
         most, at_most = max(told, key=lambda pair: pair[0])
         source = source_of(at_most, metric="recall_mean")
@@ -257,7 +259,7 @@ def _extreme(
     """Of each series' points that count, that of which the metric is first by `key`."""
     found: dict[Series, tuple[float, Point]] = {}
     for point in points:
-        spread = point.spread(metric) if point.state == "ok" else None
+        spread = point.spread(metric) if point.ranked else None
         if spread is None:
             continue
         if point.series not in found or key(spread) < found[point.series][0]:

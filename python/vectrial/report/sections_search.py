@@ -46,7 +46,7 @@ def speed(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
 
 
 def _recall_qps(sweep: Sweep, looks: Looks) -> Figure:
-    bad = [p for p in sweep.points if p.state != "ok"]
+    bad = [p for p in sweep.points if not p.ranked]
     hidden = sum((p.value("recall_mean") or 0) < charts_search.recall_floor(sweep) for p in bad)
     caption = (
         "Lines join each store's Pareto front; the broad band beneath is the front of all stores. "
@@ -55,8 +55,8 @@ def _recall_qps(sweep: Sweep, looks: Looks) -> Figure:
     )
     if bad:
         caption += (
-            f" Hollow, crossed-out markers ({len(bad)}) failed the correctness gate or are invalid "
-            "and are on no front."
+            f" Hollow, crossed-out markers ({len(bad)}) failed the correctness gate, are invalid "
+            "or not to be believed, and are on no front."
         )
     if hidden:
         caption += f" {hidden} of them lie left of the axis."
@@ -127,9 +127,13 @@ def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) 
         reason = "; ".join(dict.fromkeys(p.reason or p.state for p in sweep.of(series, None)))
         nothing = Cell("invalid", note=reason, tone="invalid")
         return Row((*head, nothing, *_empty(7)), "invalid", series)
+    if not sweep.ranked(series):
+        reason = "; ".join(dict.fromkeys(p.why_unranked for p in sweep.of(series)))
+        nothing = Cell("not ranked", note=reason, tone="invalid")
+        return Row((*head, nothing, *_empty(7)), "invalid", series)
     best = sweep.best(series, target)
     if best is None:
-        most = max(sweep.of(series), key=lambda p: p.value("recall_mean") or 0)
+        most = max(sweep.ranked(series), key=lambda p: p.value("recall_mean") or 0)
         told = f"most: {text.recall(most.value('recall_mean') or 0)}"
         source = source_of(most, metric="recall_mean")
         nothing = Cell("not reached", tone="absent", detail=told, source=source)
@@ -151,7 +155,8 @@ def search_cells(point: Point) -> tuple[Cell, ...]:
     for phase in point.phases:
         kinds.update({kind: count for kind, count, _ in phase.errors})
     errors = [f"{count:,} × {kind}" for kind, count in kinds.items()]
-    note = "; ".join(filter(None, [point.reason if point.state == "ok" else None, *errors]))
+    said = [point.doubt, point.reason] if point.state == "ok" else []
+    note = "; ".join(filter(None, [*said, *errors]))
     return (
         spread_cell(point, "qps", "1"),
         spread_cell(point, "recall_mean", "1", show=text.recall),
