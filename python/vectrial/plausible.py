@@ -110,7 +110,8 @@ def _recall(known: Mapping[str, float], rounding: float) -> Iterator[str]:
 
 def _steps(known: Mapping[str, float], rounding: float) -> Iterator[str]:
     if "ready_s" in known and set(_STEPS) <= known.keys():
-        whole = sum(known[name] for name in _STEPS)
+        # Results that were measured before the first search was a step have none.
+        whole = sum(known[name] for name in _STEPS) + known.get("first_search_s", 0.0)
         if abs(known["ready_s"] - whole) > max(rounding, CLOCKS) * whole + 1e-6:
             yield f"ready_s is {known['ready_s']:.4g}, and its parts are {whole:.4g} together"
 

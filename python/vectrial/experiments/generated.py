@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from vectrial import filters
 from vectrial.datasets.model import Dataset
 from vectrial.experiments.base import Context, Phase
+from vectrial.experiments.readiness import finish
 from vectrial.filters import Filter
 from vectrial.load import bulk
 from vectrial.stores.base import Field, FieldType, Schema, Store
@@ -104,12 +105,13 @@ def schema_of(context: Context, table: pa.Table, *, indexed: bool) -> Schema:
 def fill(
     context: Context, store: Store, dataset: Dataset, schema: Schema
 ) -> tuple[Phase, list[bulk.Step]]:
-    """Create the collection, load it, and wait until it is served by the final index: the load, and
-    the times of all steps, it among them."""
+    """Create the collection, load it, wait until it is served by the final index, and search once:
+    the load, and the times of all steps, it among them."""
     store.create(schema, context.index)
     load = bulk.load(store, dataset, schema, context.batch_rows, context.progress)
     loaded = bulk.Step(load.name, load.started_ns, load.ended_ns)
-    return load, [loaded, *bulk.finish(store, context.progress)]
+    there = replace(context, store=store, dataset=dataset, schema=schema)
+    return load, [loaded, *finish(there, {})]
 
 
 def right_answers(

@@ -20,6 +20,7 @@ from vectrial.experiments.base import (
     State,
     looking_for,
 )
+from vectrial.experiments.readiness import cold_searches, finishing
 from vectrial.experiments.storage import settled
 from vectrial.load import bulk, lanes
 from vectrial.load.lane import Lane
@@ -120,7 +121,7 @@ class Ingest(Experiment):
         freshness = self._freshness(context, bulk_rows)
         yield freshness
         parts, steps = [load, freshness], list[bulk.Step]()
-        for step in bulk.finishing(store, context.progress):
+        for step in finishing(context, {}):
             steps.append(step)
             phase = Phase(step.name, step.started_ns, step.ended_ns)
             phase.metrics[f"{step.name}_s"] = step.seconds
@@ -147,6 +148,7 @@ class Ingest(Experiment):
         if not load.valid:
             total.invalidate(load.reason or "the load is not valid")
         yield total  # what follows is not its time
+        yield cold_searches(context, steps[-1])
         total.metrics["count"] = float(store.count())
         if fault := _fault(context, total):
             for phase in (*parts, total):  # each is of the rows that were acknowledged

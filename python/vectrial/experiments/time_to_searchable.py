@@ -19,6 +19,7 @@ from vectrial.experiments.base import (
     looking_for,
     search_points,
 )
+from vectrial.experiments.readiness import finish
 from vectrial.load import bulk
 from vectrial.load.embedded import FATAL, describe
 from vectrial.stores.base import Index, Store
@@ -193,7 +194,7 @@ def _between(context: Context, watch: _Watch) -> None:
 
     _load(context, watch, look)
     look()
-    bulk.finish(context.store, context.progress)
+    finish(context, watch.point)
     watch.ready_s = watch.elapsed_s()
     watch.look(context.store, {"stage": "ready"})
 
@@ -220,7 +221,7 @@ def _beside(context: Context, watch: _Watch) -> None:
     try:
         thread.start()
         _load(context, watch, lambda: None)
-        bulk.finish(context.store, context.progress)
+        finish(context, watch.point)
         watch.ready_s = watch.elapsed_s()
     finally:
         ended.set()

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator
 from vectrial._engine import Recorder
 from vectrial.errors import StoreError, Unsupported
 from vectrial.experiments.base import Context, Data, Experiment, Numbers, Phase, State
+from vectrial.experiments.readiness import finish
 from vectrial.experiments.sizes import Size, checked, resolved
 from vectrial.load import bulk, lanes
 from vectrial.load.lane import Lane, python_lane
@@ -119,10 +120,10 @@ class Transport(Experiment):
         put.name, seconds = "put", put.metrics["load_s"] or 0.0
         put.params = {**put.params, "clients": clients, "batch_rows": batch_rows}
         yield put
-        steps = bulk.finish(store, context.progress)
+        steps = finish(context, {})
         indexed = Phase("indexed", steps[0].started_ns, steps[-1].ended_ns)
         ready_s = seconds + sum(step.seconds for step in steps)
-        indexed.params = {"clients": clients, "batch_rows": batch_rows, "known_by": steps[-1].note}
+        indexed.params = {"clients": clients, "batch_rows": batch_rows, "known_by": steps[-2].note}
         indexed.metrics |= {
             "load_s": seconds,
             **{f"{step.name}_s": step.seconds for step in steps},

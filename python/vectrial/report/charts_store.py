@@ -24,7 +24,7 @@ from vectrial.report.theme import (
 )
 
 #: The steps until every row is served by the final index, in their order.
-STEPS = ("load", "flush", "build", "wait")
+STEPS = ("load", "flush", "build", "wait", "first_search")
 
 
 def _bars_height(count: int, each: int = 26) -> int:
@@ -83,7 +83,7 @@ def ingest_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
 
 
 def ingest_steps(points: Sequence[Point], names: Sequence[str]) -> Any:
-    """Stacked bars: how long load, flush, build and wait took. `names` are the bars' names."""
+    """Stacked bars: how long each of `STEPS` took. `names` are the bars' names."""
     rows: list[dict[str, Any]] = []
     for name, point in zip(names, points, strict=True):
         for order, step in enumerate(STEPS):
@@ -92,18 +92,19 @@ def ingest_steps(points: Sequence[Point], names: Sequence[str]) -> Any:
                 rows.append(
                     {
                         "name": name,
-                        "step": step,
+                        "step": step.replace("_", " "),
                         "order": order,
                         "seconds": seconds,
                         "description": described(
-                            ("", name), (step, text.seconds(seconds)),
+                            ("", name), (step.replace("_", " "), text.seconds(seconds)),
                             ("index", text.params(point.index_params)),
                         ),
                     }
                 )  # fmt: skip
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
-        steps = alt.Scale(domain=list(STEPS), range=[ink(f"step{i + 1}") for i in range(4)])
+        inks = [ink(f"step{i + 1}") for i in range(len(STEPS))]
+        steps = alt.Scale(domain=[step.replace("_", " ") for step in STEPS], range=inks)
         chart = (
             chart_of(rows)
             .mark_bar(height={"band": 0.68})

@@ -55,4 +55,7 @@ VERIFIED = (
     metric("errors", "Errors", "1"),
     metric("ineffective", "Wrong", "1"),
 )
-STEPS = tuple(metric(f"{s}_s", s, "s", "Seconds") for s in ("load", "flush", "build", "wait"))
+STEPS = tuple(
+    metric(f"{s}_s", s.replace("_", " "), "s", "Seconds")
+    for s in ("load", "flush", "build", "wait", "first_search")
+)

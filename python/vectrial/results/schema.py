@@ -198,7 +198,14 @@ _ALL = (
     MetricName("flush_s", "s", "lower", "time to make them durable"),
     MetricName("build_s", "s", "lower", "time to build the index, where that is a step"),
     MetricName("wait_s", "s", "lower", "time until every row is served by the final index"),
-    MetricName("ready_s", "s", "lower", "load + flush + build + wait"),
+    MetricName(
+        "first_search_s", "s", "lower", "the first search after that, with making ready to search"
+    ),
+    MetricName("ready_s", "s", "lower", "load + flush + build + wait + first search"),
+    MetricName("cold_count", "1", None, "searches right after a load that were answered"),
+    MetricName("cold_first", "us", "lower", "latency of the first of them"),
+    MetricName("cold_p50", "us", "lower", "their median latency"),
+    MetricName("cold_max", "us", "lower", "the greatest of their latencies"),
     MetricName(
         "probing_s", "s", None, "between load and flush, while rows were probed; not in ready_s"
     ),
