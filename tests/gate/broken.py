@@ -48,6 +48,30 @@ class LostRowsCounted(LostRows):
         return super().count() + self.missing
 
 
+class FewRowsLostCounted(LostRowsCounted):
+    """One of a hundred loaded rows never arrives, and is counted."""
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        ids = ids_of(batch)
+        kept = batch.filter(pa.array((ids < FIRST_ID) | (ids % 100 != 0)))
+        self.missing += batch.num_rows - kept.num_rows
+        MemoryStore.insert(self, kept)
+
+
+class FewRowsNotIndexed(MemoryStore):
+    """One of a hundred loaded rows is there, and no search finds it."""
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        plain = super().searcher(k + 5, params, where)
+
+        def blind(vector: NDArray[np.float32], /) -> tuple[Ids, Scores]:
+            ids, scores = plain(vector)
+            seen = (ids < FIRST_ID) | (ids % 100 != 0)
+            return ids[seen][:k], scores[seen][:k]
+
+        return blind
+
+
 class MetadataOfNeighbours(MemoryStore):
     """Gives a row's metadata to the next one."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vectrial.gate import filtering, reading, scratch
+from vectrial.gate import contents, filtering, reading, scratch
 from vectrial.gate.checks import Scope
 from vectrial.gate.conditions import conditions
 from vectrial.gate.model import GateResult, GateRow, Report, Rows, Subject
@@ -42,8 +42,13 @@ def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
         reading.row_count(subject, report)
     with report.check("ids_round_trip"):
         reading.round_trip(subject, report, rng)
+    true_share = 0.0
     with report.check(*reading.ANSWER_CHECKS):
-        reading.answers(subject, report)
+        true_share = reading.answers(subject, report)
+    with report.check("all_rows_kept"):
+        contents.kept(subject, report)
+    with report.check("rows_found_by_search"):
+        contents.searchable(subject, report, true_share)
     with report.check(*_BESIDE), scratch.small_store(subject, folder) as small:
         with report.check("metric_is_asked", "recall_floor"):
             scratch.metric_and_floor(small, report)

@@ -17,11 +17,10 @@ from vectrial.distance import (
     score_from_distance,
 )
 from vectrial.gate.model import Answer, Ids, Report, Subject, Vectors, difference
+from vectrial.gate.sought import FLOAT32_SLACK
 
 #: Queries and rows that a check looks at.
 PROBES = 50
-#: How far a float32 computation may be off, relative to the scale of what it adds up.
-FLOAT32_SLACK = 2e-5
 #: Searches stop after this time, though not before `LEAST`: a store that scans everything in
 #: Python would take minutes for what others do in a moment.
 BUDGET_S, LEAST = 3.0, 10
@@ -52,8 +51,9 @@ def round_trip(subject: Subject, report: Report, rng: np.random.Generator) -> No
     report("ids_round_trip", fault is None, fault or f"{len(at)} rows came back as written")
 
 
-def answers(subject: Subject, report: Report) -> None:
-    """Answers at the generous setting: `ANSWER_CHECKS`."""
+def answers(subject: Subject, report: Report) -> float:
+    """Answers at the generous setting: `ANSWER_CHECKS`. Returns the share of their rows that are
+    true neighbours."""
     queries = np.asarray(subject.queries[:PROBES], dtype=np.float32)
     given = subject.answer(queries, least=LEAST, budget_s=BUDGET_S)
     queries = queries[: len(given)]
@@ -74,6 +74,7 @@ def answers(subject: Subject, report: Report) -> None:
         report("scores_agree", *_scores_agree(subject, queries, given, at))
     share, floor = true_share(subject, subject.judge, given), subject.on_any_data(subject.floor)
     report("recall", share >= floor, f"{share:.4f} at the generous setting, at least {floor:g}")
+    return share
 
 
 def true_share(subject: Subject, judge: Judge, given: Sequence[Answer]) -> float:

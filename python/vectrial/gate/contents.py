@@ -1,0 +1,127 @@
+"""Checks that every row that was loaded is there, and that searches find it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import closing
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.gate.model import Ids, Report, Subject, Vectors
+from vectrial.gate.sought import NEIGHBOURS, Sought, look_for, loss_found, may_be_lost
+from vectrial.stores.arrow import ids_of
+
+CHECKS = ("all_rows_kept", "rows_found_by_search")
+#: Rows that are looked for at most: with 95 % one of them is missing where one in a thousand is.
+MOST = 3000
+#: Seconds that reading out may take, and reading by id and searching.
+SCAN_S, READ_S, SEARCH_S = 1.0, 1.0, 1.5
+#: Bytes of vectors beyond which a store is not read out.
+SCAN_BYTES = 64 << 20
+#: Rows of a read by id.
+_PAGE = 300
+
+
+def kept(subject: Subject, report: Report) -> None:
+    """`all_rows_kept`: every id where the store can be read out in a moment, else of a sample."""
+    rows = subject.rows
+    if subject.can.scan and rows.vectors.nbytes <= SCAN_BYTES:
+        read = _read_out(subject)
+        if read is not None:
+            report("all_rows_kept", *_compared(read, rows.ids))
+            return
+    if not subject.can.get:
+        why = "the store cannot be read by id, and not read out"
+        report("all_rows_kept", None, f"{why} in {SCAN_S:g} s" if subject.can.scan else why)
+        return
+    asked = np.random.default_rng([subject.seed, 1]).permutation(rows.ids)[:MOST]
+    end, missing, done = time.perf_counter() + READ_S, list[int](), 0
+    while done < len(asked) and (not done or time.perf_counter() <= end):
+        page = asked[done : done + _PAGE]
+        missing += np.setdiff1d(page, ids_of(subject.store.get(page))).tolist()
+        done += len(page)
+    told = f"{done - len(missing):,} of {done:,} rows drawn at random are there by id"
+    report("all_rows_kept", not missing, _told(told, missing, done, len(rows.ids)))
+
+
+def _read_out(subject: Subject) -> Ids | None:
+    """The ids of all rows; None where they do not come in time."""
+    end, parts = time.perf_counter() + SCAN_S, [np.empty(0, np.int64)]
+    with closing(_generator(subject)) as batches:
+        for batch in batches:
+            parts.append(ids_of(batch))
+            if time.perf_counter() > end:
+                return None
+    return np.concatenate(parts)
+
+
+def _generator(subject: Subject) -> Generator[pa.RecordBatch, None, None]:
+    """A scan that can be closed, whatever kind of iterator the store gives."""
+    yield from subject.store.scan()
+
+
+def _compared(read: NDArray[np.int64], written: NDArray[np.int64]) -> tuple[bool, str]:
+    missing, strange = np.setdiff1d(written, read), np.setdiff1d(read, written)
+    twice = len(read) - len(np.unique(read))
+    if not (len(missing) or len(strange) or twice):
+        return True, f"all {len(written):,} rows were read out"
+    return False, (
+        f"of {len(written):,} rows read out {len(missing):,} are missing: {missing[:5].tolist()};"
+        f" {len(strange):,} were never written, {twice:,} come again"
+    )
+
+
+def searchable(subject: Subject, report: Report, true_share: float) -> None:
+    """`rows_found_by_search`: rows drawn at random are found by their own vectors.
+
+    true_share: of the rows that the loaded store returned at the generous setting. Where it
+    reaches the index's floor the rows have structure, and the floor is demanded here, too.
+    """
+    rows = subject.rows
+    at = np.random.default_rng([subject.seed, 2]).permutation(len(rows.ids))[:MOST]
+    wanted = min(subject.k, NEIGHBOURS, len(rows.ids))
+    params = subject.kind.search.model_validate(subject.kind.generous)
+    drawn = ((int(rows.ids[i]), np.asarray(rows.vectors[i], dtype=np.float32)) for i in at)
+    sought = look_for(
+        subject.store.searcher(wanted, params),
+        drawn,
+        lambda ids: vectors_of_loaded(subject, ids),
+        subject.schema.metric,
+        wanted=wanted,
+        budget_s=SEARCH_S,
+    )
+    structured = true_share >= subject.floor
+    floor = subject.floor if structured else subject.on_any_data(subject.floor)
+    allowed = 0 if subject.kind.exact else may_be_lost(sought.tried, floor)
+    report(
+        "rows_found_by_search",
+        len(sought.lost) <= allowed,
+        _searched(sought, allowed, len(rows.ids)),
+    )
+
+
+def vectors_of_loaded(subject: Subject, ids: Ids) -> Vectors:
+    """Vectors (n, d) of loaded rows by id; NaN for ids that were never loaded."""
+    at = subject.rows.positions(ids)
+    found = np.array(subject.rows.vectors[np.maximum(at, 0)], dtype=np.float32)
+    found[at < 0] = np.nan
+    return found
+
+
+def _searched(sought: Sought, allowed: int, of: int) -> str:
+    found = sought.tried - len(sought.lost)
+    told = f"{found:,} of {sought.tried:,} rows drawn at random are found by their own vectors"
+    if allowed:
+        told += f", where {allowed:,} may be missed"
+    return _told(told, sought.lost, sought.tried, of)
+
+
+def _told(told: str, lost: list[int], sample: int, of: int) -> str:
+    if lost:
+        return f"{told}; not, among others: {lost[:5]}"
+    if 0 < sample < of:
+        told += f"; a loss of {loss_found(sample):.2%} would have been seen with 95 %"
+    return told

@@ -1,0 +1,104 @@
+"""Looking for rows by their own vectors: each is among the nearest there, unless others are as
+near."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vectrial.distance import Metric, distances
+from vectrial.gate.model import Ids, Vectors
+from vectrial.stores.base import Capabilities, Index, Params, Searcher
+
+#: Neighbours asked for: some stores refuse more than their search effort.
+NEIGHBOURS = 10
+#: How far a float32 computation may be off, relative to the scale of what it adds up.
+FLOAT32_SLACK = 2e-5
+#: Standard deviations by which a sample of an approximate index may lie below its floor.
+_DEVIATIONS = 3.0
+
+
+@dataclass
+class Sought:
+    """What came of looking for rows.
+
+    tried: searches of which it is known whether they found their row; lost: ids of those that did
+        not, although they named rows that are farther away, or too few.
+    named: every id that any of the answers named.
+    """
+
+    tried: int = 0
+    lost: list[int] = field(default_factory=list)
+    named: set[int] = field(default_factory=set)
+
+
+def generous(can: Capabilities, index: Index) -> Params:
+    """Search parameters at which an honest index is nearly exact, and sees every change."""
+    kind = can.indexes[index.kind]
+    return kind.search.model_validate({**kind.generous, **kind.fresh})
+
+
+def look_for(
+    search: Searcher,
+    rows: Iterable[tuple[int, Vectors]],
+    vectors_of: Callable[[Ids], Vectors],
+    metric: Metric,
+    *,
+    wanted: int,
+    least: int = 20,
+    budget_s: float = math.inf,
+) -> Sought:
+    """Search for rows (id, vector (d,)) by their own vectors.
+
+    A row that is missed is not lost where `wanted` others were named that are as near as itself,
+    as float32 can tell: its copies, or longer vectors under inner product.
+
+    Args:
+        vectors_of: the vectors (n, d) of rows by their ids (n,), NaN for those that are not there.
+        wanted: rows that an answer should have.
+        budget_s: no row is begun after it, though the first `least` are.
+    """
+    end, out = time.perf_counter() + budget_s, Sought()
+    for number, (id_, vector) in enumerate(rows):
+        if number >= least and time.perf_counter() > end:
+            break
+        found, _ = search(vector)
+        ids = np.array(found, dtype=np.int64)
+        out.named.update(ids.tolist())
+        out.tried += 1
+        if id_ not in ids:
+            if len(ids) < wanted or not _all_as_near(vector, vectors_of(ids), metric):
+                out.lost.append(id_)
+            else:
+                out.tried -= 1
+    return out
+
+
+def _all_as_near(vector: Vectors, others: Vectors, metric: Metric) -> bool:
+    """Whether all of `others` (n, d) are as near to a row's vector (d,) as the row itself."""
+    own = float(distances(vector, vector[None], metric)[0])
+    far = distances(vector, others, metric)
+    norms = np.linalg.norm(others.astype(np.float64), axis=1)
+    norm = float(np.linalg.norm(vector.astype(np.float64)))
+    if metric is Metric.L2:
+        return bool((far**2 <= own**2 + FLOAT32_SLACK * (norm + norms) ** 2).all())
+    scale = np.ones(len(norms)) if metric is Metric.COSINE else norm * norms
+    return bool((far <= own + FLOAT32_SLACK * scale).all())
+
+
+def may_be_lost(tried: int, floor: float) -> int:
+    """Of rows looked for, how many an index of this recall floor may miss: what the floor leaves,
+    and by how much a sample may differ. An exact index may miss none."""
+    if floor >= 1.0:
+        return 0
+    spread = _DEVIATIONS * math.sqrt(tried * floor * (1 - floor))
+    return int((1 - floor) * tried + spread + 1e-9)
+
+
+def loss_found(sample: int) -> float:
+    """The least share of faulty rows of which a random sample has one with 95 %."""
+    return 1.0 - float(0.05 ** (1.0 / sample))
