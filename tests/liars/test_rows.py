@@ -2,12 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import rows
 
 from run import Run, measure
+from vectrial.experiments import seen
+from vectrial.gate import contents
+from vectrial.stores.memory import MemoryStore
 
+#: One row more than the gate's own small store has.
+DATA = {"name": "clustered-16-3k", "queries": 50}
+SWEEP = {"experiment": "recall_sweep", "min_s": 0.1, "warmup_queries": 10}
+CRUD = {"experiment": "crud", "samples": 300}
 INGEST = {"experiment": "ingest", "checkpoints": [1.0], "probes": 0}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def patience() -> Iterator[None]:
+    """A busy machine gets through as many rows as an idle one."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("SCAN_S", "READ_S", "SEARCH_S"):
+            patch.setattr(contents, name, 60.0)
+        patch.setattr(seen, "BUDGET_S", 60.0)
+        yield
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Searches of stores that lack rows, and of an honest one."""
+    kinds = (rows.Honest, rows.Drops, rows.DropsAndCounts, rows.NotIndexed)
+    return measure(kinds, [SWEEP, INGEST], tmp_path_factory.mktemp("kept"), dataset=DATA)
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [
+        (rows.Drops, "row_count"),
+        (rows.DropsAndCounts, "all_rows_kept"),
+        (rows.NotIndexed, "rows_found_by_search"),
+    ],
+)
+def test_one_row_in_a_thousand_is_missed(kept: Run, kind: type[MemoryStore], check: str) -> None:
+    trials = kept.of(kind)
+    assert trials
+    for trial in trials:
+        assert trial.status == "invalid"
+        assert check in (trial.reason or "")
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Single operations on stores that lose changes, and on an honest one."""
+    kinds = (
+        rows.Honest,
+        rows.DropsChanges,
+        rows.ShowsDeleted,
+        rows.ShowsDeletedInMain,
+        rows.UpdatesNotIndexed,
+        rows.FewUpdatesNotIndexed,
+    )
+    return measure(kinds, [CRUD], tmp_path_factory.mktemp("changed"), dataset=DATA)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "says"),
+    [
+        (rows.DropsChanges, "update", "3 of 300 were acknowledged without their effect"),
+        (rows.DropsChanges, "delete", "3 of 300 were acknowledged without their effect"),
+        (rows.ShowsDeleted, "delete", "are still named by searches"),
+        (rows.ShowsDeletedInMain, "delete", "are still named by searches"),
+        (rows.UpdatesNotIndexed, "update", "300 of 300 rows looked for are not found"),
+        (rows.FewUpdatesNotIndexed, "update", "rows looked for are not found"),
+        (rows.FewUpdatesNotIndexed, "update", "are still found at their old place"),
+    ],
+)
+def test_a_change_that_searches_do_not_see_has_no_valid_figure(
+    changed: Run, kind: type[MemoryStore], wrong: str, says: str
+) -> None:
+    phase = changed.phase(kind, "crud", wrong)
+    assert not phase.valid
+    assert says in (phase.reason or "")
+
+
+def test_deleted_rows_are_found_by_the_gate_too(changed: Run) -> None:
+    assert "deleted_rows_gone" in (changed.trial(rows.ShowsDeleted, "crud").reason or "")
+
+
+def test_honest_rows_pass_everything(kept: Run, changed: Run) -> None:
+    trials = [*kept.of(rows.Honest), *changed.of(rows.Honest)]
+    assert [(trial.status, trial.reason) for trial in trials] == [("ok", None)] * 3
+    assert all(phase.valid for trial in trials for phase in trial.phases)
+    update = changed.phase(rows.Honest, "crud", "update").metrics
+    assert (update["checked_by_search"], update["wrong_by_search"]) == (300, 0)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""Single operations, one at a time, each effect verified outside the clock."""
+"""Single operations, one at a time, each effect verified outside the clock: by reading the rows
+back, and by searching for them."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from vectrial import filters
 from vectrial._engine import Judge
 from vectrial.datasets.model import Dataset
 from vectrial.experiments.base import Context, Experiment, Phase, search_params, search_points
+from vectrial.experiments.seen import Changes
 from vectrial.gate.model import same_vector
 from vectrial.load import lanes, native_rows
 from vectrial.load.bulk import make_batch
@@ -82,18 +84,22 @@ class Crud(Experiment):
             yield _unsupported("read", "get by id")
         yield from self._find_by_condition(context, rng)
         created = _new_rows(context.dataset, self.samples, rng)
-        if not (can.get and can.inserts_after_build):
-            what = "insert after the index is built" if can.get else "get by id to verify with"
-            yield _unsupported("create", what)
-            created = Rows(created.ids[:0], None, None)
+        if not can.get:
+            for name in ("create", "update", "delete"):
+                yield _unsupported(name, "get by id to verify with")
+            return
+        changes = Changes(context)
+        if can.inserts_after_build:
+            yield from self._create(context, created, changes)
         else:
-            yield from self._create(context, created)
-        if can.upsert and can.get:
-            yield from self._update(context, rng)
+            yield _unsupported("create", "insert after the index is built")
+            created = Rows(created.ids[:0], None, None)
+        if can.upsert:
+            yield from self._update(context, rng, changes)
         else:
             yield _unsupported("update", "upsert")
-        if can.delete and can.get:
-            yield from self._delete(context, created, rng)
+        if can.delete:
+            yield from self._delete(context, created, rng, changes)
         else:
             yield _unsupported("delete", "delete")
 
@@ -121,14 +127,18 @@ class Crud(Experiment):
         )
         _verified(phase, right)
 
-    def _create(self, context: Context, new: Rows) -> Iterator[Phase]:
+    def _create(self, context: Context, new: Rows, changes: Changes) -> Iterator[Phase]:
         before = context.store.count()
         phase, done = self._write(context, "create", new, "insert")
         yield phase
         _verified(phase, _present(context, new, done))
         _counted(phase, context, before + done)
+        assert new.vectors is not None
+        changes.created(phase, new.ids[:done], new.vectors[:done])
 
-    def _update(self, context: Context, rng: np.random.Generator) -> Iterator[Phase]:
+    def _update(
+        self, context: Context, rng: np.random.Generator, changes: Changes
+    ) -> Iterator[Phase]:
         dataset = context.dataset
         rows = rng.permutation(dataset.rows)[: self.samples]
         moved = _new_rows(dataset, len(rows), rng)
@@ -136,6 +146,8 @@ class Crud(Experiment):
         phase, done = self._write(context, "update", new, "upsert")
         yield phase
         _verified(phase, _present(context, new, done))
+        assert new.vectors is not None
+        changes.updated(phase, new.ids[:done], new.vectors[:done])
 
     def _write(
         self, context: Context, name: str, rows: Rows, operation: Literal["insert", "upsert"]
@@ -149,7 +161,9 @@ class Crud(Experiment):
         phase, results = self._timed(context, name, lambda i: write(batches[i]), len(batches))
         return phase, len(results)
 
-    def _delete(self, context: Context, created: Rows, rng: np.random.Generator) -> Iterator[Phase]:
+    def _delete(
+        self, context: Context, created: Rows, rng: np.random.Generator, changes: Changes
+    ) -> Iterator[Phase]:
         ids = created.ids
         if len(ids) == 0:
             rows = rng.permutation(context.dataset.rows)[: self.samples]
@@ -168,6 +182,7 @@ class Crud(Experiment):
         left = context.store.get(ids[:done]).num_rows
         _verified(phase, done - left)
         _counted(phase, context, before - done)
+        changes.deleted(phase, ids[:done])
 
     def _find_by_condition(self, context: Context, rng: np.random.Generator) -> Iterator[Phase]:
         chosen = _conditions(context, self.samples, rng)

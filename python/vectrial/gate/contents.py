@@ -84,10 +84,10 @@ def searchable(subject: Subject, report: Report, true_share: float) -> None:
     at = np.random.default_rng([subject.seed, 2]).permutation(len(rows.ids))[:MOST]
     wanted = min(subject.k, NEIGHBOURS, len(rows.ids))
     params = subject.kind.search.model_validate(subject.kind.generous)
-    drawn = ((int(rows.ids[i]), np.asarray(rows.vectors[i], dtype=np.float32)) for i in at)
     sought = look_for(
         subject.store.searcher(wanted, params),
-        drawn,
+        rows.ids[at].tolist(),
+        (np.asarray(rows.vectors[i], dtype=np.float32) for i in at),
         lambda ids: vectors_of_loaded(subject, ids),
         subject.schema.metric,
         wanted=wanted,

@@ -3,9 +3,10 @@ near."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,12 +29,10 @@ class Sought:
 
     tried: searches of which it is known whether they found their row; lost: ids of those that did
         not, although they named rows that are farther away, or too few.
-    named: every id that any of the answers named.
     """
 
     tried: int = 0
     lost: list[int] = field(default_factory=list)
-    named: set[int] = field(default_factory=set)
 
 
 def generous(can: Capabilities, index: Index) -> Params:
@@ -42,17 +41,29 @@ def generous(can: Capabilities, index: Index) -> Params:
     return kind.search.model_validate({**kind.generous, **kind.fresh})
 
 
+def answers(
+    search: Searcher, vectors: Iterable[Vectors], *, budget_s: float, least: int = 20
+) -> Iterator[Ids]:
+    """The ids that searches near vectors (d,) name; no search is begun after `budget_s`, though the
+    first `least` are."""
+    end = time.perf_counter() + budget_s
+    for number, vector in enumerate(vectors):
+        if number >= least and time.perf_counter() > end:
+            return
+        yield np.array(search(vector)[0], dtype=np.int64)
+
+
 def look_for(
     search: Searcher,
-    rows: Iterable[tuple[int, Vectors]],
+    rows: Sequence[int],
+    vectors: Iterable[Vectors],
     vectors_of: Callable[[Ids], Vectors],
     metric: Metric,
     *,
     wanted: int,
-    least: int = 20,
     budget_s: float = math.inf,
 ) -> Sought:
-    """Search for rows (id, vector (d,)) by their own vectors.
+    """Search for rows, by their ids, near their own vectors, (d,) each.
 
     A row that is missed is not lost where `wanted` others were named that are as near as itself,
     as float32 can tell: its copies, or longer vectors under inner product.
@@ -60,21 +71,17 @@ def look_for(
     Args:
         vectors_of: the vectors (n, d) of rows by their ids (n,), NaN for those that are not there.
         wanted: rows that an answer should have.
-        budget_s: no row is begun after it, though the first `least` are.
+        budget_s: as of `answers`.
     """
-    end, out = time.perf_counter() + budget_s, Sought()
-    for number, (id_, vector) in enumerate(rows):
-        if number >= least and time.perf_counter() > end:
-            break
-        found, _ = search(vector)
-        ids = np.array(found, dtype=np.int64)
-        out.named.update(ids.tolist())
-        out.tried += 1
-        if id_ not in ids:
-            if len(ids) < wanted or not _all_as_near(vector, vectors_of(ids), metric):
-                out.lost.append(id_)
-            else:
-                out.tried -= 1
+    out = Sought()
+    mine, theirs = itertools.tee(vectors)
+    found = answers(search, theirs, budget_s=budget_s)
+    for id_, ids, vector in zip(rows, found, mine, strict=False):
+        if id_ in ids:
+            out.tried += 1
+        elif len(ids) < wanted or not _all_as_near(vector, vectors_of(ids), metric):
+            out.tried += 1
+            out.lost.append(id_)
     return out
 
 

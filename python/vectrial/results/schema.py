@@ -243,6 +243,15 @@ _ALL = (
     MetricName("rss_ratio", "1", "lower", "resident growth / (raw + metadata bytes)"),
     MetricName("verified", "1", None, "operations whose effect was checked afterwards"),
     MetricName("ineffective", "1", "lower", "operations acknowledged without their effect"),
+    MetricName(
+        "checked_by_search", "1", None, "changed rows that were looked for by searches afterwards"
+    ),
+    MetricName(
+        "wrong_by_search",
+        "1",
+        "lower",
+        "of these, rows missed at their place, seen at an old one, or seen though deleted",
+    ),
     MetricName("passes", "1", None, "times that every row was read out"),
     MetricName("export_s", "s", "lower", "time to read every row out once"),
     MetricName("export_rows_per_s", "1/s", "higher", "rows read out / time"),
