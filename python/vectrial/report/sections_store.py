@@ -45,6 +45,9 @@ def _row(run: RunData, point: Point, cells: Iterable[Cell]) -> Row:
 _STORE = Column("store", "Store", numeric=False)
 _INDEX = Column("index", "Index", numeric=False)
 
+_COUNTED = (
+    "count", "errors", "verified", "ineffective", "checked_by_search", "wrong_by_search"
+)  # fmt: skip
 _CRUD = (
     _STORE,
     Column("operation", "Operation", numeric=False),
@@ -55,6 +58,8 @@ _CRUD = (
     Column("errors", "Errors", "1"),
     Column("verified", "Verified", "1"),
     Column("ineffective", "Ineffective", "1"),
+    Column("checked_by_search", "Searched for", "1"),
+    Column("wrong_by_search", "Wrong for searches", "1"),
     _INDEX,
 )
 
@@ -101,7 +106,7 @@ def _crud_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
         cells = (
             plain(p.phase.replace("_", " "), note=p.reason or ""),
             *(spread_cell(p, f"latency_{name}", "us") for name in ("p50", "p99", "max")),
-            *(count_cell(p, name) for name in ("count", "errors", "verified", "ineffective")),
+            *(count_cell(p, name) for name in _COUNTED),
         )
         rows.append(_row(run, p, cells))
     title = f"Single operations: {facet.title}"
