@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,19 @@ def fields(where: Filter) -> frozenset[str]:
             return fields(part)
         case _:
             return frozenset({where.field})
+
+
+def renamed(where: Filter, names: Mapping[str, str]) -> Filter:
+    """The filter with other names for its columns. names: of all columns that it reads."""
+    match where:
+        case And(parts):
+            return And(tuple(renamed(part, names) for part in parts))
+        case Or(parts):
+            return Or(tuple(renamed(part, names) for part in parts))
+        case Not(part):
+            return Not(renamed(part, names))
+        case _:
+            return replace(where, field=names[where.field])
 
 
 #: The integers of a column.
@@ -279,11 +292,12 @@ def evaluate(where: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
             remedy=f"it has: {', '.join(metadata.column_names) or 'no metadata'}",
         )
     where = fitted(where, {name: metadata.schema.field(name).type for name in fields(where)})
-    # Rows that pass are copied, with whatever columns there are.
-    read = metadata.select(sorted(fields(where)))
-    table = read.append_column("__row", pa.array(np.arange(metadata.num_rows)))
+    # Rows that pass are copied, with whatever columns there are. A column may have any name.
+    names = {name: f"f{at}" for at, name in enumerate(sorted(fields(where)))}
+    read = metadata.select(list(names)).rename_columns(list(names.values()))
+    table = read.append_column("row", pa.array(np.arange(metadata.num_rows)))
     try:
-        kept = table.filter(_expression(where)).column("__row").to_numpy()
+        kept = table.filter(_expression(renamed(where, names))).column("row").to_numpy()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UserError(f"the filter {to_json(where)} cannot be applied: {error}") from error
     mask = np.zeros(metadata.num_rows, dtype=bool)

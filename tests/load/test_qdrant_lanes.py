@@ -20,7 +20,7 @@ from vectrial.errors import StoreError
 from vectrial.filters import And, Eq, Not, Range
 from vectrial.load.native import Requests, closed, drive
 from vectrial.load.native_rows import columns_of, send
-from vectrial.stores.arrow import batch_of
+from vectrial.stores.arrow import batch_of, metadata_of
 from vectrial.stores.base import (
     Address,
     Field,
@@ -111,7 +111,7 @@ def test_both_lanes_write_the_same(peer: Peer, store: Qdrant) -> None:
     batch = batch_of(SCHEMA, IDS, VECTORS, columns)
     store.insert(batch)
     wire = store.wire_rows()
-    table = pa.Table.from_batches([batch]).drop_columns(["id", "vector"])
+    table = pa.Table.from_batches([metadata_of(batch, SCHEMA)])
     outcome = send(
         wire, "insert", IDS, VECTORS, columns_of(table, wire.columns), batch=ROWS, workers=1
     )

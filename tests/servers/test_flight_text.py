@@ -57,7 +57,7 @@ def words(texts: Texts, asked: str, most: int = 100) -> dict[int, float]:
 def test_scores_are_bm25_by_the_formula() -> None:
     """Worked out here, since what judges answers must not be what makes them."""
     told = {7: "red fish", -3: "Red red FISH", 0: "blue", 9: None, 2**62: "a fish of blue, red!"}
-    texts = Texts(["about"])
+    texts = Texts(SCHEMA)
     texts.put(rows(list(told), list(told.values())))
     length = {7: 2, -3: 3, 0: 1, 9: 0, 2**62: 5}
     times = {7: 1, -3: 2, 2**62: 1}
@@ -76,7 +76,7 @@ def test_scores_are_bm25_by_the_formula() -> None:
 
 
 def test_words_are_runs_of_letters_and_digits() -> None:
-    texts = Texts(["about"])
+    texts = Texts(SCHEMA)
     texts.put(rows([1, 2], ["Über-cool: C3PO's foo_bar, 3.0", 'uber "quoted" AND NOT (x:y*']))
     for word in ("über", "COOL", "c3po", "s", "foo", "bar", "3"):
         assert list(words(texts, word)) == [1], word
@@ -97,7 +97,7 @@ WRITES = st.lists(
 
 @given(WRITES)
 def test_the_words_found_are_those_of_the_rows_there_are(writes: list[Any]) -> None:
-    texts, there = Texts(["about"]), dict[int, str]()
+    texts, there = Texts(SCHEMA), dict[int, str]()
     for kind, what in [*writes, ("ask", None)]:
         if kind == "put" and what:
             texts.put(rows(list(what), list(what.values())))
@@ -112,7 +112,7 @@ def test_the_words_found_are_those_of_the_rows_there_are(writes: list[Any]) -> N
 
 
 def test_of_rows_twice_in_a_batch_the_last_one_counts() -> None:
-    texts = Texts(["about"])
+    texts = Texts(SCHEMA)
     texts.put(rows([1, 1], ["first", "second"]))
     assert (words(texts, "first"), list(words(texts, "second"))) == ({}, [1])
 
@@ -187,7 +187,9 @@ def test_rankings_are_fused_by_their_ranks(server: Server, tmp_path: Path, alpha
 def test_a_search_has_no_members_that_longbow_refuses() -> None:
     known = {"dataset", "vector", "k", "filters", "text_query", "alpha"}
     for alpha in (0.0, 0.5):
-        ticket = flight_text.asked({"dataset": "d", "k": 3}, blend(alpha))([1.0], "red fish")
+        ticket = flight_text.asked({"dataset": "d", "k": 3}, blend(alpha), "about")(
+            [1.0], "red fish"
+        )
         assert ticket["search"].keys() == known - {"filters"} - ({"vector"} if not alpha else set())
         assert ticket["search"]["text_query"] == "red fish"
 

@@ -70,7 +70,8 @@ FILTERS: tuple[Filter, ...] = (
 
 def kept_by(where: Filter) -> list[int]:
     """Ids of the rows that a filter keeps."""
-    kept: list[int] = IDS[evaluate(where, pa.Table.from_batches([metadata_of(BATCH)]))].tolist()
+    metadata = pa.Table.from_batches([metadata_of(BATCH, SCHEMA)])
+    kept: list[int] = IDS[evaluate(where, metadata)].tolist()
     return sorted(kept)
 
 

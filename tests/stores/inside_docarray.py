@@ -19,7 +19,7 @@ from vectrial.datasets.truth import exact_topk
 from vectrial.distance import Metric
 from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.stores.annlite import AnnLiteStore, HnswBuild, HnswSearch
-from vectrial.stores.arrow import batch_of, ids_of, vectors_of
+from vectrial.stores.arrow import batch_of, ids_of, metadata_of, vectors_of
 from vectrial.stores.base import Field, FieldType, Index, NoParams, Schema, Store
 from vectrial.stores.docarray import DocArrayMemory, DocArraySqlite
 
@@ -101,7 +101,7 @@ def test_every_condition_means_what_it_means_everywhere(make: Any, kind: type[St
     store = make(kind)
     batch = rows(SCHEMA, 0, 300)
     store.insert(batch)
-    table = pa.Table.from_batches([batch])
+    table = pa.Table.from_batches([metadata_of(batch, SCHEMA)])
     conditions = CONDITIONS + (MISSING if "is_null" in kind.capabilities.find else [])
     conditions += [Not(c) for c in conditions] + [
         Not(And((c, Eq("_id", True)))) for c in CONDITIONS
@@ -165,7 +165,7 @@ def test_annlite_updates_in_the_graph_the_documents_and_the_columns(
     search = store.searcher(1, EF)
     assert [int(search(v)[0][0]) for v in vectors] == list(range(10, 60))
     if schema.fields:
-        expected = evaluate(Eq("order", 1), pa.Table.from_batches([new]))
+        expected = evaluate(Eq("order", 1), pa.Table.from_batches([metadata_of(new, schema)]))
         found = store.find(Eq("order", 1), 100)
         assert sorted(found[found >= 10].tolist()) == (10 + np.flatnonzero(expected)).tolist()
 

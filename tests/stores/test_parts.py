@@ -73,7 +73,7 @@ def test_rows_do_what_a_dictionary_does(operations: list[tuple[str, list[int]]])
         else got
     )
     mixed = np.append(slots[::-1], slots)
-    assert rows.batch(mixed, rows.vectors[mixed]).column("n").to_pylist() == [
+    assert rows.batch(mixed, rows.vectors[mixed]).column("f0").to_pylist() == [
         model[i] for i in [*sorted(model, reverse=True), *sorted(model)]
     ]
     for stamp in range(len(operations)):
@@ -118,11 +118,11 @@ def test_a_batch_in_another_layout_is_refused() -> None:
     batch = rows_of([1], 1)
     check(batch, SCHEMA)
     with pytest.raises(StoreError, match="column 's' is missing"):
-        check(batch.drop_columns(["s"]), SCHEMA)
+        check(batch.drop_columns(["f1"]), SCHEMA)
     with pytest.raises(StoreError, match="column 'vector'"):
         check(batch, Schema(5, Metric.L2, SCHEMA.fields))
     with pytest.raises(StoreError, match="in this order"):
-        check(batch.select(["vector", "id", "n", "s"]), SCHEMA)
+        check(batch.select(["vector", "id", "f0", "f1"]), SCHEMA)
 
 
 WORDS = ["a", "it's", 'say "no"', "ü", "", "%", "a\\b", "x'; DROP TABLE t; --"]

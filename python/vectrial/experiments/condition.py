@@ -147,7 +147,9 @@ class Condition(Experiment):
         if finds:
             ways.append(("find", "store", lambda where: store.find(where, self.limit)))
         if scans:
-            chosen_here = partial(_chosen_here, store, limit=self.limit)
+            assert dataset.metadata is not None
+            names = generated.schema_of(context, dataset.metadata, indexed=False).columns
+            chosen_here = partial(_chosen_here, store, names, limit=self.limit)
             ways.append(("client_scan", "client", chosen_here))
         for name, by, call in ways:
             phase, answers = timed_operations(
@@ -192,8 +194,14 @@ def _answer(
     return call(wheres[at])
 
 
-def _chosen_here(store: Store, where: Filter, limit: int) -> NDArray[np.int64]:
-    """Read every row with its vector, as a client must that the store does not help."""
+def _chosen_here(
+    store: Store, names: Mapping[str, str], where: Filter, limit: int
+) -> NDArray[np.int64]:
+    """Read every row with its vector, as a client must that the store does not help.
+
+    names: of fields → columns of batches.
+    """
+    where = filters.renamed(where, names)
     found: list[NDArray[np.int64]] = []
     for batch in store.scan():
         mask = filters.evaluate(where, pa.Table.from_batches([batch]))

@@ -208,7 +208,7 @@ def difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:
         for column in subject.schema.fields:
             assert rows.metadata is not None
             want = rows.metadata.column(column.name)[position[id_]].as_py()
-            have = table.column(column.name)[i].as_py()
+            have = table.column(subject.schema.columns[column.name])[i].as_py()
             if not same_value(have, want):
                 return f"column '{column.name}' of id {id_} is {have!r}, written was {want!r}"
     return None

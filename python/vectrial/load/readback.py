@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.gate.model import same_value, same_vector
-from vectrial.stores.arrow import ID, vectors_of
+from vectrial.stores.arrow import columns_of, ids_of, vectors_of
 from vectrial.stores.base import Index, Schema, Store
 
 
@@ -27,18 +27,17 @@ def read_back(
     """
     table, kind = store.get(ids), store.capabilities.indexes[index.kind]
     position = {int(id_): at for at, id_ in enumerate(ids)}
-    expected = None if metadata is None else metadata.to_pylist()
-    columns = [] if metadata is None else metadata.column_names
+    wanted = {} if metadata is None else metadata.to_pydict()
+    read = columns_of(table, schema)
     got = vectors_of(table)
     right, seen = 0, set[int]()
-    for at, row in enumerate(table.select([ID, *columns]).to_pylist()):
-        id_ = row[ID]
+    for at, id_ in enumerate(ids_of(table).tolist()):
         if id_ not in position or id_ in seen:
             continue
         seen.add(id_)
         want = position[id_]
         same = same_vector(got[at], vectors[want], schema, kind)
-        right += same and (
-            expected is None or all(same_value(row[name], expected[want][name]) for name in columns)
+        right += same and all(
+            same_value(read[name][at], cells[want]) for name, cells in wanted.items()
         )
     return right

@@ -50,7 +50,9 @@ class Dataset:
 
     def __init__(self, folder: Path, about: About, *, kept: bool) -> None:
         self._folder, self._about = folder, about
-        self.schema = about.schema.arrow()
+        self._names = ["id", "vector", *about.schema.columns]
+        arrow = zip(about.schema.arrow(), self._names, strict=True)
+        self.schema = pa.schema([column.with_name(name) for column, name in arrow])
         engine = ENGINES[about.index]
         self._kind = engine.capabilities.indexes[about.index]
         self._score = engine.capabilities.scores[about.schema.metric]
@@ -59,8 +61,8 @@ class Dataset:
         self._store = engine(folder)
         begin = self._store.open if kept else self._store.create
         begin(about.schema, Index(about.index, build))
-        columns = [field.name for field in about.schema.fields if field.text]
-        self._texts = Texts(columns) if columns else None
+        texts = any(field.text for field in about.schema.fields)
+        self._texts = Texts(about.schema) if texts else None
         if self._texts and kept:
             for rows in self._store.scan():
                 self._texts.put(rows)
@@ -179,7 +181,9 @@ class Dataset:
                 raw = [row.tobytes() for row in vectors_of(rows)]
                 columns["vector"] = pa.array(raw, pa.binary())
             if include_metadata:
-                columns["metadata"] = _struct(rows.drop_columns(["id", "vector"]))
+                columns["metadata"] = _struct(
+                    rows.rename_columns(self._names).drop_columns(["id", "vector"])
+                )
         return pa.RecordBatch.from_pydict(columns)
 
     def _nearest(
@@ -265,7 +269,7 @@ class Dataset:
                     yield pa.RecordBatch.from_arrays([pa.array(part)], schema=schema)
                     continue
                 with self._lock.shared():
-                    rows = self._store.get(part)
+                    rows = self._store.get(part).rename_columns(self._names)
                 yield from rows.select(wanted).combine_chunks().to_batches()
 
         return schema, batches_of()

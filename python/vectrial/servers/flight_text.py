@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from vectrial.errors import StoreError
 from vectrial.fusion import Fusion, Ranking, fuse
 from vectrial.stores.arrow import ids_of
+from vectrial.stores.base import Schema
 
 #: The ranking of a side that is not asked.
 NOTHING = Ranking(np.empty(0, np.int64), np.empty(0, np.float64))
@@ -79,11 +80,13 @@ class Told:
 
 
 class Texts:
-    """The words of some columns of texts, by the ids of rows. Writes come one at a time; searches
-    from any thread."""
+    """The words of the fields of a schema that have `text`, by the ids of rows. Writes come one at
+    a time; searches from any thread."""
 
-    def __init__(self, columns: Iterable[str]) -> None:
+    def __init__(self, schema: Schema) -> None:
+        columns = [field.name for field in schema.fields if field.text]
         self._names = {column: f"text{at}" for at, column in enumerate(columns)}
+        self._columns = schema.columns
         builder = tantivy.SchemaBuilder().add_integer_field(_ID, indexed=True, fast=True)
         for name in self._names.values():
             builder.add_text_field(name, tokenizer_name=_WORDS, index_option="freq")
@@ -102,7 +105,10 @@ class Texts:
         self._written = True
         last = {id_: at for at, id_ in enumerate(ids_of(rows).tolist())}
         self._remove(last)
-        texts = [(name, rows.column(column).to_pylist()) for column, name in self._names.items()]
+        texts = [
+            (name, rows.column(self._columns[field]).to_pylist())
+            for field, name in self._names.items()
+        ]
         for id_, at in last.items():
             document = tantivy.Document()
             document.add_integer(_ID, id_)

@@ -23,13 +23,14 @@ def check(batch: pa.RecordBatch, schema: Schema) -> None:
     expected = schema.arrow()
     if batch.schema.equals(expected):
         return
+    fields = {column: field for field, column in schema.columns.items()}
     for column in expected:
         found = batch.schema.field(column.name) if column.name in batch.schema.names else None
         if found is None or found.type != column.type:
             kind = found.type if found is not None else "missing"
             raise StoreError(
-                f"the batch does not fit the collection: column '{column.name}' is {kind},"
-                f" expected {column.type}"
+                f"the batch does not fit the collection: column"
+                f" '{fields.get(column.name, column.name)}' is {kind}, expected {column.type}"
             )
     if batch.schema.names != expected.names:
         raise StoreError(
@@ -52,14 +53,15 @@ def vectors_of(batch: pa.RecordBatch | pa.Table) -> NDArray[np.float32]:
     return np.asarray(column.flatten().to_numpy(), dtype=np.float32).reshape(-1, dim)
 
 
-def metadata_of(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns that are neither id nor vector; it has none when there is no metadata."""
-    return batch.select([name for name in batch.schema.names if name not in (ID, VECTOR)])
+def metadata_of(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """The metadata columns under the names of their fields; none when there is no metadata."""
+    columns = [batch.column(name) for name in schema.columns.values()]
+    return pa.RecordBatch.from_arrays(columns, names=list(schema.columns))
 
 
-def columns_of(batch: pa.RecordBatch) -> dict[str, list[Any]]:
-    """The metadata as Python values, by column; None where a value is missing."""
-    return {name: batch.column(name).to_pylist() for name in metadata_of(batch).schema.names}
+def columns_of(batch: pa.RecordBatch | pa.Table, schema: Schema) -> dict[str, list[Any]]:
+    """The metadata as Python values, by field; None where a value is missing."""
+    return {field: batch.column(name).to_pylist() for field, name in schema.columns.items()}
 
 
 def batch_of(
@@ -68,14 +70,16 @@ def batch_of(
     vectors: NDArray[np.float32],
     columns: Mapping[str, pa.Array[Any] | Sequence[Any]],
 ) -> pa.RecordBatch:
-    """A batch in the layout of `schema`: ids (n,), vectors (n, d), one column per field."""
+    """A batch in the layout of `schema`: ids (n,), vectors (n, d), a column for each field by the
+    field's name."""
     flat = np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1)
     arrow = schema.arrow()
     vector = pa.FixedSizeListArray.from_arrays(pa.array(flat), type=arrow.field(VECTOR).type)
     metadata = [
-        value if isinstance(value := columns[f.name], pa.Array) else pa.array(value, f.type)
-        for f in arrow
-        if f.name not in (ID, VECTOR)
+        value
+        if isinstance(value := columns[field], pa.Array)
+        else pa.array(value, arrow.field(name).type)
+        for field, name in schema.columns.items()
     ]
     return pa.RecordBatch.from_arrays([pa.array(ids), vector, *metadata], schema=arrow)
 

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -73,15 +74,22 @@ class Schema:
     metric: Metric
     fields: tuple[Field, ...] = ()
 
+    @cached_property
+    def columns(self) -> Mapping[str, str]:
+        """Names of fields → names of their columns in batches: `f0`, `f1`, …. A field may have any
+        name, also `id` or `vector`; its column in a batch, and in most stores, never collides."""
+        return {field.name: f"f{at}" for at, field in enumerate(self.fields)}
+
     def arrow(self) -> pa.Schema:
         """The schema of the batches given to `insert` and returned by `get` and `scan`:
-        `id` int64, `vector` fixed_size_list<float32>[dim], then the fields (nullable)."""
+        `id` int64, `vector` fixed_size_list<float32>[dim], then the fields (nullable), under the
+        names in `columns`."""
         vector = pa.list_(pa.field("item", pa.float32(), nullable=False), self.dim)
         return pa.schema(
             [
                 pa.field("id", pa.int64(), nullable=False),
                 pa.field("vector", vector, nullable=False),
-                *(pa.field(f.name, ARROW_TYPES[f.type]) for f in self.fields),
+                *(pa.field(self.columns[f.name], ARROW_TYPES[f.type]) for f in self.fields),
             ]
         )
 

@@ -17,7 +17,7 @@ from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import StoreError
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
+from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, renamed
 from vectrial.stores.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
@@ -181,7 +181,7 @@ class Chroma(Store):
         for start in range(0, batch.num_rows, most):
             part = batch.slice(start, most)
             ids = _texts(ids_of(part))
-            write(ids=ids, embeddings=vectors_of(part), metadatas=_metadatas(part))
+            write(ids=ids, embeddings=vectors_of(part), metadatas=_metadatas(part, self._schema))
             self._last = ids[-1]
 
     def delete(self, ids: NDArray[np.int64]) -> None:
@@ -214,11 +214,10 @@ class Chroma(Store):
 
     def _batch(self, found: Any) -> pa.RecordBatch:
         columns = {
-            field.name: [
-                None if (value := row[field.name]) == _MISSING else value
-                for row in found["metadatas"]
+            field: [
+                None if (value := row[name]) == _MISSING else value for row in found["metadatas"]
             ]
-            for field in self._schema.fields
+            for field, name in self._schema.columns.items()
         }
         vectors = np.asarray(found["embeddings"], dtype=np.float32)
         return batch_of(self._schema, _numbers(found["ids"]), vectors, columns)
@@ -258,7 +257,8 @@ class Chroma(Store):
         )
 
     def _condition(self, where: Filter) -> dict[str, Any]:
-        return _translated(fitted(where, self._schema), holds=True)
+        typed = renamed(fitted(where, self._schema), self._schema.columns)
+        return _translated(typed, holds=True)
 
 
 def _translated(where: Filter, *, holds: bool) -> dict[str, Any]:
@@ -303,14 +303,14 @@ def _numbers(ids: list[str]) -> NDArray[np.int64]:
     return np.array(list(map(int, ids)), dtype=np.int64)
 
 
-def _metadatas(batch: pa.RecordBatch) -> list[dict[str, Any]] | None:
-    columns = columns_of(batch)
+def _metadatas(batch: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]] | None:
+    columns = columns_of(batch, schema)
     if not columns:
         return None
     return [
         {
             name: _MISSING if value is None else value
-            for name, value in zip(columns, row, strict=True)
+            for name, value in zip(schema.columns.values(), row, strict=True)
         }
         for row in zip(*columns.values(), strict=True)
     ]

@@ -40,7 +40,7 @@ def to_documents(batch: pa.RecordBatch, schema: Schema) -> list[Document]:
 
     check(batch, schema)
     vectors = vectors_of(batch).copy()  # a store in memory must not hold a view of a mapped file
-    columns = columns_of(batch)
+    columns = columns_of(batch, schema)
     tags: Iterable[dict[str, Any]] = ({} for _ in range(batch.num_rows))
     if columns:
         tags = (

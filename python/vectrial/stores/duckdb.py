@@ -19,7 +19,7 @@ from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import NotInstalled, StoreError
-from vectrial.filters import Filter
+from vectrial.filters import Filter, Value, renamed
 from vectrial.stores.arrow import batch_of, check, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
@@ -33,7 +33,7 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
-from vectrial.stores.sql import SQL_TYPES, condition, quoted
+from vectrial.stores.sql import SQL_TYPES, condition
 
 _FILE = "rows.duckdb"
 _METRIC = {Metric.L2: "l2sq", Metric.COSINE: "cosine", Metric.IP: "ip"}
@@ -122,7 +122,7 @@ class DuckDB(Store):
 
     def create(self, schema: Schema, index: Index) -> None:
         self._connect(schema, index)
-        columns = [f"{quoted(f.name)} {SQL_TYPES[f.type]}" for f in schema.fields]
+        columns = [f"{schema.columns[f.name]} {SQL_TYPES[f.type]}" for f in schema.fields]
         columns = ["id BIGINT PRIMARY KEY", f"vector FLOAT[{schema.dim}] NOT NULL", *columns]
         self._connection.execute(f"CREATE TABLE rows ({', '.join(columns)})")
 
@@ -232,14 +232,15 @@ class DuckDB(Store):
                 yield self._batch(batch)
 
     def _batch(self, found: pa.RecordBatch) -> pa.RecordBatch:
-        columns = {field.name: found.column(field.name) for field in self._schema.fields}
+        names = self._schema.columns
+        columns = {field: found.column(name) for field, name in names.items()}
         return batch_of(self._schema, ids_of(found), vectors_of(found), columns)
 
     # -- questions -------------------------------------------------------------------------
 
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         self._connection.execute("SET threads = 1")
-        clause, values = ("", []) if where is None else condition(where)
+        clause, values = ("", []) if where is None else self._condition(where)
         question = self._question(k, f"WHERE {clause}" if clause else "")
         ef = params.ef_search if isinstance(params, HnswSearch) else None
         own = threading.local()
@@ -271,11 +272,14 @@ class DuckDB(Store):
         return f"SELECT id, {distance} AS score FROM rows {clause} ORDER BY score LIMIT {k}"
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
-        clause, values = condition(where)
+        clause, values = self._condition(where)
         found = self._connection.execute(
             f"SELECT id FROM rows WHERE {clause} LIMIT {limit}", values
         )
         return np.asarray(found.fetchnumpy()["id"])
+
+    def _condition(self, where: Filter) -> tuple[str, list[Value]]:
+        return condition(renamed(where, self._schema.columns))
 
     def footprint(self) -> Footprint:
         if self._index.kind == "flat":

@@ -23,13 +23,12 @@ from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import StoreError
-from vectrial.filters import Filter, In, fitted
+from vectrial.filters import Filter, In, renamed
 from vectrial.fusion import Blend
 from vectrial.stores import flight_text
 from vectrial.stores.arrow import check, table_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
-    ARROW_TYPES,
     Address,
     Capabilities,
     Durability,
@@ -48,12 +47,15 @@ from vectrial.stores.base import (
 )
 from vectrial.stores.flight_filters import written
 from vectrial.stores.naming import collection_name
+from vectrial.stores.typed import fitted
 
 if TYPE_CHECKING:
     from pyarrow import flight
 
     from vectrial.load.plain import LoadTarget
 
+#: Names that the protocol has for columns of its own, in puts and in answers.
+_RESERVED = frozenset({"id", "vector", "embedding", "score", "metadata"})
 _METRICS = {Metric.L2: "euclidean", Metric.COSINE: "cosine", Metric.IP: "dot_product"}
 #: What a search is to bring back, as members of its ticket.
 _RETURNING: Mapping[Returning, Mapping[str, bool]] = {
@@ -157,9 +159,9 @@ class FlightStore(Store):
             "longbow.metric": _METRICS[schema.metric],
             "vectrial.index": index.kind,
             "vectrial.params": index.params.model_dump_json(),
-            "vectrial.text": flight_text.columns(schema),
+            "vectrial.text": flight_text.columns(schema, self._names),
         }
-        self._put(schema.arrow().with_metadata(told), [])
+        self._put(self._wire_schema.with_metadata(told), [])
 
     def open(self, schema: Schema, index: Index) -> None:
         self._take(schema, index)
@@ -168,7 +170,14 @@ class FlightStore(Store):
 
     def _take(self, schema: Schema, index: Index) -> None:
         self._schema, self._index = schema, index
-        self._types = {field.name: ARROW_TYPES[field.type] for field in schema.fields}
+        self._names = _names(schema)
+        arrow = zip(schema.arrow(), self._on_wire, strict=True)
+        self._wire_schema = pa.schema([column.with_name(name) for column, name in arrow])
+
+    @property
+    def _on_wire(self) -> list[str]:
+        """Names of all columns, in the order of `Schema.arrow`."""
+        return ["id", "vector", *self._names.values()]
 
     def close(self) -> None:
         self._client.close()
@@ -209,7 +218,7 @@ class FlightStore(Store):
     def upsert(self, batch: pa.RecordBatch) -> None:
         check(batch, self._schema)
         if batch.num_rows:
-            self._put(batch.schema, [batch])
+            self._put(self._wire_schema, [batch.rename_columns(self._on_wire)])
 
     def _put(self, schema: pa.Schema, batches: list[pa.RecordBatch]) -> None:
         from pyarrow import flight
@@ -240,7 +249,8 @@ class FlightStore(Store):
     def _scanned(self, asked: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         for chunk in self._get({"name": self._dataset, **asked}):
             if chunk.data is not None:
-                yield chunk.data
+                columns = chunk.data.select(self._on_wire).columns
+                yield pa.RecordBatch.from_arrays(columns, schema=self._schema.arrow())
 
     def _get(self, ticket: Mapping[str, Any]) -> flight.FlightStreamReader:
         from pyarrow import flight
@@ -275,7 +285,7 @@ class FlightStore(Store):
             near = self.searcher(k, params)
             return lambda vector, text, /: near(vector)
         search = {"dataset": self._dataset, "k": k, **self._members(params, Returning.IDS)}
-        ticket, get = flight_text.asked(search, blend), self._get
+        ticket, get = flight_text.asked(search, blend, self._names[blend.field]), self._get
 
         def run(
             vector: NDArray[np.float32], text: str, /
@@ -297,7 +307,7 @@ class FlightStore(Store):
 
     def wire_rows(self) -> WireRows:
         options = {"dataset": self._dataset, "metric": _METRICS[self._schema.metric]}
-        return WireRows(self._target(), options, {name: name for name in self._types})
+        return WireRows(self._target(), options, self._names)
 
     def _target(self) -> LoadTarget:
         from vectrial.load.native import target
@@ -325,7 +335,14 @@ class FlightStore(Store):
         return np.asarray(self._get(asked).read_all().column("id").to_numpy(), np.int64)
 
     def _translate(self, where: Filter) -> list[dict[str, Any]]:
-        return written(fitted(where, self._types))
+        return written(renamed(fitted(where, self._schema), self._names))
+
+
+def _names(schema: Schema) -> Mapping[str, str]:
+    """Fields → columns on the wire: under their own names, which a server may be told for its
+    text index, unless one of them is the protocol's; then `f0`, `f1`, …"""
+    own = {field.name: field.name for field in schema.fields}
+    return schema.columns if _RESERVED & set(own) else own
 
 
 def _found(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -10,7 +10,7 @@ not know, and passes over what it does not know beside the search: there stand t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -30,17 +30,22 @@ HYBRID = Hybrid(
 )
 
 
-def columns(schema: Schema) -> str:
-    """Those to be indexed by their words, as the schema's metadata names them."""
-    return json.dumps([field.name for field in schema.fields if field.text])
+def columns(schema: Schema, names: Mapping[str, str]) -> str:
+    """Those to be indexed by their words, as the schema's metadata names them.
+
+    names: of fields → of columns on the wire.
+    """
+    return json.dumps([names[field.name] for field in schema.fields if field.text])
 
 
-def asked(search: dict[str, Any], blend: Blend) -> Callable[[list[float], str], dict[str, Any]]:
+def asked(
+    search: dict[str, Any], blend: Blend, column: str
+) -> Callable[[list[float], str], dict[str, Any]]:
     """The ticket of a search by vector and text; of the text alone without a vector.
 
-    search: its members that do not depend on the two.
+    search: its members that do not depend on the two. column: of the texts, on the wire.
     """
-    ours = {"text_field": blend.field, "candidates": blend.candidates}
+    ours = {"text_field": column, "candidates": blend.candidates}
 
     def ticket(vector: list[float], text: str) -> dict[str, Any]:
         members = {**search, "alpha": blend.alpha, "text_query": text}

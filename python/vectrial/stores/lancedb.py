@@ -20,7 +20,7 @@ from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import StoreError
-from vectrial.filters import Filter
+from vectrial.filters import Filter, renamed
 from vectrial.fusion import Blend
 from vectrial.stores.arrow import batch_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
@@ -180,11 +180,12 @@ class LanceDB(Store):
         self._compact()
         table.create_index("id", config=BTree())
         for field in self._schema.fields:
+            column = self._schema.columns[field.name]
             if field.text:
-                table.create_index(field.name, config=text_index())
+                table.create_index(column, config=text_index())
             elif field.indexed:
                 kind = Bitmap() if field.type is FieldType.BOOL else BTree()
-                table.create_index(field.name, config=kind)
+                table.create_index(column, config=kind)
         config = self._config()
         if config is not None:
             table.create_index("vector", config=config, name=_VECTOR_INDEX, replace=True)
@@ -224,7 +225,7 @@ class LanceDB(Store):
     def wait_indexed(self) -> str:
         for field in self._schema.fields:
             if field.text:
-                self._wait_for_words(f"{field.name}_idx")
+                self._wait_for_words(f"{self._schema.columns[field.name]}_idx")
         if self._index.kind == "flat":
             return "there is no vector index; searches bypass any"
         found = self._table.index_stats(_VECTOR_INDEX)
@@ -273,7 +274,8 @@ class LanceDB(Store):
                 yield self._batch(batch)
 
     def _batch(self, found: pa.RecordBatch) -> pa.RecordBatch:
-        columns = {field.name: found.column(field.name) for field in self._schema.fields}
+        names = self._schema.columns
+        columns = {field: found.column(name) for field, name in names.items()}
         return batch_of(self._schema, ids_of(found), vectors_of(found), columns)
 
     # -- questions -------------------------------------------------------------------------
@@ -308,15 +310,16 @@ class LanceDB(Store):
 
     def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
         table, wait, fused = self._latest(), self._loop.run, reranker(blend)
+        text_column = self._schema.columns[blend.field]
         rows = k if blend.alpha in (0.0, 1.0) else max(k, blend.candidates)
 
         async def ask(vector: NDArray[np.float32], text: str) -> Any:
             prepared = table.query().limit(rows).select(columns)
             if blend.alpha == 0.0:
-                return await prepared.nearest_to_text(text, blend.field).to_arrow()
+                return await prepared.nearest_to_text(text, text_column).to_arrow()
             query = self._tuned(prepared.nearest_to(vector), rows, params)
             if fused is not None:
-                query = query.nearest_to_text(text, blend.field).rerank(fused)
+                query = query.nearest_to_text(text, text_column).rerank(fused)
             return await query.to_arrow()
 
         score = {1.0: "_distance", 0.0: "_score"}.get(blend.alpha, "_relevance_score")
@@ -348,7 +351,7 @@ class LanceDB(Store):
         return np.asarray(found["id"].to_numpy())
 
     def _sql(self, where: Filter) -> str:
-        return literal(fitted(where, self._schema), _quoted)
+        return literal(renamed(fitted(where, self._schema), self._schema.columns), _quoted)
 
 
 def _sql(where: Filter) -> str:

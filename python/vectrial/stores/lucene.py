@@ -164,7 +164,7 @@ class LuceneStore(Store):
     def _take(self, schema: Schema, index: Index) -> None:
         self._major = int(self.version().partition(".")[0])
         self._schema, self._index = schema, index
-        self._names = {field.name: f"f{at}" for at, field in enumerate(schema.fields)}
+        self._names = schema.columns
 
     def close(self) -> None:
         self._client.close()
@@ -238,7 +238,7 @@ class LuceneStore(Store):
             self._bulk(lines)
 
     def _documents(self, batch: pa.RecordBatch) -> Sequence[Mapping[str, Any]]:
-        columns = columns_of(batch)
+        columns = columns_of(batch, self._schema)
         if not columns:
             return [{}] * batch.num_rows
         names = [self._names[column] for column in columns]
@@ -314,7 +314,7 @@ class LuceneStore(Store):
             np.array([row[ID] for row in rows], np.int64),
             np.array([row[VECTOR] for row in rows], np.float32),
             {
-                column: pa.array([row.get(name) for row in rows], arrow.field(column).type)
+                column: pa.array([row.get(name) for row in rows], arrow.field(name).type)
                 for column, name in self._names.items()
             },
         )

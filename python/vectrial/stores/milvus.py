@@ -176,7 +176,7 @@ class Milvus(Store):
         if not told.startswith(MAJOR):
             raise StoreError(f"this is Milvus {told}, and what is here was made for {TESTED}")
         self._schema, self._index = schema, index
-        self._names = {field.name: f"f{at}" for at, field in enumerate(schema.fields)}
+        self._names = schema.columns
 
     def close(self) -> None:
         self._client.close()
@@ -265,15 +265,16 @@ class Milvus(Store):
 
     def _write(self, write: Any, batch: pa.RecordBatch) -> None:
         check(batch, self._schema)
-        for name in self._names:
-            if batch.column(name).null_count:
+        for name, column in self._schema.columns.items():
+            if batch.column(column).null_count:
                 raise StoreError(f"column '{name}' has missing values, which Milvus cannot keep")
         self._flushed = False
         rows = max(1, min(_ROWS, _BYTES // (4 * self._schema.dim)))
         for start in range(0, batch.num_rows, rows):
             part = batch.slice(start, rows)
             columns = {_ID: ids_of(part).tolist(), _VECTOR: vectors_of(part)}
-            columns |= {self._names[name]: cells for name, cells in columns_of(part).items()}
+            metadata = columns_of(part, self._schema)
+            columns |= {self._names[name]: cells for name, cells in metadata.items()}
             each = zip(*columns.values(), strict=True)
             write(self._name, [dict(zip(columns, row, strict=True)) for row in each])
 

@@ -131,7 +131,7 @@ class MilvusLite(Store):
         made.add_field("vector", kinds.FLOAT_VECTOR, dim=schema.dim)
         for field in schema.fields:
             length = {"max_length": _LONGEST_STRING} if field.type is FieldType.STRING else {}
-            made.add_field(field.name, types[field.type], nullable=True, **length)
+            made.add_field(schema.columns[field.name], types[field.type], nullable=True, **length)
         build, params = index.params, {}
         if isinstance(build, HnswBuild):
             params = {"M": build.m, "efConstruction": build.ef_construction}
@@ -211,9 +211,10 @@ class MilvusLite(Store):
         check(batch, self._schema)
         for start in range(0, batch.num_rows, _WRITE_ROWS):
             part = batch.slice(start, _WRITE_ROWS)
-            columns = {"id": ids_of(part).tolist(), "vector": vectors_of(part), **columns_of(part)}
-            rows = zip(*columns.values(), strict=True)
-            write(_ROWS, [dict(zip(columns, row, strict=True)) for row in rows])
+            values = columns_of(part, self._schema).values()
+            rows = zip(ids_of(part).tolist(), vectors_of(part), *values, strict=True)
+            names = self._columns()
+            write(_ROWS, [dict(zip(names, row, strict=True)) for row in rows])
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         if len(ids):
@@ -235,14 +236,17 @@ class MilvusLite(Store):
             yield from self.get(ids[start : start + batch_size]).to_batches()
 
     def _columns(self) -> list[str]:
-        return ["id", "vector", *(field.name for field in self._schema.fields)]
+        return ["id", "vector", *self._schema.columns.values()]
 
     def _batch(self, found: list[dict[str, Any]]) -> pa.RecordBatch:
         return batch_of(
             self._schema,
             np.array([row["id"] for row in found], dtype=np.int64),
             np.array([row["vector"] for row in found], dtype=np.float32),
-            {f.name: [row.get(f.name) for row in found] for f in self._schema.fields},
+            {
+                field: [row.get(name) for row in found]
+                for field, name in self._schema.columns.items()
+            },
         )
 
     # -- questions -------------------------------------------------------------------------
@@ -274,5 +278,4 @@ class MilvusLite(Store):
         return np.array([row["id"] for row in found], dtype=np.int64)
 
     def _translate(self, where: Filter) -> str:
-        names = {field.name: field.name for field in self._schema.fields}
-        return expression(fitted(where, self._schema), names)
+        return expression(fitted(where, self._schema), self._schema.columns)

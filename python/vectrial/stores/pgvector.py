@@ -140,7 +140,7 @@ class PgVector(Store):
 
     def _take(self, schema: Schema, index: Index) -> None:
         self._schema, self._index = schema, index
-        self._names = sql.names(schema)
+        self._names = schema.columns
         commit = _COMMIT[self.durability or Durability.SYNCED]
         self._settings = {"synchronous_commit": commit}
 
@@ -201,14 +201,14 @@ class PgVector(Store):
         types = ["int8", "vector", *(sql.TYPES[field.type] for field in self._schema.fields)]
         with self._writes() as session, session.cursor().copy(into) as copy:
             copy.set_types(types)
-            for row in _rows(batch):
+            for row in _rows(batch, self._schema):
                 copy.write_row(row)
 
     def upsert(self, batch: pa.RecordBatch) -> None:
         check(batch, self._schema)
         statement = sql.upsert(self._table, self._schema)
         with self._writes() as session, session.transaction(), session.cursor() as cursor:
-            cursor.executemany(statement, _rows(batch))
+            cursor.executemany(statement, _rows(batch, self._schema))
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         with self._writes() as session:
@@ -243,17 +243,13 @@ class PgVector(Store):
         return ", ".join(["id", "vector", *self._names.values()])
 
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:
-        arrow = self._schema.arrow()
-        columns = list(zip(*rows, strict=True)) or [()] * len(arrow)
+        columns = list(zip(*rows, strict=True)) or [()] * (2 + len(self._names))
         vectors = [vector.to_numpy() for vector in columns[1]]
         return batch_of(
             self._schema,
             np.array(columns[0], dtype=np.int64),
             np.array(vectors, np.float32).reshape(-1, self._schema.dim),
-            {
-                name: pa.array(values, arrow.field(name).type)
-                for name, values in zip(self._names, columns[2:], strict=True)
-            },
+            dict(zip(self._names, columns[2:], strict=True)),
         )
 
     def _sql(self, text: str, values: tuple[Any, ...] = ()) -> Any:
@@ -361,7 +357,7 @@ class PgVector(Store):
         return Footprint(raw_bytes=int(raw), index_bytes=int(index))
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+def _rows(batch: pa.RecordBatch, schema: Schema) -> Iterator[tuple[Any, ...]]:
     """The rows, column by column as in the table."""
-    columns = columns_of(batch).values()
+    columns = columns_of(batch, schema).values()
     yield from zip(ids_of(batch).tolist(), vectors_of(batch), *columns, strict=True)

@@ -106,15 +106,10 @@ def index_name(table: str) -> str:
     return f"{table}_vector"
 
 
-def names(schema: Schema) -> dict[str, str]:
-    """Fields → the columns that hold them: names of columns allow less."""
-    return {field.name: f"f{at}" for at, field in enumerate(schema.fields)}
-
-
 def create(table: str, schema: Schema, further: Iterable[str] = ()) -> str:
     """The statement that makes an empty table. further: columns beside those of the schema."""
     columns = ["id int8 PRIMARY KEY", f"vector vector({schema.dim}) NOT NULL"]
-    columns += [f"f{at} {TYPES[field.type]}" for at, field in enumerate(schema.fields)]
+    columns += [f"{schema.columns[field.name]} {TYPES[field.type]}" for field in schema.fields]
     columns += further
     return f"CREATE TABLE {table} ({', '.join(columns)})"
 
@@ -129,14 +124,15 @@ def build(table: str, schema: Schema, params: Params) -> Iterator[str]:
         yield f"{on} hnsw {kind} WITH (m = {params.m}, ef_construction = {params.ef_construction})"
     if isinstance(params, IvfBuild):
         yield f"{on} ivfflat {kind} WITH (lists = {params.nlist})"
-    for at, field in enumerate(schema.fields):
+    for field in schema.fields:
         if field.indexed:
-            yield f"CREATE INDEX IF NOT EXISTS {table}_f{at} ON {table} (f{at})"
+            column = schema.columns[field.name]
+            yield f"CREATE INDEX IF NOT EXISTS {table}_{column} ON {table} ({column})"
 
 
 def upsert(table: str, schema: Schema) -> str:
     """The statement that writes a row, whether its id is there or not."""
-    columns = ["vector", *names(schema).values()]
+    columns = ["vector", *schema.columns.values()]
     places = ", ".join(f"${at}" for at in range(1, len(columns) + 2))
     change = ", ".join(f"{column} = EXCLUDED.{column}" for column in columns)
     return (

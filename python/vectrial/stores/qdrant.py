@@ -20,7 +20,7 @@ from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import StoreError
-from vectrial.filters import Filter, Range, fitted, for_float64
+from vectrial.filters import Filter, Range, fitted, for_float64, renamed
 from vectrial.stores.arrow import batch_of, check, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
@@ -41,7 +41,7 @@ from vectrial.stores.base import (
     WireRows,
 )
 from vectrial.stores.naming import collection_name
-from vectrial.stores.qdrant_filters import Words, path, translate
+from vectrial.stores.qdrant_filters import Words, translate
 from vectrial.stores.qdrant_points import payloads, signed, unsigned
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class Qdrant(Store):
         for field in schema.fields:
             if field.indexed:
                 self._client.create_payload_index(
-                    self._name, path(field.name), types[field.type], wait=True
+                    self._name, schema.columns[field.name], types[field.type], wait=True
                 )
 
     def _quantization(self, build: Params) -> Any:
@@ -255,7 +255,8 @@ class Qdrant(Store):
 
     def _take(self, schema: Schema, index: Index) -> None:
         self._schema, self._index = schema, index
-        self._types = {field.name: field.type for field in schema.fields}
+        self._names = schema.columns
+        self._types = {self._names[field.name]: field.type for field in schema.fields}
 
     def close(self) -> None:
         self._client.close()
@@ -304,7 +305,7 @@ class Qdrant(Store):
             points = self._m.Batch(
                 ids=unsigned(ids_of(part)),
                 vectors=vectors_of(part).tolist(),
-                payloads=payloads(part),
+                payloads=payloads(part, self._schema),
             )
             self._client.upsert(self._name, points, wait=True)
 
@@ -341,7 +342,9 @@ class Qdrant(Store):
     def _batch(self, records: list[Any]) -> pa.RecordBatch:
         kept = [record.payload or {} for record in records]
         vectors = np.array([record.vector for record in records], dtype=np.float32)
-        columns = {name: [payload.get(name) for payload in kept] for name in self._types}
+        columns = {
+            field: [payload.get(name) for payload in kept] for field, name in self._names.items()
+        }
         return batch_of(self._schema, signed([one.id for one in records]), vectors, columns)
 
     # -- questions -------------------------------------------------------------------------
@@ -415,7 +418,7 @@ class Qdrant(Store):
 
     def wire_rows(self) -> WireRows:
         given = {"collection": self._name, "wait": True, "with_payload": True, "with_vector": True}
-        return WireRows(self._target(), _options(given), {name: name for name in self._types})
+        return WireRows(self._target(), _options(given), self._names)
 
     def _target(self) -> LoadTarget:
         from vectrial.load.native import target
@@ -436,7 +439,7 @@ class Qdrant(Store):
 
     def _translate(self, where: Filter) -> Any:
         arrow = {name: ARROW_TYPES[kind] for name, kind in self._types.items()}
-        return translate(fitted(where, arrow), self._types, self._where)
+        return translate(fitted(renamed(where, self._names), arrow), self._types, self._where)
 
 
 def connected(address: Address) -> QdrantClient:

@@ -18,7 +18,7 @@ from pydantic import Field as Bound
 
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import StoreError
-from vectrial.filters import Filter, Range
+from vectrial.filters import Filter, Range, renamed
 from vectrial.stores.arrow import batch_of, ids_of, table_of, vectors_of
 from vectrial.stores.base import (
     ALL_OPERATORS,
@@ -32,7 +32,7 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
-from vectrial.stores.qdrant_filters import Words, path, translate
+from vectrial.stores.qdrant_filters import Words, translate
 from vectrial.stores.qdrant_points import payloads, signed, unsigned
 
 _UPSERT_ROWS = 1_000
@@ -122,7 +122,7 @@ class QdrantEdge(Store):
         for field in schema.fields:
             if field.indexed:
                 operation = self._q.UpdateOperation.create_field_index(
-                    path(field.name), types[field.type]
+                    schema.columns[field.name], types[field.type]
                 )
                 self._shard.update(operation)
 
@@ -132,7 +132,8 @@ class QdrantEdge(Store):
 
     def _take(self, schema: Schema, index: Index) -> None:
         self._schema, self._index = schema, index
-        self._types = {field.name: field.type for field in schema.fields}
+        self._names = schema.columns
+        self._types = {self._names[field.name]: field.type for field in schema.fields}
 
     def _config(self) -> Any:
         q = self._q
@@ -210,7 +211,12 @@ class QdrantEdge(Store):
         for start in range(0, batch.num_rows, _UPSERT_ROWS):
             part = batch.slice(start, _UPSERT_ROWS)
             points = list(
-                map(make, unsigned(ids_of(part)), vectors_of(part).tolist(), payloads(part))
+                map(
+                    make,
+                    unsigned(ids_of(part)),
+                    vectors_of(part).tolist(),
+                    payloads(part, self._schema),
+                )
             )
             self._shard.update(write(points))
 
@@ -242,7 +248,10 @@ class QdrantEdge(Store):
             self._schema,
             signed([record.id for record in records]),
             np.array([record.vector for record in records], dtype=np.float32),
-            {name: [payload.get(name) for payload in payloads] for name in self._types},
+            {
+                field: [payload.get(name) for payload in payloads]
+                for field, name in self._names.items()
+            },
         )
 
     # -- questions -------------------------------------------------------------------------
@@ -272,7 +281,7 @@ class QdrantEdge(Store):
         return signed([record.id for record in found])
 
     def _translate(self, where: Filter) -> Any:
-        return translate(where, self._types, _words(self._q))
+        return translate(renamed(where, self._names), self._types, _words(self._q))
 
 
 def _words(q: Any) -> Words:

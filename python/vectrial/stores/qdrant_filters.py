@@ -53,13 +53,13 @@ def _condition(where: Filter, types: Mapping[str, FieldType], words: Words, *, h
             every = isinstance(where, And) is holds
             return words.must(conditions) if every else words.should(conditions)
         case IsNull(name):
-            empty = words.empty(path(name))
+            empty = words.empty(name)
             return words.must([empty]) if holds else words.must_not([empty])
         case _:
             comparison = _comparison(where, types, words)
             if holds:
                 return comparison
-            return words.must_not([comparison, words.empty(path(where.field))])
+            return words.must_not([comparison, words.empty(where.field)])
 
 
 def _comparison(where: Eq | In | Range, types: Mapping[str, FieldType], words: Words) -> Any:
@@ -68,18 +68,13 @@ def _comparison(where: Eq | In | Range, types: Mapping[str, FieldType], words: W
             # Qdrant matches text, integers and booleans; a float equals through a range.
             if isinstance(value, float) or types[name] is FieldType.FLOAT:
                 assert not isinstance(value, str)
-                return words.within(path(name), Range(name, gte=value, lte=value))
-            return words.equal(path(name), value)
+                return words.within(name, Range(name, gte=value, lte=value))
+            return words.equal(name, value)
         case In(name, values):
             wanted = {FieldType.INT: int, FieldType.STRING: str}.get(types[name])
             exact = [value for value in values if type(value) is wanted]
             if exact and len(exact) == len(values):
-                return words.any_of(path(name), exact)  # type: ignore[arg-type]
+                return words.any_of(name, exact)  # type: ignore[arg-type]
             return words.should([_comparison(Eq(name, value), types, words) for value in values])
         case Range():
-            return words.within(path(where.field), where)
-
-
-def path(field: str) -> str:
-    """The field as a JSON path of one quoted step, so that dots and brackets are plain text."""
-    return field if field.isidentifier() else f'"{field}"'
+            return words.within(where.field, where)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.stores.arrow import columns_of
+from vectrial.stores.base import Schema
 
 
 def unsigned(ids: NDArray[np.int64]) -> list[Any]:
@@ -22,13 +23,14 @@ def signed(ids: list[Any]) -> NDArray[np.int64]:
     return np.array(ids, dtype=np.uint64).view(np.int64)
 
 
-def payloads(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """One payload per row, without the keys whose values are missing."""
-    metadata = columns_of(batch)
+def payloads(batch: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]]:
+    """One payload per row, under the names of the batch's columns, without missing values."""
+    metadata = columns_of(batch, schema)
     if not metadata:
         return [{}] * batch.num_rows
+    names = schema.columns.values()
     columns = zip(*metadata.values(), strict=True)
     return [
-        {name: value for name, value in zip(metadata, row, strict=True) if value is not None}
+        {name: value for name, value in zip(names, row, strict=True) if value is not None}
         for row in columns
     ]

@@ -153,7 +153,7 @@ class Redis(Store):
         needs_version(self.name, self.version(), least=(8, 2), tried="8.2.3")
         settle(self._client, self.durability or Durability.BUFFERED)
         self._schema, self._index = schema, index
-        self._names = {field.name: f"f{at}" for at, field in enumerate(schema.fields)}
+        self._names = schema.columns
         self._types = {field.name: field.type for field in schema.fields}
 
     def close(self) -> None:
@@ -197,7 +197,7 @@ class Redis(Store):
                 self._done(ids, pipe.execute(raise_on_error=False))
 
     def _attributes(self, batch: pa.RecordBatch) -> list[str]:
-        columns = columns_of(batch)
+        columns = columns_of(batch, self._schema)
         if not columns:
             return [""] * batch.num_rows
         names = [self._names[column] for column in columns]
@@ -258,7 +258,7 @@ class Redis(Store):
             ids[there],
             np.array([told[2 * at] for at in there], np.float32).reshape(-1, self._schema.dim),
             {
-                column: pa.array([row[name] for row in read], arrow.field(column).type)
+                column: pa.array([row[name] for row in read], arrow.field(name).type)
                 for column, name in self._names.items()
             },
         )

@@ -154,7 +154,7 @@ class RedisSearch(Store):
         # Else a slow search is cut short without a word.
         self._client.config_set("search-timeout", 0, "search-on-timeout", "fail")
         self._schema, self._index = schema, index
-        self._names = {field.name: f"f{at}" for at, field in enumerate(schema.fields)}
+        self._names = schema.columns
         self._types = {field.name: field.type for field in schema.fields}
 
     def close(self) -> None:
@@ -203,7 +203,7 @@ class RedisSearch(Store):
         for start in range(0, batch.num_rows, _ROWS):
             part = batch.slice(start, _ROWS)
             ids = ids_of(part).tolist()
-            columns = columns_of(part)
+            columns = columns_of(part, self._schema)
             names = [self._names[column] for column in columns]
             with self._client.pipeline(transaction=False) as pipe:
                 for at, (id_, vector) in enumerate(zip(ids, vectors_of(part), strict=True)):
@@ -251,7 +251,7 @@ class RedisSearch(Store):
             {
                 column: pa.array(
                     [query.read(told[at].get(name.encode()), self._types[column]) for at in there],
-                    arrow.field(column).type,
+                    arrow.field(name).type,
                 )
                 for column, name in self._names.items()
             },

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from vectrial.errors import PartialFailure
 from vectrial.filters import Filter, evaluate
 from vectrial.stores.arrow import check, ids_of, metadata_of, vectors_of
-from vectrial.stores.base import Schema
+from vectrial.stores.base import ARROW_TYPES, Schema
 from vectrial.stores.files import put
 
 T = TypeVar("T", bound=np.generic)
@@ -97,7 +97,7 @@ class Rows:
     def metadata(self) -> pa.Table:
         """The metadata of every slot, dead ones too, as a table of few chunks."""
         if self._metadata is None:
-            fields = [f for f in self.schema.arrow() if f.name not in ("id", "vector")]
+            fields = [pa.field(f.name, ARROW_TYPES[f.type]) for f in self.schema.fields]
             self._metadata = pa.Table.from_batches(self._chunks, schema=pa.schema(fields))
         return self._metadata
 
@@ -198,7 +198,7 @@ class Rows:
         self._runs.append((ids[order], first + order))
         while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
             self._runs[-2:] = [_merged(*self._runs[-2:])]
-        self._append_metadata(metadata_of(batch))
+        self._append_metadata(metadata_of(batch, self.schema))
 
     def _append_metadata(self, batch: pa.RecordBatch) -> None:
         self._metadata = None
@@ -237,9 +237,6 @@ class Rows:
         if metadata.num_columns and metadata.num_rows:
             self._chunks = metadata.combine_chunks().to_batches()
 
-    def _names(self) -> list[str]:
-        return [field.name for field in self.schema.fields]
-
     def _metadata_at(self, slots: NDArray[np.int64]) -> pa.Table:
         """The metadata of these slots, in their order. Taken chunk by chunk: taking from a table of
         several chunks copies all of it first, however few rows are asked for."""
@@ -262,7 +259,8 @@ class Rows:
         """Write ids and metadata of the live rows to a Parquet file, replaced as a whole."""
         slots = np.flatnonzero(self.live)
         ids = pa.array(self._ids[slots])
-        table = pa.table([ids, *self._metadata_at(slots).columns], names=["id", *self._names()])
+        names = ["id", *self.schema.columns.values()]
+        table = pa.table([ids, *self._metadata_at(slots).columns], names=names)
         aside = path.with_suffix(".new")
         pq.write_table(table, aside)
         put(aside, path)
@@ -271,7 +269,8 @@ class Rows:
         """Take the place of whatever was here with what `save` wrote."""
         table = pq.read_table(path)
         ids = np.array(table.column("id").to_numpy(), dtype=np.int64)
-        metadata = table.drop_columns(["id"]).cast(self.metadata().schema)
+        metadata = table.drop_columns(["id"]).rename_columns(list(self.schema.columns))
+        metadata = metadata.cast(self.metadata().schema)
         self._restore(ids, None, metadata)
 
 

@@ -35,7 +35,6 @@ from vectrial.stores.base import (
     Store,
 )
 from vectrial.stores.exact import block, nearest
-from vectrial.stores.sql import condition
 from vectrial.stores.sqlite_table import Table, unpacked
 
 _BLOCK_ROWS = 4096
@@ -145,7 +144,7 @@ class SqliteStore(Store):
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         table = self._open
         schema, connect = table.schema, table.connection
-        text, values = ("TRUE", []) if where is None else condition(where)
+        text, values = ("TRUE", []) if where is None else table.condition(where)
         statement = f"SELECT id, vector FROM rows WHERE {text}"
         sign = -1 if schema.metric is Metric.IP else 1
 

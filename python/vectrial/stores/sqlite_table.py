@@ -16,10 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.errors import StoreError
-from vectrial.filters import Filter
+from vectrial.filters import Filter, Value, renamed
 from vectrial.stores.arrow import batch_of, columns_of, ids_of, vectors_of
 from vectrial.stores.base import FieldType, Schema
-from vectrial.stores.sql import SQL_TYPES, condition, quoted
+from vectrial.stores.sql import SQL_TYPES, condition
 
 #: Ids bound in one statement; SQLite's own limit is 32,766 variables.
 _IDS_AT_ONCE = 500
@@ -46,7 +46,7 @@ class Table:
         self._driver, self._path, self._prepare, self._beside = driver, path, prepare, beside
         self._local = threading.local()
         self._all: list[Any] = []
-        self._columns = [quoted(field.name) for field in schema.fields]
+        self._columns = list(schema.columns.values())
 
     def connection(self) -> Any:
         """This thread's connection, made on its first call in the thread."""
@@ -88,7 +88,9 @@ class Table:
     def create(self) -> None:
         """Make the table. Vectors come last: a condition then reads no page of theirs."""
         columns = ["id INTEGER PRIMARY KEY"]
-        columns += [f"{quoted(f.name)} {SQL_TYPES[f.type]}" for f in self.schema.fields]
+        columns += [
+            f"{self.schema.columns[f.name]} {SQL_TYPES[f.type]}" for f in self.schema.fields
+        ]
         columns += [] if self._beside else ["vector BLOB NOT NULL"]
         with self.connection() as connection:
             connection.execute(f"CREATE TABLE rows ({', '.join(columns)})")
@@ -98,9 +100,9 @@ class Table:
         with self.connection() as connection:
             for field in self.schema.fields:
                 if field.indexed:
-                    name = quoted(f"rows_{field.name}")
+                    column = self.schema.columns[field.name]
                     connection.execute(
-                        f"CREATE INDEX IF NOT EXISTS {name} ON rows ({quoted(field.name)})"
+                        f"CREATE INDEX IF NOT EXISTS rows_{column} ON rows ({column})"
                     )
             connection.execute("ANALYZE")
 
@@ -108,7 +110,10 @@ class Table:
 
     def insert(self, connection: Any, batch: pa.RecordBatch, *, replace: bool = False) -> None:
         """Add rows; with `replace`, in the place of those whose ids exist."""
-        values: list[Sequence[Any]] = [ids_of(batch).tolist(), *columns_of(batch).values()]
+        values: list[Sequence[Any]] = [
+            ids_of(batch).tolist(),
+            *columns_of(batch, self.schema).values(),
+        ]
         names = ["id", *self._columns]
         if not self._beside:
             names.append("vector")
@@ -144,9 +149,13 @@ class Table:
         while rows := cursor.fetchmany(batch_size):
             yield self._batch(rows)
 
+    def condition(self, where: Filter) -> tuple[str, list[Value]]:
+        """The filter as SQL on the columns of this table, and the values to bind."""
+        return condition(renamed(where, self.schema.columns))
+
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         """Ids of at most `limit` rows that `where` keeps."""
-        text, values = condition(where)
+        text, values = self.condition(where)
         statement = f"SELECT id FROM rows WHERE {text} LIMIT ?"
         rows = self.connection().execute(statement, [*values, limit]).fetchall()
         return np.array([row[0] for row in rows], dtype=np.int64)

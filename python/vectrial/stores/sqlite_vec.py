@@ -35,7 +35,6 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
-from vectrial.stores.sql import condition
 from vectrial.stores.sqlite_table import Table, blobs
 
 _MEASURES = {Metric.L2: "l2", Metric.COSINE: "cosine"}
@@ -170,7 +169,7 @@ class SqliteVecStore(Store):
         statement = "SELECT id, distance FROM vectors WHERE vector MATCH ? AND k = ?"
         values: list[Value] = []
         if where is not None:
-            text, values = condition(where)
+            text, values = self._open.condition(where)
             statement += f" AND id IN (SELECT id FROM rows WHERE {text})"
 
         def search(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

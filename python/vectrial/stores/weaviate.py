@@ -211,7 +211,7 @@ class Weaviate(Store):
 
     def _take(self, schema: Schema, index: Index) -> None:
         self._schema, self._index = schema, index
-        self._names = {field.name: f"f{at}" for at, field in enumerate(schema.fields)}
+        self._names = schema.columns
         self._types = {field.name: ARROW_TYPES[field.type] for field in schema.fields}
 
     def close(self) -> None:
@@ -261,7 +261,7 @@ class Weaviate(Store):
                 raise PartialFailure(reason, [ids[at] for at in told.errors])
 
     def _properties(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
-        columns = columns_of(batch)
+        columns = columns_of(batch, self._schema)
         if not columns:
             return [{}] * batch.num_rows
         names = [self._names[column] for column in columns]

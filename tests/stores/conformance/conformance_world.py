@@ -30,8 +30,9 @@ from vectrial.filters import (
     fields,
     operators,
 )
-from vectrial.stores.arrow import batch_of
+from vectrial.stores.arrow import batch_of, columns_of, ids_of
 from vectrial.stores.base import (
+    ARROW_TYPES,
     Capabilities,
     Field,
     FieldType,
@@ -214,13 +215,12 @@ def make_world(schema: Schema, nulls: bool, *, rows: int, first_id: int, seed: i
         "colour": [COLOURS[i] for i in rng.integers(0, len(COLOURS), rows)],
         "flag": rng.integers(0, 2, rows).astype(bool).tolist(),
     }
-    arrow = schema.arrow()
     columns = {}
     for field in schema.fields:
         column = values[field.name]
         if nulls:
             column = [None if rng.random() < 0.2 else value for value in column]
-        columns[field.name] = pa.array(column, arrow.field(field.name).type)
+        columns[field.name] = pa.array(column, ARROW_TYPES[field.type])
     # pyarrow makes a table of no columns have no rows, which `kept` never asks.
     return World(schema, ids.astype(np.int64), vectors.astype(np.float32), pa.table(columns))
 
@@ -237,9 +237,15 @@ def one_metric(test: T) -> T:
     return test
 
 
+def one_index(test: T) -> T:
+    """Mark a test that no kind of index makes a difference to: it runs once for each store."""
+    test.one_index = True  # type: ignore[attr-defined]
+    return one_metric(test)
+
+
 def load(store: Store, case: Case, world: World) -> None:
     """Create, write in batches, and wait until everything is indexed."""
-    store.create(case.schema, case.build)
+    store.create(world.schema, case.build)
     for batch in world.batches():
         store.insert(batch)
     store.flush()
@@ -254,6 +260,10 @@ def folder(base: Path, name: str) -> Path:
     return path
 
 
-def as_rows(table: pa.Table | pa.RecordBatch) -> dict[int, dict[str, Any]]:
+def as_rows(table: pa.Table | pa.RecordBatch, schema: Schema) -> dict[int, dict[str, Any]]:
     """Rows by id, without their vectors."""
-    return {row.pop("id"): row for row in table.drop_columns(["vector"]).to_pylist()}
+    columns = columns_of(table, schema)
+    return {
+        int(id_): {name: cells[at] for name, cells in columns.items()}
+        for at, id_ in enumerate(ids_of(table).tolist())
+    }

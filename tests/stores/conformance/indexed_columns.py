@@ -29,9 +29,8 @@ class Listed:
 
 def indexed_columns(store: Store, schema: Schema) -> set[str]:
     """The columns of `schema` that have an index in the collection that `store` has open."""
-    kept_as: Mapping[str, str] = getattr(store, "_names", {})
     found = set(LISTS[store.name].ask(store))
-    return {field.name for field in schema.fields if kept_as.get(field.name, field.name) in found}
+    return {field for field, column in schema.columns.items() if column in found}
 
 
 def _sqlite(store: Any) -> Iterable[str]:
@@ -72,19 +71,14 @@ def _weaviate(store: Any) -> Iterable[str]:
             yield told.name
 
 
-def _paths(payload_schema: Iterable[str]) -> Iterable[str]:
-    """Columns by the JSON paths under which Qdrant keeps them: one step, quoted if need be."""
-    return [path.strip('"') for path in payload_schema]
-
-
 LISTS: Mapping[str, Listed] = {
     "elasticsearch": Listed(_lucene),
     "lancedb": Listed(_lancedb),
     "milvus": Listed(_milvus, never=frozenset({FieldType.BOOL})),
     "opensearch": Listed(_lucene),
     "pgvector": Listed(_postgres),
-    "qdrant": Listed(lambda s: _paths(s._client.get_collection(s._name).payload_schema)),
-    "qdrant-edge": Listed(lambda s: _paths(s._shard.info().payload_schema)),
+    "qdrant": Listed(lambda s: s._client.get_collection(s._name).payload_schema),
+    "qdrant-edge": Listed(lambda s: s._shard.info().payload_schema),
     "sqlite": Listed(_sqlite),
     "sqlite-vec": Listed(_sqlite),
     "weaviate": Listed(_weaviate),

@@ -171,7 +171,7 @@ def check_rows(case: Case, table: pa.Table, world: World, ids: NDArray[np.int64]
         if case.schema.fields
         else {int(i): {} for i in got}
     )
-    assert as_rows(table) == expected
+    assert as_rows(table, case.schema) == expected
 
 
 def test_get(case: Case, loaded: Store, world: World) -> None:

@@ -55,7 +55,7 @@ def test_rows_written_over_the_wire_are_as_inserted(case: Case, world: World, em
     empty.build()
     empty.wait_indexed()
     assert empty.count() == rows
-    assert as_rows(empty.get(world.ids[:rows])) == as_rows(part)
+    assert as_rows(empty.get(world.ids[:rows]), case.schema) == as_rows(part, case.schema)
     near = empty.searcher(1, case.generous)(world.vectors[7])[0]
     assert near[0] in world.accepted(world.vectors[7], 1, None) or not case.kind.exact
 
@@ -86,8 +86,8 @@ def test_single_rows_over_the_wire(case: Case, world: World, empty: Store) -> No
         sent("get")
     if case.can.upsert:
         sent("upsert", slice(200, 205))
-        moved = as_rows(empty.get(ids))
-        expected = as_rows(world.batch(slice(200, 205)))
+        moved = as_rows(empty.get(ids), case.schema)
+        expected = as_rows(world.batch(slice(200, 205)), case.schema)
         assert [moved[i] for i in ids.tolist()] == list(expected.values())
     if case.can.delete:
         sent("delete")
