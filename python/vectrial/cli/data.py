@@ -59,7 +59,11 @@ def import_(
     vectors: _Vectors = None,
     id_: Annotated[
         str | None,
-        typer.Option("--id", help="Integer column of ids; else 'id', else rows are numbered."),
+        typer.Option(
+            "--id",
+            help="Column of ids; else an integer column 'id'; 'none' numbers the rows. Text and"
+            " UUIDs are kept as metadata, and shown.",
+        ),
     ] = None,
     metric: Annotated[
         str | None, typer.Option(help="cosine, l2 or ip; needed where the file does not say.")
@@ -201,7 +205,7 @@ def truth(
             dataset, k, condition, progress=lambda done, of: progress(done, of, "searching")
         )
     if form is Form.JSONL:
-        for line in truth_lines(found):
+        for line in truth_lines(dataset, found):
             print(line)
     else:
         on_stdout().print(truth_table(dataset, found))

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from vectrial import home
 from vectrial.datasets import library
-from vectrial.datasets.checks import check_ids, check_vectors
+from vectrial.datasets.checks import check_ids, check_labels, check_vectors
 from vectrial.datasets.inspect import inspect
-from vectrial.datasets.model import Dataset, Provenance, Truth
+from vectrial.datasets.model import OWN_IDS, Dataset, Provenance, Truth
 from vectrial.datasets.progress import Progress, silent
 from vectrial.datasets.readers import Block, Options, Source, open_source
 from vectrial.datasets.truth import truth_of
@@ -121,6 +121,8 @@ def _facts(wanted: Import, source: Source, dataset: Dataset, progress: Progress)
     )
     if published is not None:
         facts["published_neighbours"] = agreement(published, truth)
+    if source.labels is not None:
+        facts[OWN_IDS] = source.labels
     return facts
 
 
@@ -206,6 +208,7 @@ def _store(
     progress: Progress,
 ) -> Dataset:
     held: list[NDArray[np.float32]] = []
+    labels: list[pa.ChunkedArray[Any]] = []
     all_ids: list[NDArray[np.int64]] = []
     replacing = wanted.replace_existing
     with library.Writer(name, metric, provenance, replace_existing=replacing) as writer:
@@ -215,6 +218,8 @@ def _store(
             count = len(block.vectors)
             ids = np.arange(at, at + count) if block.ids is None else block.ids
             all_ids.append(ids)
+            if source.labels is not None and block.metadata is not None:
+                labels.append(block.metadata.column(source.labels))
             out = queries.held_out[(queries.held_out >= at) & (queries.held_out < at + count)] - at
             held.append(block.vectors[out])
             stay = np.ones(count, dtype=bool)
@@ -227,6 +232,8 @@ def _store(
             at += count
         # Here the numbers of the rows are still those of the file.
         check_ids(np.concatenate(all_ids), where=str(wanted.path))
+        if source.labels is not None:
+            check_labels(labels, source.labels, where=str(wanted.path))
         given = queries.given if queries.given is not None else np.concatenate(held)
         return writer.finish(
             given,
