@@ -21,16 +21,17 @@ from vectrial.stores.base import Address
 from vectrial.stores.registry import Availability
 
 
-def recipe(
-    *options: str, stop_s: float = 5.0, first: str = "", unprivileged: bool = False
-) -> Recipe:
+def recipe(*options: str, stop_s: float = 5.0, first: str = "", exposed: bool = False) -> Recipe:
     """How to run it. Options: `--deaf` to SIGTERM, `--never` listens, `--breaks` at its start.
     first: a shell command to be executed in its data folder once, before."""
 
-    def command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+    def command(
+        program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+    ) -> Command:
         argv = (sys.executable, str(program), str(ports["http"]), str(folder), *options)
         before = ("/bin/sh", "-c", f"cd {folder} && {first}") if first else ()
-        return Command(argv, {"LITTLE": "yes"}, before, unprivileged)
+        python = (Path(sys.executable), Path(sys.prefix), Path(sys.base_prefix))
+        return Command(argv, {"LITTLE": "yes"}, before, python)
 
     return Recipe(
         name="little",
@@ -41,6 +42,7 @@ def recipe(
         command=command,
         ready=lambda address: _ask(address, lambda answer: None),
         secrets=("api_key",),
+        exposed=exposed,
         stop_s=stop_s,
     )
 

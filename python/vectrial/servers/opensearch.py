@@ -82,7 +82,9 @@ def _at_hand() -> Availability:
     return maven_program_at_hand(PROGRAM)
 
 
-def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
     distribution = program.parent.parent
     settings = lucene.settings(folder, ports)
     if (distribution / "plugins" / "opensearch-security").is_dir():
@@ -94,9 +96,12 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
         "OPENSEARCH_TMPDIR": str(folder / "tmp"),
         "OPENSEARCH_JAVA_OPTS": f"-Xms{heap} -Xmx{heap}",
     }
+    needs: tuple[Path, ...] = ()
     if not (distribution / "jdk").is_dir():  # a full distribution has its own
-        env[_JAVA.variable] = str(_java())
-    return Command((str(program),), env, unprivileged=True)
+        java = _java()
+        env[_JAVA.variable] = str(java)
+        needs = (java,)
+    return Command((str(program),), env, needs=needs)
 
 
 OPENSEARCH: Recipe = Recipe(

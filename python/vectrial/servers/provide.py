@@ -23,6 +23,7 @@ from vectrial.nearest import suggestion
 from vectrial.servers import docker
 from vectrial.servers.base import External, NoProgram, Progress, Recipe, Server
 from vectrial.servers.docker import Docker
+from vectrial.servers.inside import Inside
 from vectrial.servers.limits import Limits
 from vectrial.servers.local import Local, variable
 from vectrial.stores.base import Address, Store
@@ -113,12 +114,14 @@ def provide(
     cores: Sequence[int] = (),
     limits: Limits = Limits(),  # noqa: B008 - frozen
     progress: Progress = lambda line: None,
+    inside: Inside | None = None,
+    allow_exposed: bool = False,
 ) -> Server:
     """A server of this kind, not started yet.
 
     Args:
         provider: as `choose` chose it; unless given, it is asked.
-        folder, log, cores, limits, progress: as of `Local`.
+        folder, log, cores, limits, progress, inside, allow_exposed: as of `Local`.
 
     Raises:
         UserError: as `choose`. NoProgram: there is no image of it.
@@ -127,7 +130,16 @@ def provide(
         case Provider.EXTERNAL:
             return External(recipe, _given(recipe))
         case Provider.LOCAL:
-            return Local(recipe, folder, log=log, cores=cores, limits=limits, progress=progress)
+            return Local(
+                recipe,
+                folder,
+                log=log,
+                cores=cores,
+                limits=limits,
+                progress=progress,
+                inside=inside,
+                allow_exposed=allow_exposed,
+            )
         case Provider.DOCKER:
             return Docker(recipe, folder, log=log, cores=cores, limits=limits, progress=progress)
 
