@@ -8,6 +8,7 @@ VECTRIAL_PASS=NAME,NAME names further variables for all of them.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 #: A comma-separated list of further variables to pass on.
 PASS = "VECTRIAL_PASS"
@@ -41,16 +42,31 @@ def for_engine() -> dict[str, str]:
     return _only(_ENGINE, _ENGINE_PREFIXES)
 
 
-def for_measuring() -> dict[str, str]:
-    """For a process that measures: Python's own variables, and those that decide how numeric
-    libraries run. An address and its secrets are not among them: they come with the job."""
-    return _only(_MEASURING, _MEASURING_PREFIXES)
+def for_measuring(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Of `environment`, or of our own, for a process that measures: Python's own variables, and
+    those that decide how numeric libraries run. An address and its secrets are not among them: they
+    come with the job."""
+    return _only(_MEASURING, _MEASURING_PREFIXES, environment)
 
 
-def _only(names: frozenset[str], prefixes: tuple[str, ...]) -> dict[str, str]:
+def for_own(environment: Mapping[str, str], server: str | None) -> dict[str, str]:
+    """Of `environment`, for a process that measures and starts its store's server by itself: what
+    is said of that server too, its secrets included. server: its recipe's name, if there is one.
+    """
+    if server is None:
+        return _only(_MEASURING, _MEASURING_PREFIXES, environment)
+    own = f"VECTRIAL_{server}_".upper().replace("-", "_")
+    javas = {"ES_JAVA_HOME", "OPENSEARCH_JAVA_HOME", "VECTRIAL_DOCKER"}
+    prefixes = (*_MEASURING_PREFIXES, *_ENGINE_PREFIXES, own)
+    return _only(_MEASURING | _ENGINE | javas, prefixes, environment)
+
+
+def _only(
+    names: frozenset[str], prefixes: tuple[str, ...], environment: Mapping[str, str] | None = None
+) -> dict[str, str]:
     asked = {name.strip() for name in os.environ.get(PASS, "").split(",")}
     return {
         name: value
-        for name, value in os.environ.items()
+        for name, value in (os.environ if environment is None else environment).items()
         if name in names or name in asked or name.startswith(prefixes)
     }

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from vectrial.cli import run as run_command
 from vectrial.cli.form import on_stdout
+from vectrial.cli.one_store import ExposedOption
 from vectrial.cli.run_view import dry_run_table, plan_lines
 from vectrial.errors import UserError
 from vectrial.nearest import suggestion
@@ -91,6 +92,7 @@ def reproduce(
         Path | None, typer.Option(help="Complete the reproduction in this folder.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Where its folder is made.")] = Path("runs"),
+    allow_exposed: ExposedOption = False,
 ) -> None:
     """Measure a published REPORT again: its own tables, in its order, each cell with what was
     published, what was measured here and the ratio; or why there is nothing to show.
@@ -144,7 +146,7 @@ def reproduce(
             folder = _new_folder(out, report)
         else:
             _refuse_other_data(folder, parts)
-        _measure(report, settings, parts, folder, console)
+        _measure(report, settings, parts, folder, console, allow_exposed=allow_exposed)
     assert folder is not None
     _write(report, settings, folder, kinds, format_, console, drawn=show is None)
     console.print(f"folder: {folder}", soft_wrap=True, highlight=False)
@@ -258,7 +260,13 @@ def _part_lines(report: Reproduction, part: PartPlan, folder: Path | None) -> It
 
 
 def _measure(
-    report: Reproduction, settings: Settings, parts: list[PartPlan], folder: Path, console: Console
+    report: Reproduction,
+    settings: Settings,
+    parts: list[PartPlan],
+    folder: Path,
+    console: Console,
+    *,
+    allow_exposed: bool,
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     manifest = {
@@ -279,7 +287,15 @@ def _measure(
         plan = run_command.plan_of(part.suite, report.name)
         text = tomli_w.dumps(part.suite.model_dump(mode="json", exclude_none=True))
         again = f"vectrial reproduce --resume {folder}"
-        run_command.measure(plan, part.suite, text, folder / part.part.name, console, again=again)
+        run_command.measure(
+            plan,
+            part.suite,
+            text,
+            folder / part.part.name,
+            console,
+            again=again,
+            allow_exposed=allow_exposed,
+        )
 
 
 def _write(

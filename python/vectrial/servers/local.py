@@ -248,12 +248,17 @@ class Local(Server):
 
 def kept_secrets(folder: Path, names: Sequence[str]) -> Mapping[str, str]:
     """Secrets of a server, each in a file of its own below its folder; made where there is none."""
-    place = folder / "secrets"
-    place.mkdir(mode=0o700, exist_ok=True)
-    for name in names:
-        if not (place / name).exists():
-            write_private(place / name, secrets.token_hex(_SECRET_BYTES))
-    return {name: (place / name).read_text() for name in names}
+    files = {name: secret_file(folder, name) for name in names}
+    for file in files.values():
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        if not file.exists():
+            write_private(file, secrets.token_hex(_SECRET_BYTES))
+    return {name: file.read_text() for name, file in files.items()}
+
+
+def secret_file(folder: Path, name: str) -> Path:
+    """Where the secret of this name of the server in `folder` is kept, if one was made for it."""
+    return folder / "secrets" / name
 
 
 def write_private(path: Path, text: str) -> Path:

@@ -19,6 +19,7 @@ from pathlib import Path
 from vectrial import home
 from vectrial.builds import only_one
 from vectrial.datasets.sources.packages import sha256_of
+from vectrial.file_modes import make_readable
 from vectrial.servers.base import NoProgram, Progress
 from vectrial.stores.registry import Availability
 
@@ -103,6 +104,7 @@ def _make_aside(folder: Path, file: str, make: Callable[[Path, int], None], lock
     try:
         aside.mkdir()
         make(aside, lock)
+        make_readable(aside)  # for the users that servers run as
         (aside / "sha256").write_text(f"{sha256_of(aside / file)}\n")
         aside.rename(folder)
     finally:
