@@ -26,7 +26,7 @@ from vectrial.servers.base import (
 )
 from vectrial.servers.guarded import HOST, Guarded, free_ports, taken, until_ready
 from vectrial.servers.inside import Inside
-from vectrial.servers.limits import Limits, NotPossible, make_groups
+from vectrial.servers.limits import Limits, NotPossible, group_name, make_groups, sweep
 from vectrial.servers.namespaces import Network, Relay, confine, no_network
 from vectrial.stores.base import Address
 
@@ -157,7 +157,8 @@ class Local(Server):
         if not self._limits:
             return ()
         try:
-            groups = make_groups(self._limits, f"vectrial-{os.getpid()}-{secrets.token_hex(4)}")
+            sweep()
+            groups = make_groups(self._limits, group_name())
         except NotPossible as error:
             self._limited, self._cpus = f"{self._limits}: not applied: {error}", None
             self._progress(f"{self._recipe.name}: limits {self._limited}")

@@ -33,6 +33,7 @@ from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.servers.account import let_pass
 from vectrial.servers.base import Server, ServerError
 from vectrial.servers.inside import Inside
+from vectrial.servers.limits import sweep
 from vectrial.servers.namespaces import Network, no_network
 from vectrial.servers.provide import Choice, Provider, prepare, provide, recipe_of
 from vectrial.stores.base import Store
@@ -98,6 +99,7 @@ def run_plan(
     A store's failure fails its trial and the run goes on. On KeyboardInterrupt the measuring
     process is ended, what was finished stays written, and the interrupt goes on to the caller.
     """
+    sweep()
     counts: dict[str, int] = {}
     noted: set[str] = set()
 
@@ -301,7 +303,7 @@ class _Process:
         self._log.parent.mkdir(exist_ok=True)
         shutil.rmtree(self._data, ignore_errors=True)
         self._data.mkdir(parents=True)
-        let_pass(self._log.parents[1], *self._data.parents[:1], self._data)
+        let_pass(self._log.parents[1], self._data.parent, self._data)
         with ExitStack() as undone:
             serving = None
             if self._server is not None:
