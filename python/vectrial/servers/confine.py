@@ -75,7 +75,7 @@ def _execute(
         os.close(number)
     here = os.getcwd()  # noqa: PTH109 - pathlib takes its time to import
     if cover:
-        _cover(cover, [*show, here])
+        _cover(cover, [*show, here, *([] if passwd is None else [passwd])])
     if passwd is not None and cover:
         _mount(passwd, "/etc/passwd", None, MS_BIND)
     if account is not None:
