@@ -41,13 +41,6 @@ LaneOption = Annotated[
 P99Option = Annotated[str, typer.Option("--p99", help="Latency limit with its unit, as in 20ms.")]
 RecallOption = Annotated[float, typer.Option(min=0, max=1, help="Least mean recall.")]
 KOption = Annotated[int, typer.Option("--k", min=1, help="Neighbours asked for.")]
-ExposedOption = Annotated[
-    bool,
-    typer.Option(
-        "--allow-exposed",
-        help="Start servers that others on the network can reach, where that cannot be prevented.",
-    ),
-]
 OutOption = Annotated[
     Path | None,
     typer.Option(help="Where run folders are made.", show_default=str(run_command.RUNS)),
@@ -141,9 +134,7 @@ def suite_of(
     return validated(Suite, plain, f"vectrial {command}")
 
 
-def measure(
-    suite: Suite, out: Path | None, console: Console, *, allow_exposed: bool = False
-) -> Path:
+def measure(suite: Suite, out: Path | None, console: Console) -> Path:
     """Measure a suite into a new run folder, which is returned.
 
     Raises:
@@ -153,8 +144,7 @@ def measure(
     if not plan.jobs:
         raise UserError("; ".join(dict.fromkeys(refusal.reason for refusal in plan.refusals)))
     folder = run_command.new_folder(out, suite)
-    text = toml_of(suite)
-    run_command.measure(plan, suite, text, folder, console, allow_exposed=allow_exposed)
+    run_command.measure(plan, suite, toml_of(suite), folder, console)
     return folder
 
 

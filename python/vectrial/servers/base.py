@@ -46,18 +46,18 @@ class NotReady(Exception):
 
 @dataclass(frozen=True)
 class Command:
-    """What to execute. Where we are root, it runs as another user; see `vectrial.servers.account`.
+    """What to execute.
 
-    argv: the program and its arguments, which every user of the machine can see.
-    env: variables beside those that every server gets (`vectrial.child_environment`).
+    argv: the program and its arguments. env: variables beside those of this process.
     first: what is executed, to its end, before the program starts for the first time in a folder.
-    needs: files and folders that it reads beside its installation and the system's.
+    unprivileged: the program refuses to run as root. When we are, it runs as nobody, who owns the
+        server's folder and may read everything.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     first: tuple[str, ...] = ()
-    needs: tuple[Path, ...] = ()
+    unprivileged: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,6 @@ class Image:
     data: the folder inside that holds its data, and is one of ours outside.
     env, argv: variables, and what comes after the image on the command line.
     options: further ones of `docker run` ("--shm-size=1g").
-    generated: secrets that a container started here gets, made anew for each, with the variables
-        of its environment that hold them.
     """
 
     name: str
@@ -81,7 +79,6 @@ class Image:
     env: Mapping[str, str] = field(default_factory=dict)
     argv: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
-    generated: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reference(self) -> str:
@@ -99,16 +96,13 @@ class Recipe:
         cannot be had here.
     ports: what listens, by name; all get free ports of this machine.
     public: those that clients use, and that an external address has to name.
-    command: of the program, in a folder that is the server's own and exists, with these ports and
-        the generated secrets.
+    command: of the program, in a folder that is the server's own and exists, with these ports.
     ready: returns when the server answers through its own API, raises `NotReady` when it does
         not yet, `Refused` when it does not accept the secrets; each call takes a few seconds at
         most.
     secrets: names of what the server may ask for, read from the environment when it is external.
-    generated: those of them that a program started here gets, made anew for each folder. They
-        are not for its command line, which other users can see.
-    exposed: the program listens on every interface, whatever it is told: it runs in a network of
-        its own, or not at all unless the user allows that.
+    generated: those of them that a server started here is given, made anew for each, with the
+        variables of its environment by which its program learns them.
     stop_s: how long it may take to end by itself when asked to.
     stop_signal: how it is asked.
     image: how the provider `docker` runs it; None: it does not.
@@ -121,11 +115,10 @@ class Recipe:
     at_hand: Callable[[], Availability]
     ports: tuple[str, ...]
     public: tuple[str, ...]
-    command: Callable[[Path, Path, Mapping[str, int], Mapping[str, str]], Command]
+    command: Callable[[Path, Path, Mapping[str, int]], Command]
     ready: Callable[[Address], None]
     secrets: tuple[str, ...] = ()
-    generated: tuple[str, ...] = ()
-    exposed: bool = False
+    generated: Mapping[str, str] = field(default_factory=dict)
     stop_s: float = 20.0
     stop_signal: signal.Signals = signal.SIGTERM
     image: Image | None = None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +17,6 @@ from vectrial.servers.programs import given
 from vectrial.stores.base import Address
 from vectrial.stores.registry import Availability
 
-#: The variable of its environment that holds the key it accepts.
-_KEY = "QDRANT__SERVICE__API_KEY"
 _SETTINGS = {"QDRANT__TELEMETRY_DISABLED": "true", "QDRANT__LOG_LEVEL": "WARN"}
 IMAGE = Image(
     name="qdrant/qdrant",
@@ -28,13 +25,10 @@ IMAGE = Image(
     ports={"http": 6333, "grpc": 6334},
     data="/qdrant/storage",
     env=_SETTINGS,
-    generated={"api_key": _KEY},
 )
 SNIPPET = """\
 from qdrant_client import QdrantClient
-client = QdrantClient(
-    host="{host}", port={http}, grpc_port={grpc}, api_key={api_key}, https=False
-)
+client = QdrantClient(host="{host}", port={http}, grpc_port={grpc})
 print(client.info().version)"""
 _ASK_S = 5.0
 _BIN = "VECTRIAL_QDRANT_BIN"
@@ -53,17 +47,14 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    if os.environ.get(_BIN) or shutil.which("qdrant"):
+    if given(_BIN) or shutil.which("qdrant"):
         return Availability(True)
     return Availability(False, _NOWHERE)
 
 
-def _command(
-    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
-) -> Command:
+def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
     env = {
         **_SETTINGS,
-        _KEY: secrets["api_key"],
         "QDRANT__SERVICE__HOST": HOST,
         "QDRANT__SERVICE__HTTP_PORT": str(ports["http"]),
         "QDRANT__SERVICE__GRPC_PORT": str(ports["grpc"]),
@@ -104,7 +95,6 @@ QDRANT = Recipe(
     command=_command,
     ready=_ready,
     secrets=("api_key",),
-    generated=("api_key",),
     image=IMAGE,
     snippet=SNIPPET,
 )
