@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vectrial.printable import printable
-
 
 class VectrialError(Exception):
     """Anything Vectrial raises on purpose. Ends the program with exit code 1."""
@@ -30,8 +28,7 @@ class UserError(VectrialError):
 
     def __str__(self) -> str:
         message = f"{self.where}: {self.what}" if self.where else self.what
-        # What the user gave, or a library said of it, may end lines or steer the terminal.
-        return printable(f"{message} ({self.remedy})" if self.remedy else message)
+        return f"{message} ({self.remedy})" if self.remedy else message
 
 
 class DataError(UserError):

@@ -132,6 +132,7 @@ class Silent:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A run folder, with a null server where the store's native lane leads."""
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("VECTRIAL_PASS", ADDRESS)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     dataset = catalog.ensure(DATASET, lambda *_: None)
     assert fields_of(library.load(DATASET)) == fields_of(dataset)

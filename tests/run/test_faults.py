@@ -84,6 +84,7 @@ def frail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     monkeypatch.setenv(NOTE, str(tmp_path / "note"))
+    monkeypatch.setenv("VECTRIAL_PASS", f"{MOMENT},{NOTE}")
     catalog.ensure(DATASET, lambda *_: None)
     return tmp_path / "run"
 

@@ -1,8 +1,8 @@
 """A small server of our own, quick to start, to try what is true of every server started here.
 
-As a program: `python little.py PORT FOLDER [--deaf] [--never] [--breaks]`. It answers every
-request with how often it was started in its folder. It starts a process of its own that leaves
-its session, as databases do.
+As a program: `python little.py PORT FOLDER [--deaf] [--never] [--breaks] [--everywhere]`. It
+answers every request with how often it was started in its folder. It starts a process of its own
+that leaves its session, as databases do.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from vectrial.stores.base import Address
 from vectrial.stores.registry import Availability
 
 
-def recipe(
-    *options: str, stop_s: float = 5.0, first: str = "", unprivileged: bool = False
-) -> Recipe:
-    """How to run it. Options: `--deaf` to SIGTERM, `--never` listens, `--breaks` at its start.
+def recipe(*options: str, stop_s: float = 5.0, first: str = "", exposed: bool = False) -> Recipe:
+    """How to run it. Options: `--deaf` to SIGTERM, `--never` listens, `--breaks` at its start,
+    listens `--everywhere`.
     first: a shell command to be executed in its data folder once, before."""
 
-    def command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+    def command(
+        program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+    ) -> Command:
         argv = (sys.executable, str(program), str(ports["http"]), str(folder), *options)
         before = ("/bin/sh", "-c", f"cd {folder} && {first}") if first else ()
-        return Command(argv, {"LITTLE": "yes"}, before, unprivileged)
+        python = (Path(sys.executable), Path(sys.prefix), Path(sys.base_prefix))
+        return Command(argv, {"LITTLE": "yes"}, before, python)
 
     return Recipe(
         name="little",
@@ -41,8 +43,13 @@ def recipe(
         command=command,
         ready=lambda address: _ask(address, lambda answer: None),
         secrets=("api_key",),
+        exposed=exposed,
         stop_s=stop_s,
     )
+
+
+#: For processes that find a recipe by its name.
+LITTLE = recipe()
 
 
 def starts(address: Address) -> int:
@@ -87,7 +94,8 @@ def main(port: int, folder: Path, options: list[str]) -> None:
         def log_message(self, *args: object) -> None:
             pass
 
-    http.server.HTTPServer(("127.0.0.1", port), Answers).serve_forever()
+    host = "0.0.0.0" if "--everywhere" in options else "127.0.0.1"
+    http.server.HTTPServer((host, port), Answers).serve_forever()
 
 
 if __name__ == "__main__":

@@ -108,7 +108,9 @@ def test_of_an_official_image_every_public_port_is_published(recipe: Recipe) -> 
     assert argv[at + 1 :] == image.argv
     assert set(image.env) <= {word.split("=")[0] for word in argv[:at]}
     assert re.search(r"\d\.\d", image.tag), "a version, and not the latest"
-    assert str(ports[recipe.public[0]]) in recipe.snippet.format(host="127.0.0.1", **ports)
+    assert str(ports[recipe.public[0]]) in recipe.snippet.format(
+        host="127.0.0.1", **ports, **dict.fromkeys(recipe.secrets, "None")
+    )
 
 
 def test_without_an_engine_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

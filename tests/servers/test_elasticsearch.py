@@ -39,9 +39,8 @@ def test_each_server_has_a_configuration_of_its_own(
     program = distribution(tmp_path / "thing")
     folder = tmp_path / "data"
     folder.mkdir()
-    command = ELASTICSEARCH.command(program, folder, PORTS)
+    command = ELASTICSEARCH.command(program, folder, PORTS, {})
     assert command.argv == (str(program),)
-    assert command.unprivileged
     assert command.env["ES_JAVA_OPTS"] == "-Xms300m -Xmx300m"
     config = Path(command.env["ES_PATH_CONF"])
     assert config.is_relative_to(folder)

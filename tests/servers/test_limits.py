@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +48,40 @@ def test_a_server_is_held_to_its_limits(tmp_path: Path) -> None:
         assert used.peak_bytes is None or 0 < used.peak_bytes <= 2**28
         server.restart()
     assert not left_over()
+
+
+@pytest.mark.usefixtures("possible")
+def test_groups_go_when_the_guard_is_killed(tmp_path: Path) -> None:
+    with Local(little.recipe(), tmp_path, limits=Limits(1.0, 2**28)) as server:
+        guard = psutil.Process(server.processes()["server"]).parent()
+        assert guard is not None
+        guard.kill()
+        guard.wait()
+        server.stop()
+        mine = [group for group in left_over() if f"-{os.getpid()}-" in group.name]
+        for group in mine:  # what the guard could not end keeps it until the next sweep
+            assert (group / "cgroup.procs").read_text().split()
+        psutil.Process(int((tmp_path / "data" / "child").read_text())).kill()
+
+
+@pytest.mark.usefixtures("possible")
+def test_groups_of_a_process_that_has_ended_are_swept_with_what_is_in_them() -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    groups = make_groups(Limits(1.0, 2**28), f"vectrial-{gone.pid}-0123abcd")
+    mine = make_groups(Limits(1.0, 2**28), limits.group_name())
+    orphan = subprocess.Popen(["sleep", "1000"])
+    for group in groups:
+        (group / "cgroup.procs").write_text(str(orphan.pid))
+    try:
+        assert set(groups) <= set(limits.sweep())
+        assert orphan.wait(10) == -signal.SIGKILL
+        assert not any(group.exists() for group in groups)
+        assert all(group.exists() for group in mine), "this process lives"
+    finally:
+        orphan.kill()
+        for group in mine:
+            group.rmdir()
 
 
 @pytest.mark.usefixtures("possible")

@@ -74,20 +74,59 @@ def test_what_comes_first_may_fail(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a program as somebody else")
-def test_a_program_that_refuses_to_run_as_root_runs_as_nobody(tmp_path: Path) -> None:
+def test_root_starts_it_as_a_user_of_its_own(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)  # as a home folder is
-    inner = tmp_path / "in"
-    asks = f"import os; print(os.getuid(), os.access({str(tmp_path)!r}, os.R_OK | os.X_OK))"
-    first = f'{sys.executable} -c "{asks}" > who'
-    with Local(little.recipe(first=first, unprivileged=True), inner) as server:
+    beside = tmp_path / "beside"
+    beside.write_text("not the server's")
+    first = f"id -u > who; id -G >> who; id -un >> who; cat {beside} > taken || echo none > taken"
+    with Local(little.recipe(first=first), tmp_path / "in") as server:
         (data,) = server.data_dirs()
-        assert (data / "who").read_text() == "65534 True\n"
+        number, groups, name = (data / "who").read_text().splitlines()
+        assert number == groups
+        assert name == "vectrial"
+        assert (data / "taken").read_text() == "none\n"
         running = everything(server)
-        assert {one.uids().effective for one in running} == {65534}
+        assert {one.uids() for one in running} == {(int(number),) * 3}
+        for one in running:
+            status = Path(f"/proc/{one.pid}/status").read_text()
+            assert re.search(r"^CapPrm:\t0+$", status, re.M)
+            assert re.search(r"^CapEff:\t0+$", status, re.M)
+            assert re.search(r"^CapAmb:\t0+$", status, re.M)
+            assert re.search(r"^Groups:\t\s*$", status, re.M)
+            assert "NoNewPrivs:\t1" in status
         server.restart()
         assert little.starts(server.address) == 2
         running += everything(server)
     assert all_ended(running, 0.0)
+
+
+def test_it_gets_no_variable_that_is_not_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canaries = ("VECTRIAL_SERVE_TOKEN", "VECTRIAL_WEAVIATE_API_KEY", "AWS_SECRET_ACCESS_KEY")
+    for name in canaries:
+        monkeypatch.setenv(name, "canary-5533")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("OF_MINE", "yes")
+    monkeypatch.setenv("VECTRIAL_PASS", "OF_MINE")
+    with Local(little.recipe(), tmp_path) as server:
+        program, child = everything(server)
+        guard = program.parent()
+        assert guard is not None
+        for one in (program, child, guard):
+            variables = one.environ()
+            assert "canary" not in str(variables)
+            assert variables["OMP_NUM_THREADS"] == "1"
+            assert variables["OF_MINE"] == "yes"
+            assert variables["LITTLE"] == "yes"
+
+
+def test_nobody_else_enters_its_folder(tmp_path: Path) -> None:
+    with Local(little.recipe(), tmp_path / "in") as server:
+        assert (tmp_path / "in").stat().st_mode & 0o077 == 0
+        (data,) = server.data_dirs()
+        assert (data / "starts").stat().st_mode & 0o077 == 0, "its files are private, too"
+        assert (tmp_path / "in" / "server.log").stat().st_mode & 0o077 == 0
 
 
 def test_an_error_ends_it(tmp_path: Path) -> None:
@@ -174,8 +213,9 @@ def test_a_program_that_cannot_be_executed(tmp_path: Path) -> None:
     from vectrial.servers.base import Command
 
     absent = replace(little.recipe(), command=lambda *_: Command(("/no/such/program",)))
-    with pytest.raises(ServerError, match="/no/such/program cannot be executed"):
-        Local(absent, tmp_path).start()
+    refused = pytest.raises(ServerError, match="/no/such/program cannot be executed")
+    with refused, Local(absent, tmp_path):
+        pass
 
 
 def test_it_runs_on_the_cores_it_is_given(tmp_path: Path) -> None:

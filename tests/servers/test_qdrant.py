@@ -185,7 +185,7 @@ def test_a_program_that_is_given_gets_its_folder_and_ports(
     monkeypatch.setenv("VECTRIAL_QDRANT_BIN", str(program))
     assert QDRANT.program(print) == program
     assert QDRANT.at_hand().works is True
-    command = QDRANT.command(program, tmp_path, {"http": 11, "grpc": 12})
+    command = QDRANT.command(program, tmp_path, {"http": 11, "grpc": 12}, {"api_key": "k"})
     assert command.argv == (str(program),)
     assert command.env["QDRANT__SERVICE__HOST"] == "127.0.0.1"
     assert command.env["QDRANT__SERVICE__HTTP_PORT"] == "11"

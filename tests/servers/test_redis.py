@@ -338,5 +338,6 @@ def test_without_the_query_engine_it_is_said(
         prepare(REDIS_SEARCH, print)
     port = server.address.ports["redis"]
     monkeypatch.setenv("VECTRIAL_REDIS_SEARCH_ADDRESS", f"127.0.0.1:redis={port}")
+    monkeypatch.setenv("VECTRIAL_REDIS_SEARCH_PASSWORD", server.address.secrets["password"])
     with pytest.raises(ServerError, match=r"has no FT\.SEARCH"):
         provide(REDIS_SEARCH, tmp_path / "search").wait_ready(5)

@@ -181,8 +181,12 @@ def test_weaviate_up_and_down(monkeypatch: pytest.MonkeyPatch, own_home: Path) -
     told = json.loads(done.stdout)
     holder = psutil.Process(told["pid"])
     try:
-        variable, _, address = told["export"].removeprefix("export ").partition("=")
+        exports = dict(line.split(" ")[1].split("=", 1) for line in told["export"].splitlines())
         ports = told["ports"]
+        variable, address = "VECTRIAL_WEAVIATE_ADDRESS", exports["VECTRIAL_WEAVIATE_ADDRESS"]
+        key = Path(exports["VECTRIAL_WEAVIATE_API_KEY_FILE"])
+        assert key.stat().st_mode & 0o077 == 0
+        assert key.read_text() not in done.stdout + done.stderr
         assert address == f"127.0.0.1:http={ports['http']},grpc={ports['grpc']}"
         monkeypatch.setenv(variable, address)
         connected = subprocess.run(

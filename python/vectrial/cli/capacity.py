@@ -62,6 +62,7 @@ def capacity(
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Find it so often, each with a load.")] = 1,
     out: one.OutOption = None,
+    allow_exposed: one.ExposedOption = False,
     form: FormOption = Form.TABLE,
 ) -> None:
     """Find the greatest rate that STORE sustains with p99, recall and errors within limits.
@@ -101,7 +102,7 @@ def capacity(
         experiments=[asked],
     )
     console = Console(stderr=True)
-    folder = one.measure(suite, out, console)
+    folder = one.measure(suite, out, console, allow_exposed=allow_exposed)
     run = load(folder)
     found = capacities.trials(run)
     for trial in found:

@@ -59,7 +59,11 @@ def import_(
     vectors: _Vectors = None,
     id_: Annotated[
         str | None,
-        typer.Option("--id", help="Integer column of ids; else 'id', else rows are numbered."),
+        typer.Option(
+            "--id",
+            help="Column of ids; else an integer column 'id'; 'none' numbers the rows. Text and"
+            " UUIDs are kept as metadata, and shown.",
+        ),
     ] = None,
     metric: Annotated[
         str | None, typer.Option(help="cosine, l2 or ip; needed where the file does not say.")
@@ -108,7 +112,7 @@ def import_(
         queries=_queries(queries),
         seed=seed,
         licence=licence,
-        replace_existing=force or _may_replace(name_of(file) if name is None else name),
+        replace_existing=force or _may_replace(name or name_of(file)),
     )
     with bars() as progress:
         dataset = import_file(wanted, progress)
@@ -201,7 +205,7 @@ def truth(
             dataset, k, condition, progress=lambda done, of: progress(done, of, "searching")
         )
     if form is Form.JSONL:
-        for line in truth_lines(found):
+        for line in truth_lines(dataset, found):
             print(line)
     else:
         on_stdout().print(truth_table(dataset, found))
@@ -214,8 +218,6 @@ def _filter(text: str) -> Filter:
         raise UserError(
             f"it is not JSON: {error}", where="--filter", remedy='\'{"eq": {"lang": "en"}}\''
         ) from error
-    except RecursionError as error:
-        raise UserError("it is nested too deeply", where="--filter") from error
     return parse_filter(value, at="--filter")
 
 

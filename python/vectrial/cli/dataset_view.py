@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
-from vectrial.datasets.model import Dataset, Truth
+from vectrial.datasets.model import OWN_IDS, Dataset, Truth
 
 
 def as_json(dataset: Dataset) -> str:
@@ -51,19 +52,36 @@ def _table(title: str) -> Table:
     return table
 
 
-def truth_lines(truth: Truth) -> Iterator[str]:
-    """One JSON object a query; a filter that few rows match gives fewer than k ids."""
+def truth_lines(dataset: Dataset, truth: Truth) -> Iterator[str]:
+    """One JSON object a query; a filter that few rows match gives fewer than k ids. Ids are the
+    user's own where the dataset has them."""
+    shown = _as_given(dataset)
     for q, count in enumerate(truth.available):
         accepted = truth.accept_ids[truth.accept_offsets[q] : truth.accept_offsets[q + 1]]
         yield json.dumps(
             {
                 "query": q,
-                "ids": truth.ids[q, :count].tolist(),
+                "ids": shown(truth.ids[q, :count]),
                 "distances": truth.distances[q, :count].tolist(),
                 "available": int(count),
-                "accepted": accepted.tolist(),
-            }
+                "accepted": shown(accepted),
+            },
+            ensure_ascii=False,
         )
+
+
+def _as_given(dataset: Dataset) -> Callable[[NDArray[np.int64]], list[Any]]:
+    """Turns ids of rows into the user's own, where the dataset has them."""
+    own = dataset.own_ids
+    if own is None:
+        return lambda ids: ids.tolist()
+    order = np.argsort(dataset.ids)
+    place = dataset.ids[order]
+
+    def given(ids: NDArray[np.int64]) -> list[Any]:
+        return own.take(order[np.searchsorted(place, ids)]).to_pylist()
+
+    return given
 
 
 def truth_table(dataset: Dataset, truth: Truth) -> Table:
@@ -102,6 +120,8 @@ def _lines(dataset: Dataset) -> list[tuple[str, str]]:
     ):
         if facts.get(name):
             lines.append((label, describe(facts[name])))
+    if facts.get(OWN_IDS):
+        lines.append(("own ids", f"column '{facts[OWN_IDS]}'; rows are numbered"))
     for column, found in facts.get("metadata", {}).items():
         lines.append((f"metadata {column}", _column(found, dataset.rows)))
     source = dataset.provenance

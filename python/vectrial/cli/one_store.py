@@ -41,6 +41,13 @@ LaneOption = Annotated[
 P99Option = Annotated[str, typer.Option("--p99", help="Latency limit with its unit, as in 20ms.")]
 RecallOption = Annotated[float, typer.Option(min=0, max=1, help="Least mean recall.")]
 KOption = Annotated[int, typer.Option("--k", min=1, help="Neighbours asked for.")]
+ExposedOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-exposed",
+        help="Start servers that others on the network can reach, where that cannot be prevented.",
+    ),
+]
 OutOption = Annotated[
     Path | None,
     typer.Option(help="Where run folders are made.", show_default=str(run_command.RUNS)),
@@ -134,7 +141,9 @@ def suite_of(
     return validated(Suite, plain, f"vectrial {command}")
 
 
-def measure(suite: Suite, out: Path | None, console: Console) -> Path:
+def measure(
+    suite: Suite, out: Path | None, console: Console, *, allow_exposed: bool = False
+) -> Path:
     """Measure a suite into a new run folder, which is returned.
 
     Raises:
@@ -144,7 +153,8 @@ def measure(suite: Suite, out: Path | None, console: Console) -> Path:
     if not plan.jobs:
         raise UserError("; ".join(dict.fromkeys(refusal.reason for refusal in plan.refusals)))
     folder = run_command.new_folder(out, suite)
-    run_command.measure(plan, suite, toml_of(suite), folder, console)
+    text = toml_of(suite)
+    run_command.measure(plan, suite, text, folder, console, allow_exposed=allow_exposed)
     return folder
 
 

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from vectrial.cli import run as run_command
 from vectrial.cli.form import on_stdout
+from vectrial.cli.one_store import ExposedOption
 from vectrial.cli.run_view import dry_run_table, plan_lines
 from vectrial.errors import UserError
 from vectrial.nearest import suggestion
@@ -72,8 +73,7 @@ def reproduce(
         ),
     ] = False,
     repeats: Annotated[
-        int,
-        typer.Option(min=1, max=1000, help="How often everything is done; 3 give a spread."),
+        int, typer.Option(min=1, help="How often everything is done; 3 give a spread.")
     ] = 1,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be measured; measure nothing.")
@@ -92,6 +92,7 @@ def reproduce(
         Path | None, typer.Option(help="Complete the reproduction in this folder.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Where its folder is made.")] = Path("runs"),
+    allow_exposed: ExposedOption = False,
 ) -> None:
     """Measure a published REPORT again: its own tables, in its order, each cell with what was
     published, what was measured here and the ratio; or why there is nothing to show.
@@ -145,7 +146,7 @@ def reproduce(
             folder = _new_folder(out, report)
         else:
             _refuse_other_data(folder, parts)
-        _measure(report, settings, parts, folder, console)
+        _measure(report, settings, parts, folder, console, allow_exposed=allow_exposed)
     assert folder is not None
     _write(report, settings, folder, kinds, format_, console, drawn=show is None)
     console.print(f"folder: {folder}", soft_wrap=True, highlight=False)
@@ -259,11 +260,14 @@ def _part_lines(report: Reproduction, part: PartPlan, folder: Path | None) -> It
 
 
 def _measure(
-    report: Reproduction, settings: Settings, parts: list[PartPlan], folder: Path, console: Console
+    report: Reproduction,
+    settings: Settings,
+    parts: list[PartPlan],
+    folder: Path,
+    console: Console,
+    *,
+    allow_exposed: bool,
 ) -> None:
-    for part in parts:
-        if part.suite is not None:
-            run_command.check_machine(run_command.plan_of(part.suite, report.name))
     folder.mkdir(parents=True, exist_ok=True)
     manifest = {
         "report": report.name,
@@ -283,7 +287,15 @@ def _measure(
         plan = run_command.plan_of(part.suite, report.name)
         text = tomli_w.dumps(part.suite.model_dump(mode="json", exclude_none=True))
         again = f"vectrial reproduce --resume {folder}"
-        run_command.measure(plan, part.suite, text, folder / part.part.name, console, again=again)
+        run_command.measure(
+            plan,
+            part.suite,
+            text,
+            folder / part.part.name,
+            console,
+            again=again,
+            allow_exposed=allow_exposed,
+        )
 
 
 def _write(

@@ -27,14 +27,14 @@ from vectrial.datasets.inspect import repeated_queries
 from vectrial.datasets.model import Dataset
 from vectrial.errors import UserError
 from vectrial.experiments.base import fields_of, own_filters
+from vectrial.file_modes import private_files, readable_files
 from vectrial.report.text import plural
 from vectrial.results.folder import replace_text
 from vectrial.results.reader import measured_keys
 from vectrial.results.writer import RunWriter
-from vectrial.servers.provide import check_environment
 from vectrial.stores import registry
 from vectrial.stores.base import ALL_OPERATORS
-from vectrial.suite.checks import cautions
+from vectrial.suite import exposure
 from vectrial.suite.model import DatasetRef, Suite
 from vectrial.suite.plan import DatasetShape, Plan, make_plan
 from vectrial.suite.runner import Outcome, run_plan
@@ -75,6 +75,14 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="Where run folders are made.", show_default=str(RUNS))
     ] = None,
+    allow_exposed: Annotated[
+        bool,
+        typer.Option(
+            "--allow-exposed",
+            help="Start servers that others on the network can reach, where that cannot be"
+            " prevented.",
+        ),
+    ] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the report when the run ends.")
     ] = True,
@@ -102,17 +110,23 @@ def run(
     if asked.seal:
         say(console, f"{bundle}: seal {asked.seal}")
     plan = plan_of(asked.suite, asked.where)
-    for told in cautions(asked.suite):
-        say(console, f"! {told}")
     if dry_run:
-        _tell_cores(plan, console)
         _show_plan(plan if resume is None else left_of(plan, resume, console), form)
         return
     folder = resume.resolve() if resume is not None else new_folder(out, asked.suite)
     again = _again(folder, only or (), repeats) if resume is not None else _again(folder)
     if bundle is not None:
         again += f", then: {shlex.join(['vectrial', 'compare', str(bundle), str(folder)])}"
-    outcome = measure(plan, asked.suite, asked.text, folder, console, asked.same, again)
+    outcome = measure(
+        plan,
+        asked.suite,
+        asked.text,
+        folder,
+        console,
+        asked.same,
+        again,
+        allow_exposed=allow_exposed,
+    )
     try:
         _show(folder, report, console)
         if bundle is not None and outcome.counts.get("ok"):
@@ -147,15 +161,6 @@ def _again(folder: Path, only: Sequence[str] = (), repeats: int | None = None) -
     words = ["vectrial", "run", "--resume", str(folder)]
     words += [] if repeats is None else ["--repeats", str(repeats)]
     return shlex.join([*words, *(word for one in only for word in ("--only", one))])
-
-
-def _tell_cores(plan: Plan, console: Console) -> None:
-    """Say where a plan cannot be measured on this machine for want of its cores; it may be meant
-    for another one."""
-    try:
-        plan.suite.placement.resolved()
-    except UserError as error:
-        say(console, f"! not on this machine: {error}")
 
 
 def _show_plan(plan: Plan, form: Form) -> None:
@@ -219,18 +224,6 @@ def plan_of(suite: Suite, where: str) -> Plan:
     )
 
 
-def check_machine(plan: Plan) -> None:
-    """See to it that a plan fits this machine and its environment, before anything is done.
-
-    Raises:
-        UserError: it names cores that are not here, or a variable of the environment makes no
-            sense.
-    """
-    plan.suite.placement.resolved()
-    for store in dict.fromkeys(job.store for job in plan.jobs):
-        check_environment(store, plan.suite.provider(store.name))
-
-
 def measure(
     plan: Plan,
     suite: Suite,
@@ -239,23 +232,28 @@ def measure(
     console: Console,
     same: Fingerprints | None = None,
     again: str | None = None,
+    *,
+    allow_exposed: bool = False,
 ) -> Outcome:
     """Measure what `folder` does not hold yet of a plan; the suite is kept there as `text`.
 
     same: what the datasets must be, by name and rows; any where it does not name them.
     again: how one goes on after an interruption, unless by `vectrial run --resume`.
+    allow_exposed: measure also servers that others on the network can reach.
+
+    Nobody else may read the folder.
 
     On Ctrl-C says how to go on, and ends the program. So it says when measuring ends by an error,
     which is raised; where one comes before that, no new folder is left.
     """
-    check_machine(plan)
+    exposure.check(plan, lambda line: say(console, line), allow_exposed=allow_exposed)
     signal.signal(signal.SIGTERM, _terminated)
     again = again or _again(folder)
-    with RunWriter(folder) as writer, _view(plan, writer, console) as view:
+    with private_files(), RunWriter(folder) as writer, _view(plan, writer, console) as view:
         try:
             _prepare(plan, writer, view, suite, text, same or {})
             try:
-                outcome = run_plan(plan, writer, view)
+                outcome = run_plan(plan, writer, view, allow_exposed)
                 writer.finish()
             except Exception:
                 say(console, f"what had been measured is kept; go on with: {again}")
@@ -273,7 +271,8 @@ def _prepare(
     try:
         _begin(writer, suite, text)
         for ref in plan.datasets:
-            dataset = catalog.ensure(ref.name, view.fetching)
+            with readable_files():
+                dataset = catalog.ensure(ref.name, view.fetching)
             cut = library.subset(dataset, ref.rows, ref.queries, metadata=ref.metadata)
             require_same(cut, same)
             writer.dataset(_dataset_row(cut))

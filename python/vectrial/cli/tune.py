@@ -55,12 +55,13 @@ def tune(
         float, typer.Option(min=0.1, help="How long each search parameter is measured.")
     ] = 1.0,
     k: one.KOption = 10,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of what is tried.")] = _SEED,
+    seed: Annotated[int, typer.Option(help="Of what is tried.")] = _SEED,
     out: one.OutOption = None,
     resume: Annotated[
         Path | None,
         typer.Option(help="Go on with this run: same options, what was measured is not again."),
     ] = None,
+    allow_exposed: one.ExposedOption = False,
     form: FormOption = Form.TABLE,
 ) -> None:
     """Find parameters of STORE that search fastest at a recall, within limits, on a dataset.
@@ -87,7 +88,7 @@ def tune(
         raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
     console = Console(stderr=True)
     shape = run_command.shape_of(DatasetRef(name=dataset, rows=rows))
-    bench = _Bench(kind, dataset, shape.rows, lane, k, seconds, console)
+    bench = _Bench(kind, dataset, shape.rows, lane, k, seconds, console, allow_exposed)
     if resume is None:
         bench.folder = run_command.new_folder(out, bench.suite(Build(chosen[0], {}), shape.rows))
     else:
@@ -129,8 +130,10 @@ class _Bench:
         k: int,
         seconds: float,
         console: Console,
+        allow_exposed: bool,
     ) -> None:
         """rows: of the dataset, all that are to be used."""
+        self._allow_exposed = allow_exposed
         self._store, self._dataset, self._rows = store, dataset, rows
         self._lane, self._k, self._seconds, self._console = lane, k, seconds, console
         self.folder = Path()
@@ -162,8 +165,7 @@ class _Bench:
 
     def goes_on(self, kept: Suite, folder: Path) -> bool:
         """Take up the run in this folder, whose suite is `kept`, if these options made it."""
-        builds = [Build(ref.index or "", ref.params) for ref in kept.stores]
-        rows = kept.datasets[0].rows
+        builds, rows = [Build(ref.index, ref.params) for ref in kept.stores], kept.datasets[0].rows
         known = self._store.capabilities.indexes
         if rows not in self.steps or not all(build.kind in known for build in builds):
             return False
@@ -220,7 +222,15 @@ class _Bench:
             raise UserError(refused[0])
         again = f"the same command with --resume {shlex.quote(str(self.folder))}"
         text = toml_of(suite)
-        run_command.measure(plan, suite, text, self.folder, self._console, again=again)
+        run_command.measure(
+            plan,
+            suite,
+            text,
+            self.folder,
+            self._console,
+            again=again,
+            allow_exposed=self._allow_exposed,
+        )
         keys = {trial.row.key for trial in plan.trials}
         trials = [trial for trial in load(self.folder).trials if trial.key in keys]
         lacking = [trial.reason for trial in trials if trial.status == "skipped"]

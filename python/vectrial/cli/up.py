@@ -17,12 +17,12 @@ from rich.table import Table
 
 from vectrial.children import python
 from vectrial.cli.form import Form, FormOption, on_stdout, say
-from vectrial.errors import UserError, VectrialError
+from vectrial.errors import UserError
 from vectrial.load.placement import Placement
 from vectrial.nearest import suggestion
 from vectrial.servers.base import Recipe, ServerError
 from vectrial.servers.local import variable
-from vectrial.servers.provide import Provider, check_environment, recipe_of
+from vectrial.servers.provide import Provider, recipe_of
 from vectrial.servers.standing import Standing, end, folder, hold, standing
 from vectrial.stores import registry
 from vectrial.suite.model import validated
@@ -54,6 +54,14 @@ def up(
     memory: Annotated[
         str | None, typer.Option(help="Memory it may use, with its unit, as in 2GiB.")
     ] = None,
+    allow_exposed: Annotated[
+        bool,
+        typer.Option(
+            "--allow-exposed",
+            help="Start a server that others on the network can reach, where that cannot be"
+            " prevented.",
+        ),
+    ] = False,
     form: FormOption = Form.TABLE,
 ) -> None:
     """Start the server of a STORE, say how to connect, and run it until Ctrl-C.
@@ -72,9 +80,8 @@ def up(
         return
     recipe = _recipe(store)
     limits = validated(Placement, {"server_cpus": cpus, "server_memory": memory}, "limits").limits
-    check_environment(registry.load(store), provider)
     if detach:
-        _show(_detached(store, provider, data, cpus, memory), form, held=False)
+        _show(_detached(store, provider, data, cpus, memory, allow_exposed), form, held=False)
         return
     console = Console(stderr=True)
     try:
@@ -86,6 +93,7 @@ def up(
             limits=limits,
             progress=lambda line: say(console, line),
             ready=lambda one: _show(one, form, held=True),
+            allow_exposed=allow_exposed,
         )
     except KeyboardInterrupt:
         console.print(f"{store}: ended")
@@ -136,6 +144,7 @@ def _detached(
     data: Path | None,
     cpus: float | None,
     memory: str | None,
+    allow_exposed: bool,
 ) -> Standing:
     """Have another process hold the server; returns when that says it is ready."""
     argv = [*python("vectrial.cli.main"), "up", store, "--format", "jsonl"]
@@ -147,6 +156,7 @@ def _detached(
     }
     for option, value in given.items():
         argv += [] if value is None else [option, str(value)]
+    argv += ["--allow-exposed"] if allow_exposed else []
     told = folder() / f"{store}.told"
     told.parent.mkdir(parents=True, exist_ok=True)
     with told.open("w") as sink:
@@ -158,16 +168,14 @@ def _detached(
             cwd="/",
             start_new_session=True,
         )
-    heard = ""
     try:
         with told.open() as source:
             while True:
                 ended = child.poll() is not None
                 said = source.read()
-                heard += said
                 if ended:
-                    raise _failure(store, child.returncode, heard)
-                sys.stderr.write("".join(_progress_lines(said)))
+                    raise ServerError(said.strip().removeprefix("vectrial: ") or "no message")
+                sys.stderr.write(said)
                 for one in standing():
                     if one.pid == child.pid and one.ready:
                         return one
@@ -179,21 +187,6 @@ def _detached(
         raise
 
 
-#: How the last line of a command that failed begins.
-_ERROR = "vectrial: "
-
-
-def _progress_lines(said: str) -> list[str]:
-    return [line for line in said.splitlines(keepends=True) if not line.startswith(_ERROR)]
-
-
-def _failure(store: str, code: int, heard: str) -> VectrialError:
-    """Why the process that was to hold the server ended, from all that it said."""
-    lines = [line for line in heard.splitlines() if line.strip()]
-    last = lines[-1].removeprefix(_ERROR) if lines else f"ended with exit code {code}"
-    return UserError(last) if code == UserError.exit_code else ServerError(f"{store}: {last}")
-
-
 def _show(one: Standing, form: Form, *, held: bool) -> None:
     facts = _facts(one)
     if form is Form.JSONL:
@@ -202,7 +195,8 @@ def _show(one: Standing, form: Form, *, held: bool) -> None:
     lines = [f"{one.store} is up ({one.provider}), at {one.host}"]
     lines += [f"  {name:<12} {port}" for name, port in one.ports.items()]
     lines += [f"  {'log':<12} {one.log}", f"  {'data':<12} {one.data}"]
-    lines += ["", "a run in another terminal uses it after", f"  {facts['export']}"]
+    lines += ["", "a run in another terminal uses it after"]
+    lines += [f"  {line}" for line in facts["export"].splitlines()]
     if facts["snippet"]:
         lines += ["", "in Python"] + [f"  {line}" for line in facts["snippet"].splitlines()]
     lines += ["", "Ctrl-C ends it" if held else f"end it with: vectrial down {one.store}"]
@@ -212,7 +206,11 @@ def _show(one: Standing, form: Form, *, held: bool) -> None:
 def _facts(one: Standing) -> dict[str, Any]:
     recipe = _recipe(one.store)
     name = variable(recipe, "address")
-    snippet = recipe.snippet.format(host=one.host, **one.ports) if one.ready else ""
+    reading = {key: f"open({file!r}).read()" for key, file in one.secrets.items()}
+    told = {**dict.fromkeys(recipe.secrets, "None"), **reading}
+    snippet = recipe.snippet.format(host=one.host, **one.ports, **told) if one.ready else ""
+    exports = {name: one.listed()}
+    exports |= {f"{variable(recipe, key)}_FILE": file for key, file in one.secrets.items()}
     return {
         "store": one.store,
         "provider": one.provider,
@@ -222,7 +220,9 @@ def _facts(one: Standing) -> dict[str, Any]:
         "pid": one.pid,
         "log": one.log,
         "data": one.data,
-        "export": f"export {name}={shlex.quote(one.listed())}" if one.ready else "",
+        "export": "\n".join(f"export {key}={shlex.quote(value)}" for key, value in exports.items())
+        if one.ready
+        else "",
         "snippet": snippet,
     }
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vectrial.distance import Metric
@@ -62,6 +65,27 @@ def check_vectors(
     return out
 
 
+def check_labels(parts: Sequence[Any], name: str, *, where: str) -> None:
+    """Raises DataError naming one of the user's own ids that occurs twice, and its rows.
+
+    parts: columns of them, one after the other, without nulls.
+    """
+    texts: Any = pa.chunked_array([chunk for part in parts for chunk in part.chunks])
+    counts: Any = pc.value_counts(texts)
+    twice = counts.filter(pc.greater(counts.field("counts"), pa.scalar(1)))
+    if not len(twice):
+        return
+    value: Any = twice[0]["values"]
+    equal: Any = pc.equal(texts, value)
+    first, second = pc.indices_nonzero(equal).slice(0, 2).to_pylist()
+    raise DataError(
+        f"id '{value}' of '{name}' occurs at row {first} and at row {second}"
+        + (f", and {len(twice) - 1:,} more ids occur twice" if len(twice) > 1 else ""),
+        where=where,
+        remedy="ids must be distinct; `--id none` numbers the rows",
+    )
+
+
 def check_ids(ids: NDArray[Any], *, where: str) -> None:
     """Raises DataError naming an id that occurs twice and its rows, or one that is negative.
 
@@ -72,7 +96,7 @@ def check_ids(ids: NDArray[Any], *, where: str) -> None:
         raise DataError(
             f"id {ids[negative[0]]} is negative",
             where=f"{where}, row {negative[0]}",
-            remedy="ids are 0 or more; without an id column rows are numbered from 0",
+            remedy="ids are 0 or more; `--id none` numbers the rows from 0",
         )
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
@@ -83,5 +107,5 @@ def check_ids(ids: NDArray[Any], *, where: str) -> None:
             f"id {ordered[first]} occurs at row {order[first]} and at row {order[first + 1]}"
             + (f", and so do {twice.size - 1} more repetitions" if twice.size > 1 else ""),
             where=where,
-            remedy="ids must be distinct; without an id column rows are numbered from 0",
+            remedy="ids must be distinct; `--id none` numbers the rows from 0",
         )

@@ -27,6 +27,10 @@ class Provenance:
     notes: tuple[str, ...] = ()
 
 
+#: The fact that names the metadata column with the user's own ids, where rows are numbered.
+OWN_IDS = "own_ids"
+
+
 @dataclass(frozen=True)
 class Dataset:
     """Vectors, ids, metadata, queries, a metric, and optionally a filter per query.
@@ -63,6 +67,14 @@ class Dataset:
     def dim(self) -> int:
         """Components of a vector, d."""
         return int(self.vectors.shape[1])
+
+    @property
+    def own_ids(self) -> pa.ChunkedArray[Any] | None:
+        """The user's own ids (n), text or integers, where rows are numbered instead."""
+        column = self.facts.get(OWN_IDS)
+        if self.metadata is None or column not in self.metadata.column_names:
+            return None
+        return self.metadata.column(column)
 
     @property
     def raw_bytes(self) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vectrial._engine import serve_null
+from vectrial.child_environment import for_measuring
 from vectrial.children import python
 from vectrial.errors import StoreError
 from vectrial.load.pem import der
@@ -85,7 +86,7 @@ def null_server(
         command += ["--cores", ",".join(map(str, cores))]
     if identity is not None:
         command += ["--identity", *map(str, identity)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=for_measuring(), text=True)
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()

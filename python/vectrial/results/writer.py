@@ -240,7 +240,7 @@ class RunWriter:
 def _make(folder: Path) -> bool:
     """Make a folder that may be there; returns whether it was not."""
     try:
-        folder.mkdir(parents=True)
+        folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:
         if not folder.is_dir():
             raise

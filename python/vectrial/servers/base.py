@@ -46,18 +46,18 @@ class NotReady(Exception):
 
 @dataclass(frozen=True)
 class Command:
-    """What to execute.
+    """What to execute. Where we are root, it runs as another user; see `vectrial.servers.account`.
 
-    argv: the program and its arguments. env: variables beside those of this process.
+    argv: the program and its arguments, which every user of the machine can see.
+    env: variables beside those that every server gets (`vectrial.child_environment`).
     first: what is executed, to its end, before the program starts for the first time in a folder.
-    unprivileged: the program refuses to run as root. When we are, it runs as nobody, who owns the
-        server's folder and may read everything.
+    needs: files and folders that it reads beside its installation and the system's.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     first: tuple[str, ...] = ()
-    unprivileged: bool = False
+    needs: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ class Image:
     data: the folder inside that holds its data, and is one of ours outside.
     env, argv: variables, and what comes after the image on the command line.
     options: further ones of `docker run` ("--shm-size=1g").
+    generated: secrets that a container started here gets, made anew for each, with the variables
+        of its environment that hold them.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Image:
     env: Mapping[str, str] = field(default_factory=dict)
     argv: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    generated: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reference(self) -> str:
@@ -96,13 +99,16 @@ class Recipe:
         cannot be had here.
     ports: what listens, by name; all get free ports of this machine.
     public: those that clients use, and that an external address has to name.
-    command: of the program, in a folder that is the server's own and exists, with these ports.
+    command: of the program, in a folder that is the server's own and exists, with these ports and
+        the generated secrets.
     ready: returns when the server answers through its own API, raises `NotReady` when it does
         not yet, `Refused` when it does not accept the secrets; each call takes a few seconds at
         most.
     secrets: names of what the server may ask for, read from the environment when it is external.
-    generated: those of them that a server started here is given, made anew for each, with the
-        variables of its environment by which its program learns them.
+    generated: those of them that a program started here gets, made anew for each folder. They
+        are not for its command line, which other users can see.
+    exposed: the program listens on every interface, whatever it is told: it runs in a network of
+        its own, or not at all unless the user allows that.
     stop_s: how long it may take to end by itself when asked to.
     stop_signal: how it is asked.
     image: how the provider `docker` runs it; None: it does not.
@@ -115,10 +121,11 @@ class Recipe:
     at_hand: Callable[[], Availability]
     ports: tuple[str, ...]
     public: tuple[str, ...]
-    command: Callable[[Path, Path, Mapping[str, int]], Command]
+    command: Callable[[Path, Path, Mapping[str, int], Mapping[str, str]], Command]
     ready: Callable[[Address], None]
     secrets: tuple[str, ...] = ()
-    generated: Mapping[str, str] = field(default_factory=dict)
+    generated: tuple[str, ...] = ()
+    exposed: bool = False
     stop_s: float = 20.0
     stop_signal: signal.Signals = signal.SIGTERM
     image: Image | None = None

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vectrial.child_environment import for_engine
 from vectrial.servers.base import (
     READY_S,
     Image,
@@ -23,6 +24,7 @@ from vectrial.servers.base import (
 )
 from vectrial.servers.guarded import HOST, Guarded, free_ports, taken, until_ready
 from vectrial.servers.limits import Limits
+from vectrial.servers.local import kept_secrets
 from vectrial.stores.base import Address
 from vectrial.stores.registry import Availability
 
@@ -74,12 +76,15 @@ class Docker(Server):
             raise ServerError(f"{self._recipe.name} was started already")
         pull(self._recipe, self._progress)
         self._data.mkdir(parents=True, exist_ok=True)
+        self._folder.chmod(0o700)
+        made = kept_secrets(self._folder, tuple(self._image.generated))
         if os.geteuid() == 0:
             # The image's own user, whoever that is, writes there; the folder above is ours.
             self._data.chmod(0o777)
         if self._address is None:
             free = free_ports(len(self._recipe.public))
-            self._address = Address(HOST, dict(zip(self._recipe.public, free, strict=True)))
+            ports = dict(zip(self._recipe.public, free, strict=True))
+            self._address = Address(HOST, ports, made)
         argv = run_command(
             self._image,
             name=self._container,
@@ -88,7 +93,9 @@ class Docker(Server):
             cores=self._cores,
             limits=self._limits,
         )
-        self._process.start(argv, {}, after=(engine(), "rm", "--force", self._container))
+        told = {name: made[secret] for secret, name in self._image.generated.items()}
+        after = (engine(), "rm", "--force", self._container)
+        self._process.start(argv, {**for_engine(), **told}, after=after)
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:
         def wait() -> None:
@@ -183,6 +190,8 @@ def run_command(
         argv += ["--memory", memory, "--memory-swap", memory]
     for key, value in image.env.items():
         argv += ["--env", f"{key}={value}"]
+    for key in image.generated.values():
+        argv += ["--env", key]  # the value is in the engine's environment: others see this line
     return (*argv, *image.options, image.reference, *image.argv)
 
 
@@ -260,7 +269,7 @@ def _check_engine() -> None:
     except subprocess.TimeoutExpired as error:
         raise NoProgram(f"'{command}' does not answer within {_ASK_S:g} s") from error
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        said = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise NoProgram(f"'{command}' has no engine to talk to: {said}")
 
 

@@ -77,7 +77,7 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    if given(_BIN):
+    if os.environ.get(_BIN):
         return Availability(True)
     program = chosen()
     try:
@@ -87,7 +87,9 @@ def _at_hand() -> Availability:
     return maven_program_at_hand(program)
 
 
-def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
     distribution = program.parent.parent
     settings = lucene.settings(folder, ports) | {"xpack.security.enabled": "false"}
     config = lucene.configure(distribution, folder, settings, "elasticsearch")
@@ -97,9 +99,12 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
         "ES_TMPDIR": str(folder / "tmp"),
         "ES_JAVA_OPTS": f"-Xms{heap} -Xmx{heap}",
     }
+    needs: tuple[Path, ...] = ()
     if not (distribution / "jdk").is_dir():  # a full distribution has its own
-        env[_JAVA] = str(_java(chosen()))
-    return Command((str(program),), env, unprivileged=True)
+        java = _java(chosen())
+        env[_JAVA] = str(java)
+        needs = (java,)
+    return Command((str(program),), env, needs=needs)
 
 
 ELASTICSEARCH: Recipe = Recipe(

@@ -8,6 +8,7 @@ source does not build on x86-64.
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,10 +45,17 @@ def _at_hand() -> Availability:
     return Availability(not missing, missing)
 
 
-def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
     module = ("-P", "-m", "vectrial.servers.flight_reference")
     where = ("--host", HOST, "--port", str(ports["grpc"]), "--folder", str(folder))
-    return Command((str(program), *module, *where))
+    # Its home is another than ours, where some of Python's libraries may be. The current folder,
+    # which `python -m` puts among them, is none.
+    path = [one for one in sys.path if Path(one).is_dir() and Path(one).resolve() != Path.cwd()]
+    needs = (program, Path(sys.prefix), Path(sys.base_prefix), *map(Path, path))
+    env = {"PYTHONPATH": os.pathsep.join(path)}
+    return Command((str(program), *module, *where), env, needs=needs)
 
 
 def _ready(address: Address) -> None:

@@ -2,11 +2,12 @@
 
     python guard.py '{"parent": …, "cores": […], "cgroups": […], "after": […], "argv": […]}'
 
-parent: the process id of whoever starts this. cores: the processors the program may use; all when
-empty. cgroups: control groups (folders) that the program is put into, which are removed at the
-end. after: a command that is executed at the end, in whichever way it comes; none when empty. argv:
-the program and its arguments. The program's process id is the one line on standard output; its own
-output goes to standard error. When the program ends, or the parent does, or this process gets
+parent: the process id of whoever starts this. files: descriptors to pass on. cores: the processors
+the program may use; all when empty. cgroups: control groups (folders) that the program is put into,
+which are removed at the end. after: a command that is executed at the end, in whichever way it
+comes; none when empty. argv: the program and its arguments; "{guard}" in one is this process' id.
+The program's process id is the one line on standard output; its own output goes to standard error.
+When the program ends, or the parent does, or this process gets
 SIGTERM, everything that the program started is ended too, and so is this process, with the
 program's exit status.
 
@@ -39,6 +40,7 @@ _AFTER_S = 60.0
 
 def main(
     parent: int,
+    files: Sequence[int],
     cores: Sequence[int],
     cgroups: Sequence[str],
     after: Sequence[str],
@@ -66,10 +68,17 @@ def main(
     try:
         try:
             # This process has one thread, so that Python may run between fork and exec.
-            program = subprocess.Popen(argv, stdout=sys.stderr, preexec_fn=before_program)
+            program = subprocess.Popen(
+                [one.replace("{guard}", str(os.getpid())) for one in argv],
+                stdout=sys.stderr,
+                pass_fds=files,
+                preexec_fn=before_program,
+            )
         except (OSError, subprocess.SubprocessError) as error:
             print(f"{argv[0]} cannot be executed: {error}", file=sys.stderr)
             return 127
+        for number in files:  # else they would be there as long as this process is
+            os.close(number)
         print(program.pid, flush=True)
         while program.poll() is None:
             received = signal.sigwait(_SIGNALS)
@@ -104,7 +113,7 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
-def remove(cgroups: Sequence[str]) -> None:
+def remove(cgroups: Sequence[str | os.PathLike[str]]) -> None:
     """Remove groups whose last process has just been ended, which takes the kernel a moment."""
     for group in cgroups:
         for _ in range(100):

@@ -17,6 +17,8 @@ from pathlib import Path
 import psutil
 
 from vectrial.servers.base import Progress, Recipe, ServerError, wait_until
+from vectrial.servers.guard import remove
+from vectrial.servers.inside import Inside
 from vectrial.stores.base import Address
 
 HOST = "127.0.0.1"
@@ -44,6 +46,7 @@ class Guarded:
         self.recipe, self.log, self.progress = recipe, log, progress
         self._folder = folder
         self._guard: subprocess.Popen[str] | None = None
+        self._cgroups: tuple[Path, ...] = ()
         self.pid = 0
 
     def start(
@@ -51,11 +54,14 @@ class Guarded:
         argv: Sequence[str],
         env: Mapping[str, str],
         *,
+        files: Sequence[int] = (),
         cores: Sequence[int] = (),
         cgroups: Sequence[Path] = (),
         after: Sequence[str] = (),
     ) -> None:
         """Execute a program and learn its process id; the arguments are those of the guard.
+
+        env: all variables of the program and its guard.
 
         Raises:
             ServerError: it cannot be executed, or runs already.
@@ -64,20 +70,23 @@ class Guarded:
             raise ServerError(f"{self.recipe.name} was started already")
         order = {
             "parent": os.getpid(),
+            "files": list(files),
             "cores": list(cores),
             "cgroups": [os.fspath(group) for group in cgroups],
             "after": list(after),
             "argv": list(argv),
         }
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as log:
+        self._cgroups = tuple(cgroups)
+        with open(self.log, "ab", opener=_private) as log:
             self._guard = subprocess.Popen(
                 [sys.executable, "-I", str(_GUARD), json.dumps(order)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env={**os.environ, **env},
+                env=dict(env),
+                pass_fds=tuple(files),
                 cwd=self._folder,
                 start_new_session=True,  # Ctrl-C is for us, who then stop it
             )
@@ -87,13 +96,15 @@ class Guarded:
             raise self.ended()
         self.pid = int(told)
 
-    def run(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+    def run(
+        self, argv: Sequence[str], env: Mapping[str, str], *, files: Sequence[int] = ()
+    ) -> None:
         """Execute a program to its end.
 
         Raises:
             ServerError: it failed; with its log's tail.
         """
-        self.start(argv, env)
+        self.start(argv, env, files=files)
         assert self._guard is not None
         if self._guard.wait():
             raise self.ended()
@@ -114,8 +125,8 @@ class Guarded:
         except psutil.NoSuchProcess:
             return False
 
-    def wait_ready(self, address: Address, deadline_s: float) -> None:
-        """Block until the server answers.
+    def wait_ready(self, address: Address, deadline_s: float, inside: Inside | None = None) -> None:
+        """Block until the server answers; it is asked in its network, where that is another.
 
         Raises:
             ServerError: it ended, or did not answer in time; with its log's tail.
@@ -131,7 +142,10 @@ class Guarded:
                 self.progress(f"{self.recipe.name}: not ready after {now - started:.0f} s")
 
         try:
-            wait_until(self.recipe, address, deadline_s, still_there)
+            if inside is None:
+                wait_until(self.recipe, address, deadline_s, still_there)
+            else:
+                inside.wait_until(address, deadline_s, still_there)
             still_there()  # what answered may be somebody else, on a port that it did not get
         except ServerError as error:
             if not self.lives():
@@ -181,6 +195,12 @@ class Guarded:
         assert self._guard.stdout is not None
         self._guard.stdout.close()
         self._guard, self.pid = None, 0
+        remove(self._cgroups)  # which the guard could not do if it was killed
+        self._cgroups = ()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def free_ports(count: int) -> list[int]:

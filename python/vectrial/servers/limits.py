@@ -8,12 +8,22 @@ without limits, and the results say so.
 from __future__ import annotations
 
 import os
+import re
+import secrets
+import signal
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
+from vectrial.servers.guard import remove
+
 _ROOT = Path("/sys/fs/cgroup")
 _PERIOD_US = 100_000
+#: See `group_name`.
+_NAME = re.compile(r"vectrial-(\d+)-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,46 @@ def make_groups(limits: Limits, name: str, root: Path = _ROOT) -> tuple[Path, ..
             group.rmdir()
         raise
     return tuple(made)
+
+
+def group_name() -> str:
+    """Of control groups for a server that this process starts; no other has it."""
+    return f"vectrial-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def sweep(root: Path = _ROOT) -> list[Path]:
+    """Remove the control groups of processes of Vectrial that have ended, with what is still in
+    them: servers whose guard was killed. Returns what was removed."""
+    membership = _membership()
+    if (root / "cgroup.controllers").exists():
+        parents = list(_upwards(root, membership.get("", "/")))
+    else:
+        parents = [
+            folder
+            for controller in ("cpu", "memory")
+            for folder in _upwards(root / controller, membership.get(controller, "/"))
+        ]
+    found = [group for parent in parents for group in parent.glob("vectrial-*") if _orphan(group)]
+    for group in found:
+        for pid in (group / "cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(int(pid), signal.SIGKILL)
+    remove(found)
+    return [group for group in found if not group.exists()]
+
+
+def _orphan(group: Path) -> bool:
+    """Whoever made this group has ended, and all that is in it can be seen here."""
+    told = _NAME.fullmatch(group.name)
+    if told is None or not group.is_dir():
+        return False
+    with suppress(OSError):  # it has just been removed
+        if "0" in (group / "cgroup.procs").read_text().split():
+            return False  # a process that is not ours to see, as in a container's view of another
+        with suppress(psutil.NoSuchProcess):
+            return psutil.Process(int(told[1])).create_time() > group.stat().st_ctime + 1.0
+        return True
+    return False
 
 
 def _unified(limits: Limits, name: str, root: Path, own: str) -> Path:

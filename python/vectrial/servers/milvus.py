@@ -4,8 +4,8 @@ Version 2.3.5 is the newest that a package registry has for Linux. What the whee
 once more, and is unpacked here instead of by the wheel's own code, which is not executed. Files
 are kept on the local disk, the log in rocksmq, metadata in an etcd within the process.
 
-All of its ports but etcd's listen on every interface, whatever address it is told; a machine that
-others can reach needs a firewall or a network namespace.
+All of its ports but etcd's listen on every interface, whatever address it is told: it runs in a
+network of its own.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    if given(_BIN) or (_unpacked() / "bin" / "milvus").exists():
+    if os.environ.get(_BIN) or (_unpacked() / "bin" / "milvus").exists():
         return Availability(True)
     return wheel_program_at_hand(WHEEL)
 
@@ -94,7 +94,9 @@ def _unpacked() -> Path:
     return home.servers_dir() / f"milvus-standalone-{WHEEL.version}"
 
 
-def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
     """Settings are those that come with the program; what differs is in the environment, which
     goes before them: `etcd.data.dir` is ETCD_DATA_DIR there."""
     config = _write_config(program, folder / "config", ports)
@@ -189,6 +191,7 @@ MILVUS = Recipe(
     command=_command,
     ready=_ready,
     secrets=("token", "user", "password"),
+    exposed=True,
     stop_s=30.0,
     image=IMAGE,
     snippet=SNIPPET,

@@ -6,6 +6,7 @@ its address.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,12 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    return Availability(True) if given(_BIN) else go_program_at_hand(PROGRAM)
+    return Availability(True) if os.environ.get(_BIN) else go_program_at_hand(PROGRAM)
 
 
-def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
     listens = (
         *("--address", f"{HOST}:{ports['s3']}"),
         *("--console-address", f"{HOST}:{ports['console']}"),
@@ -62,8 +65,8 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
         "MINIO_BROWSER": "off",
         "MINIO_UPDATE": "off",
         "MINIO_CALLHOME_ENABLE": "off",
-        # Its own files, such as certificates, are looked for at home otherwise.
-        "HOME": str(folder.parent),
+        "MINIO_ROOT_USER": secrets["user"],
+        "MINIO_ROOT_PASSWORD": secrets["password"],
     }
     return Command((str(program), "server", "--quiet", *listens, str(folder)), env)
 
@@ -97,5 +100,5 @@ MINIO = Recipe(
     command=_command,
     ready=_ready,
     secrets=("user", "password"),
-    generated={"user": "MINIO_ROOT_USER", "password": "MINIO_ROOT_PASSWORD"},
+    generated=("user", "password"),
 )

@@ -9,6 +9,7 @@ plugin, is named by VECTRIAL_OPENSEARCH_BIN, its `bin/opensearch`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    if given(_BIN):
+    if os.environ.get(_BIN):
         return Availability(True)
     try:
         _java()
@@ -81,7 +82,9 @@ def _at_hand() -> Availability:
     return maven_program_at_hand(PROGRAM)
 
 
-def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
     distribution = program.parent.parent
     settings = lucene.settings(folder, ports)
     if (distribution / "plugins" / "opensearch-security").is_dir():
@@ -93,9 +96,12 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
         "OPENSEARCH_TMPDIR": str(folder / "tmp"),
         "OPENSEARCH_JAVA_OPTS": f"-Xms{heap} -Xmx{heap}",
     }
+    needs: tuple[Path, ...] = ()
     if not (distribution / "jdk").is_dir():  # a full distribution has its own
-        env[_JAVA.variable] = str(_java())
-    return Command((str(program),), env, unprivileged=True)
+        java = _java()
+        env[_JAVA.variable] = str(java)
+        needs = (java,)
+    return Command((str(program),), env, needs=needs)
 
 
 OPENSEARCH: Recipe = Recipe(

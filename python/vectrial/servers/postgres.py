@@ -1,18 +1,19 @@
 """PostgreSQL with pgvector, out of a wheel that brings both.
 
-It refuses to run as root. Its superuser `postgres` needs no password on loopback, where nobody
-else is let in; a server of one's own is asked with the user and password of the environment.
+It refuses to run as root. Its superuser `postgres` has a password that was made for this server; a
+server of one's own is asked with the user and password of the environment.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from vectrial.servers.base import Command, Image, NotReady, Progress, Recipe, ServerError
-from vectrial.servers.local import HOST, refused
+from vectrial.servers.local import HOST, refused, write_private
 from vectrial.servers.programs import given
 from vectrial.servers.wheels import WheelProgram, wheel_program, wheel_program_at_hand
 from vectrial.stores.base import Address
@@ -47,13 +48,14 @@ IMAGE = Image(
     digest=None,
     ports={"postgres": 5432},
     data="/var/lib/postgresql",
-    env={"POSTGRES_HOST_AUTH_METHOD": "trust"},
+    env={"POSTGRES_HOST_AUTH_METHOD": "scram-sha-256"},
     argv=tuple(word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")),
     options=("--shm-size=2g",),
+    generated={"password": "POSTGRES_PASSWORD"},
 )
 SNIPPET = """\
 import psycopg
-connection = psycopg.connect("host={host} port={postgres} user=postgres")
+connection = psycopg.connect("host={host} port={postgres} user=postgres", password={password})
 print(connection.execute("SELECT version()").fetchone())"""
 _ASK_S = 5
 #: In what is said to those who will not be let in, however often they ask.
@@ -86,13 +88,16 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    return Availability(True) if given(_BIN) else wheel_program_at_hand(PROGRAM)
+    return Availability(True) if os.environ.get(_BIN) else wheel_program_at_hand(PROGRAM)
 
 
-def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
+    password = write_private(folder.parent / "password", secrets["password"])
     initdb = (
         *(str(program.with_name("initdb")), "-D", str(folder), "-U", USER),
-        *("--auth=trust", "--encoding=UTF8", "--no-locale"),
+        *("--auth=scram-sha-256", f"--pwfile={password}", "--encoding=UTF8", "--no-locale"),
     )
     settings = {
         "listen_addresses": HOST,
@@ -103,7 +108,7 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
     argv = [str(program), "-D", str(folder)]
     for name, value in settings.items():
         argv += ["-c", f"{name}={value}"]
-    return Command(tuple(argv), first=initdb, unprivileged=True)
+    return Command(tuple(argv), first=initdb)
 
 
 def _ready(address: Address) -> None:
@@ -131,6 +136,7 @@ POSTGRES = Recipe(
     command=_command,
     ready=_ready,
     secrets=("user", "password", "database"),
+    generated=("password",),
     # At SIGTERM it would wait for its clients.
     stop_signal=signal.SIGINT,
     image=IMAGE,

@@ -19,8 +19,7 @@ from pathlib import Path
 from vectrial import home
 from vectrial.builds import only_one
 from vectrial.datasets.sources.packages import sha256_of
-from vectrial.errors import UserError
-from vectrial.printable import shown
+from vectrial.file_modes import make_readable
 from vectrial.servers.base import NoProgram, Progress
 from vectrial.stores.registry import Availability
 
@@ -62,17 +61,13 @@ def given(variable: str) -> Path | None:
     """The program that the user gives in the environment instead, if any.
 
     Raises:
-        UserError: there is no such program.
+        NoProgram: there is no such program.
     """
     path = os.environ.get(variable)
     if not path:
         return None
-    if not (Path(path).is_file() and os.access(path, os.X_OK)):
-        raise UserError(
-            f"{shown(path)} is not a program that can be executed",
-            where=variable,
-            remedy="unset it, or name the program's file",
-        )
+    if not os.access(path, os.X_OK):
+        raise NoProgram(f"{variable}: '{path}' cannot be executed")
     return Path(path).resolve()
 
 
@@ -109,6 +104,7 @@ def _make_aside(folder: Path, file: str, make: Callable[[Path, int], None], lock
     try:
         aside.mkdir()
         make(aside, lock)
+        make_readable(aside)  # for the users that servers run as
         (aside / "sha256").write_text(f"{sha256_of(aside / file)}\n")
         aside.rename(folder)
     finally:

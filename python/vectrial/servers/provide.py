@@ -23,6 +23,7 @@ from vectrial.nearest import suggestion
 from vectrial.servers import docker
 from vectrial.servers.base import External, NoProgram, Progress, Recipe, Server
 from vectrial.servers.docker import Docker
+from vectrial.servers.inside import Inside
 from vectrial.servers.limits import Limits
 from vectrial.servers.local import Local, variable
 from vectrial.stores.base import Address, Store
@@ -93,20 +94,6 @@ def choose(recipe: Recipe, wanted: Provider | None = None) -> Choice:
     return Choice(Provider.LOCAL, "", Availability(False, reasons))
 
 
-def check_environment(store: type[Store], wanted: Provider | None = None) -> None:
-    """See to it that what the environment says of a store's server makes sense, before anything is
-    done: the provider, the address, the secrets' files, the program and its version.
-
-    Raises:
-        UserError: it does not; the message names the variable.
-    """
-    recipe = recipe_of(store)
-    if recipe is not None:
-        secrets_of(recipe)
-        external_address(recipe)
-        choose(recipe, wanted)
-
-
 def _choice(recipe: Recipe, provider: Provider, why: str) -> Choice:
     match provider:
         case Provider.EXTERNAL:
@@ -127,12 +114,14 @@ def provide(
     cores: Sequence[int] = (),
     limits: Limits = Limits(),  # noqa: B008 - frozen
     progress: Progress = lambda line: None,
+    inside: Inside | None = None,
+    allow_exposed: bool = False,
 ) -> Server:
     """A server of this kind, not started yet.
 
     Args:
         provider: as `choose` chose it; unless given, it is asked.
-        folder, log, cores, limits, progress: as of `Local`.
+        folder, log, cores, limits, progress, inside, allow_exposed: as of `Local`.
 
     Raises:
         UserError: as `choose`. NoProgram: there is no image of it.
@@ -141,7 +130,16 @@ def provide(
         case Provider.EXTERNAL:
             return External(recipe, _given(recipe))
         case Provider.LOCAL:
-            return Local(recipe, folder, log=log, cores=cores, limits=limits, progress=progress)
+            return Local(
+                recipe,
+                folder,
+                log=log,
+                cores=cores,
+                limits=limits,
+                progress=progress,
+                inside=inside,
+                allow_exposed=allow_exposed,
+            )
         case Provider.DOCKER:
             return Docker(recipe, folder, log=log, cores=cores, limits=limits, progress=progress)
 
@@ -189,11 +187,6 @@ def external_address(recipe: Recipe) -> Address | None:
         ports = {key: int(port) for key, port in (one.split("=") for one in listed.split(","))}
     except ValueError:
         ports = {}
-    for key, port in ports.items():
-        if not 0 < port < 2**16:
-            raise UserError(
-                f"{key} = {port} is no port", where=name, remedy="a port is between 1 and 65535"
-            )
     if not host or set(ports) != set(recipe.public):
         raise UserError(
             f"'{text}' is no address", where=name, remedy=f"as in HOST:{_listed(recipe)}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,8 @@ from vectrial.servers.programs import given
 from vectrial.stores.base import Address
 from vectrial.stores.registry import Availability
 
+#: The variable of its environment that holds the key it accepts.
+_KEY = "QDRANT__SERVICE__API_KEY"
 _SETTINGS = {"QDRANT__TELEMETRY_DISABLED": "true", "QDRANT__LOG_LEVEL": "WARN"}
 IMAGE = Image(
     name="qdrant/qdrant",
@@ -25,10 +28,13 @@ IMAGE = Image(
     ports={"http": 6333, "grpc": 6334},
     data="/qdrant/storage",
     env=_SETTINGS,
+    generated={"api_key": _KEY},
 )
 SNIPPET = """\
 from qdrant_client import QdrantClient
-client = QdrantClient(host="{host}", port={http}, grpc_port={grpc})
+client = QdrantClient(
+    host="{host}", port={http}, grpc_port={grpc}, api_key={api_key}, https=False
+)
 print(client.info().version)"""
 _ASK_S = 5.0
 _BIN = "VECTRIAL_QDRANT_BIN"
@@ -47,14 +53,17 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    if given(_BIN) or shutil.which("qdrant"):
+    if os.environ.get(_BIN) or shutil.which("qdrant"):
         return Availability(True)
     return Availability(False, _NOWHERE)
 
 
-def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
     env = {
         **_SETTINGS,
+        _KEY: secrets["api_key"],
         "QDRANT__SERVICE__HOST": HOST,
         "QDRANT__SERVICE__HTTP_PORT": str(ports["http"]),
         "QDRANT__SERVICE__GRPC_PORT": str(ports["grpc"]),
@@ -95,6 +104,7 @@ QDRANT = Recipe(
     command=_command,
     ready=_ready,
     secrets=("api_key",),
+    generated=("api_key",),
     image=IMAGE,
     snippet=SNIPPET,
 )

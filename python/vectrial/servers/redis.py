@@ -1,17 +1,19 @@
 """Redis' server, out of a wheel that brings one beside a module of its own, which is not loaded.
 
 It has vector sets and no query engine (`FT.SEARCH`), which is in no package of a registry: for
-that, an external server or a program of the user's own.
+that, an external server or a program of the user's own. A server started here asks for a password
+that was made for it, which is in a file that it reads, since every user sees command lines.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from vectrial.servers.base import Command, Image, NoProgram, NotReady, Progress, Recipe, ServerError
-from vectrial.servers.local import HOST, refused
+from vectrial.servers.local import HOST, refused, write_private
 from vectrial.servers.programs import given
 from vectrial.servers.wheels import WheelProgram, wheel_program, wheel_program_at_hand
 from vectrial.stores.base import Address
@@ -46,13 +48,15 @@ IMAGE = Image(
     ports={"redis": 6379},
     data="/data",
     argv=(
-        *("redis-server", "--protected-mode", "no"),
+        *("sh", "-c", 'umask 077; echo "requirepass $REDIS_PASSWORD" >/tmp/redis.conf; exec "$@"'),
+        *("sh", "redis-server", "/tmp/redis.conf", "--protected-mode", "no"),
         *(word for name, value in _SETTINGS.items() for word in (f"--{name}", value)),
     ),
+    generated={"password": "REDIS_PASSWORD"},
 )
 SNIPPET = """\
 import redis
-client = redis.Redis(host="{host}", port={redis})
+client = redis.Redis(host="{host}", port={redis}, password={password})
 print(client.info("server")["redis_version"])"""
 _ASK_S = 5.0
 #: Names a program to use instead of the one in the wheel.
@@ -88,7 +92,9 @@ def connect(address: Address, timeout_s: float) -> Any:
     )
 
 
-def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
     settings = {
         "port": str(ports["redis"]),
         "bind": HOST,
@@ -96,7 +102,8 @@ def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
         "dir": str(folder),
         **_SETTINGS,
     }
-    argv = [str(program)]
+    config = write_private(folder.parent / "redis.conf", f"requirepass {secrets['password']}\n")
+    argv = [str(program), str(config)]
     for name, value in settings.items():
         argv += [f"--{name}", value]
     return Command(tuple(argv))
@@ -125,7 +132,7 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    return Availability(True) if given(_BIN) else wheel_program_at_hand(PROGRAM)
+    return Availability(True) if os.environ.get(_BIN) else wheel_program_at_hand(PROGRAM)
 
 
 def _search_program(progress: Progress) -> Path:
@@ -136,7 +143,7 @@ def _search_program(progress: Progress) -> Path:
 
 
 def _search_at_hand() -> Availability:
-    known = given(_SEARCH_BIN)
+    known = os.environ.get(_SEARCH_BIN)
     return Availability(True) if known else Availability(False, _NO_SEARCH)
 
 
@@ -149,6 +156,7 @@ REDIS: Recipe = Recipe(
     command=_command,
     ready=lambda address: _ready(REDIS, "VSIM", address),
     secrets=("user", "password"),
+    generated=("password",),
     image=IMAGE,
     snippet=SNIPPET,
 )
@@ -162,6 +170,7 @@ REDIS_SEARCH: Recipe = Recipe(
     command=_command,
     ready=lambda address: _ready(REDIS_SEARCH, "FT.SEARCH", address),
     secrets=("user", "password"),
+    generated=("password",),
     image=IMAGE,
     snippet=SNIPPET,
 )

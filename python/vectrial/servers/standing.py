@@ -13,7 +13,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,9 +22,11 @@ import psutil
 
 from vectrial import home
 from vectrial.errors import UserError
+from vectrial.servers.account import let_pass
 from vectrial.servers.base import Progress, Recipe, ServerError
 from vectrial.servers.limits import Limits
-from vectrial.servers.local import variable
+from vectrial.servers.local import secret_file, variable
+from vectrial.servers.namespaces import no_network
 from vectrial.servers.provide import Provider, prepare, provide
 
 _POLL_S = 0.2
@@ -37,6 +39,7 @@ class Standing:
     """A server that is up, or about to be (then without ports).
 
     pid, began: of the process that holds it, as psutil tells. log: the server's own.
+    secrets: files that hold what it asks for, by name.
     """
 
     store: str
@@ -47,6 +50,7 @@ class Standing:
     ports: Mapping[str, int]
     data: str
     log: str
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
@@ -90,12 +94,14 @@ def hold(
     limits: Limits,
     progress: Progress,
     ready: Callable[[Standing], None],
+    allow_exposed: bool = False,
 ) -> None:
     """Start a server, call `ready`, and hold it until this process gets SIGINT or SIGTERM.
 
     Args:
         store: whose server it is. wanted: as of `choose`.
         data: where its data stays; unless given it is thrown away.
+        allow_exposed: as of `Local`.
 
     Raises:
         UserError: one is up already, or it runs elsewhere. ServerError: it cannot be had, did not
@@ -115,6 +121,7 @@ def hold(
     if data is None:
         shutil.rmtree(place, ignore_errors=True)
     log.parent.mkdir(parents=True, exist_ok=True)
+    let_pass(log.parent)
     log.unlink(missing_ok=True)
     me = psutil.Process()
     one = Standing(store, choice.provider, me.pid, me.create_time(), "", {}, str(place), str(log))
@@ -122,12 +129,21 @@ def hold(
     try:
         _reserve(note, one)
         server = provide(
-            recipe, place, provider=choice.provider, log=log, limits=limits, progress=progress
+            recipe,
+            place,
+            provider=choice.provider,
+            log=log,
+            limits=limits,
+            progress=progress,
+            allow_exposed=allow_exposed,
         )
         with server:
             address = server.address
-            one = Standing(**{**asdict(one), "host": address.host, "ports": dict(address.ports)})
+            secrets = {name: str(secret_file(place, name)) for name in address.secrets}
+            one = replace(one, host=address.host, ports=dict(address.ports), secrets=secrets)
             _write(note, one)
+            for line in warnings(recipe, choice.provider):
+                progress(f"{store}: {line}")
             ready(one)
             while server.lives():
                 time.sleep(_POLL_S)
@@ -136,6 +152,25 @@ def hold(
         _forget(note, me.pid)
         if data is None:
             shutil.rmtree(place, ignore_errors=True)
+
+
+def warnings(recipe: Recipe, provider: Provider) -> list[str]:
+    """What one should know of a server that stays up."""
+    said = []
+    generated = recipe.generated
+    if provider is Provider.DOCKER:
+        generated = tuple(recipe.image.generated) if recipe.image else ()
+    if not generated:
+        said.append("it asks for no password: every user of this machine can use it")
+    if provider is Provider.LOCAL and recipe.exposed:
+        if why := no_network():
+            said.append(f"others on the network can reach it ({why})")
+        else:
+            said.append(
+                "its ports are relayed to a network of its own, which takes time: "
+                "measure a server that the run starts itself"
+            )
+    return said
 
 
 def end(one: Standing, stop_s: float) -> bool:
@@ -199,7 +234,7 @@ def _forget(note: Path, pid: int) -> None:
 
 
 def _plain(one: Standing) -> dict[str, Any]:
-    return {**asdict(one), "ports": dict(one.ports)}
+    return {**asdict(one), "ports": dict(one.ports), "secrets": dict(one.secrets)}
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -1,13 +1,14 @@
 """Weaviate's server, built from its Go module.
 
-Version 1.35.2 listens on every interface with some of its ports (gRPC, gossip, profiling)
-whatever host it is told; a machine that others can reach needs a firewall or a network namespace.
+Version 1.35.2 listens on every interface with its gRPC ports, and there is no setting for that: it
+runs in a network of its own.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,8 +27,12 @@ PROGRAM = GoProgram(
 #: Rows that one answer may hold: Weaviate's own limit is 10,000, too few to list what a filter
 #: keeps.
 MAXIMUM_RESULTS = 1_000_000
+#: The variable of its environment that holds the key it accepts.
+_KEY = "AUTHENTICATION_APIKEY_ALLOWED_KEYS"
 _SETTINGS = {
-    "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "true",
+    "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "false",
+    "AUTHENTICATION_APIKEY_ENABLED": "true",
+    "AUTHENTICATION_APIKEY_USERS": "vectrial",
     "DEFAULT_VECTORIZER_MODULE": "none",
     "DISABLE_TELEMETRY": "true",
     "LOG_LEVEL": "warning",
@@ -36,6 +41,7 @@ _SETTINGS = {
     "ASYNC_INDEXING": "false",
     "CLUSTER_HOSTNAME": "vectrial",
     "CLUSTER_ADVERTISE_ADDR": HOST,
+    "GO_PROFILING_DISABLE": "true",
     "RAFT_BOOTSTRAP_EXPECT": "1",
     # Full-text indexes of the older kind. Those of the default kind (BlockMax WAND) lose rows in
     # 1.35.2: what is in memory and not in a segment yet has no bound that it could be kept by, and
@@ -50,10 +56,14 @@ IMAGE = Image(
     data="/var/lib/weaviate",
     env={**_SETTINGS, "PERSISTENCE_DATA_PATH": "/var/lib/weaviate"},
     argv=("--host", "0.0.0.0", "--port", "8080", "--scheme", "http"),
+    generated={"api_key": _KEY},
 )
 SNIPPET = """\
 import weaviate
-client = weaviate.connect_to_local("{host}", port={http}, grpc_port={grpc})
+key = weaviate.auth.AuthApiKey({api_key})
+client = weaviate.connect_to_local(
+    "{host}", port={http}, grpc_port={grpc}, auth_credentials=key
+)
 print(client.get_meta()["version"])"""
 _ASK_S = 5.0
 #: Names a program to use instead of the one that is built.
@@ -65,16 +75,19 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    return Availability(True) if given(_BIN) else go_program_at_hand(PROGRAM)
+    return Availability(True) if os.environ.get(_BIN) else go_program_at_hand(PROGRAM)
 
 
-def _command(program: Path, folder: Path, ports: Mapping[str, int]) -> Command:
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
     argv = (str(program), "--host", HOST, "--port", str(ports["http"]), "--scheme", "http")
     env = {
         **_SETTINGS,
+        _KEY: secrets["api_key"],
         "PERSISTENCE_DATA_PATH": str(folder),
         "GRPC_PORT": str(ports["grpc"]),
-        "GO_PROFILING_PORT": str(ports["profiling"]),
+        "CLUSTER_BIND_ADDR": HOST,
         "CLUSTER_GOSSIP_BIND_PORT": str(ports["gossip"]),
         "CLUSTER_DATA_BIND_PORT": str(ports["data"]),
         "RAFT_PORT": str(ports["raft"]),
@@ -112,11 +125,13 @@ WEAVIATE = Recipe(
     name="weaviate",
     program=_program,
     at_hand=_at_hand,
-    ports=("http", "grpc", "profiling", "gossip", "data", "raft", "raft_rpc"),
+    ports=("http", "grpc", "gossip", "data", "raft", "raft_rpc"),
     public=("http", "grpc"),
     command=_command,
     ready=_ready,
     secrets=("api_key",),
+    generated=("api_key",),
+    exposed=True,
     image=IMAGE,
     snippet=SNIPPET,
 )

@@ -72,7 +72,6 @@ class Elasticsearch(LuceneStore):
     vectors_in_columns = True
     capabilities = Capabilities(
         scores=SCORES,
-        default_index="hnsw",
         indexes={
             "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 500}),
             "int8_hnsw": IndexKind(

@@ -8,6 +8,7 @@ store with its own environment is tried where it will be measured.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from vectrial import environments
 from vectrial._engine import Judge
+from vectrial.child_environment import for_own
 from vectrial.children import python
 from vectrial.datasets.truth import exact_topk
 from vectrial.distance import distances
@@ -59,12 +61,13 @@ def probe(store: type[Store], progress: Callable[[str], None] = lambda line: Non
             prepare(recipe, progress)
         except VectrialError as error:
             return Probe(False, str(error))
+    server = None if recipe is None else recipe.name
     arguments = [registry.reference(store)]
     if store.environment is not None:
         command = environments.command(store.environment, __name__, arguments)
-        argv, env = list(command.argv), dict(command.env)
+        argv, env = command.argv, for_own(command.env, server)
     else:
-        argv, env = list(python(__name__, *arguments)), None
+        argv, env = python(__name__, *arguments), for_own(os.environ, server)
     try:
         done = subprocess.run(
             argv, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any, Protocol
 
 from vectrial import environments
+from vectrial.child_environment import for_measuring
 from vectrial.children import python
 from vectrial.errors import VectrialError
 from vectrial.load.ceiling import Certificate
@@ -29,7 +30,11 @@ from vectrial.load.messages import (
     TrialSpec,
 )
 from vectrial.results.writer import RunWriter, TrialRecord
+from vectrial.servers.account import let_pass
 from vectrial.servers.base import Server, ServerError
+from vectrial.servers.inside import Inside
+from vectrial.servers.limits import sweep
+from vectrial.servers.namespaces import Network, no_network
 from vectrial.servers.provide import Choice, Provider, prepare, provide, recipe_of
 from vectrial.stores.base import Store
 from vectrial.stores.registry import availability, reference
@@ -82,12 +87,19 @@ class Outcome:
         return bool(self.before or results or not self.counts)
 
 
-def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
+def run_plan(
+    plan: Plan, writer: RunWriter, watcher: Watcher, allow_exposed: bool = False
+) -> Outcome:
     """Measure everything of `plan` that the run folder does not hold yet.
+
+    Servers and what measures them are in a network of their own, where one can be made, which
+    nobody else reaches. allow_exposed: without one, start also servers that listen on every
+    interface; see `vectrial.suite.exposure`.
 
     A store's failure fails its trial and the run goes on. On KeyboardInterrupt the measuring
     process is ended, what was finished stays written, and the interrupt goes on to the caller.
     """
+    sweep()
     counts: dict[str, int] = {}
     noted: set[str] = set()
 
@@ -121,7 +133,9 @@ def run_plan(plan: Plan, writer: RunWriter, watcher: Watcher) -> Outcome:
         watcher.job(job, number, len(jobs))
         certificate = clients.certificate(job)
         try:
-            _run_job(job, plan, found.choice, certificate, writer.folder, watcher, write)
+            with _network(job.store, found.choice) as inside:
+                here = _Here(found.choice, certificate, inside, allow_exposed, writer.folder)
+                _run_job(job, plan, here, watcher, write)
         finally:
             for log in (writer.folder / "logs").glob(f"{job.store.name}-*.log"):
                 secrecy.file(log)
@@ -152,12 +166,33 @@ def _prepare(store: type[Store], wanted: Provider | None, watcher: Watcher) -> _
     return _Ready("" if available.works else available.reason, choice)
 
 
+@dataclass(frozen=True)
+class _Here:
+    """What a job has on this machine. choice: of its server's provider. inside: the network of the
+    server and the measuring process; None: that of this process."""
+
+    choice: Choice | None
+    certificate: Certificate
+    inside: Inside | None
+    allow_exposed: bool
+    folder: Path
+
+
+@contextmanager
+def _network(store: type[Store], choice: Choice | None) -> Iterator[Inside | None]:
+    """A network for a job's server, where it is a program of this machine and one can be made."""
+    if choice is None or choice.provider is not Provider.LOCAL or no_network():
+        yield None
+        return
+    assert store.server is not None
+    with Network() as network:
+        yield Inside(network, store.server)
+
+
 def _run_job(
     job: Job,
     plan: Plan,
-    choice: Choice | None,
-    certificate: Certificate,
-    folder: Path,
+    here: _Here,
     watcher: Watcher,
     write: Callable[[TrialRecord], None],
 ) -> None:
@@ -169,7 +204,7 @@ def _run_job(
         current, alone = left[0], False
         try:
             rest = replace(job, trials=tuple(left))
-            process = _Process(rest, plan, choice, certificate, folder, watcher.note)
+            process = _Process(rest, plan, here, watcher.note)
             with process:
                 for message in process.messages(plan.suite.trial_timeout_s):
                     match message:
@@ -236,36 +271,39 @@ class _Process:
         self,
         job: Job,
         plan: Plan,
-        choice: Choice | None,
-        certificate: Certificate,
-        folder: Path,
+        here: _Here,
         note: Callable[[str], None],
     ) -> None:
-        self._job, self._plan, self._certificate = job, plan, certificate
+        self._job, self._plan, self._certificate = job, plan, here.certificate
+        self._inside, folder = here.inside, here.folder
         name = f"{job.store.name}-{job.index.kind}-{job.rows}-r{job.repeat}"
         self._log = folder / "logs" / f"{name}-{job.trials[0].row.key[:8]}.log"
         # Beside the results, on a real disk: a temporary folder may be memory.
         self._data = folder / "work" / self._log.stem
         self._overdue: float | None = None
         self._server: Server | None = None
-        self._choice = choice
+        self._choice = here.choice
         recipe = recipe_of(job.store)
         if recipe is not None:
-            assert choice is not None, "`_prepare` chose"
+            assert here.choice is not None, "`_prepare` chose"
+            placement = here.certificate.placement
             self._server = provide(
                 recipe,
                 self._data / "server",
-                provider=choice.provider,
+                provider=here.choice.provider,
                 log=self._log.with_name(f"{self._log.stem}-server.log"),
-                cores=certificate.placement.server_cores or (),
-                limits=certificate.placement.limits,
+                cores=placement.server_cores or (),
+                limits=placement.limits,
                 progress=note,
+                inside=here.inside,
+                allow_exposed=here.allow_exposed,
             )
 
     def __enter__(self) -> _Process:
         self._log.parent.mkdir(exist_ok=True)
         shutil.rmtree(self._data, ignore_errors=True)
         self._data.mkdir(parents=True)
+        let_pass(self._log.parents[1], self._data.parent, self._data)
         with ExitStack() as undone:
             serving = None
             if self._server is not None:
@@ -282,14 +320,17 @@ class _Process:
         self._pipe: Connection[Any, Any] = ours
         with self._log.open("ab") as log, theirs:
             command = _command(self._job.store, str(theirs.fileno()))
+            network = None if self._inside is None else self._inside.network
+            files = () if network is None else network.files
             self._child = subprocess.Popen(
-                command.argv,
-                pass_fds=(theirs.fileno(),),
+                command.argv if network is None else network.enter(command.argv),
+                pass_fds=(theirs.fileno(), *files),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env={**command.env, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
+                umask=0o077,
             )
         spec = _spec(self._job, self._plan, self._certificate, self._data, serving)
         with suppress(BrokenPipeError):  # it died at once: `why` tells
@@ -367,9 +408,10 @@ class _Process:
 def _command(store: type[Store], *arguments: str) -> environments.Command:
     """How to start the measuring process, in the store's own environment if it has one."""
     module = "vectrial.load.worker"
-    if store.environment is not None:
-        return environments.command(store.environment, module, arguments)
-    return environments.Command(python(module, *arguments), dict(os.environ))
+    if store.environment is None:
+        return environments.Command(python(module, *arguments), for_measuring())
+    command = environments.command(store.environment, module, arguments)
+    return replace(command, env=for_measuring(command.env))
 
 
 def _spec(

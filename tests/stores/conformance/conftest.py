@@ -15,6 +15,7 @@ import pytest
 import serving
 from conformance_world import ROWS, Case, World, folder, load, make_world
 
+import strangers
 from server_programs import must_run
 from vectrial.errors import StoreError
 from vectrial.servers.provide import recipe_of
@@ -105,7 +106,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Servers are started by the first test that needs one, and end with the last."""
+    """Servers are started by the first test that needs one, and end with the last. Secrets that are
+    none of theirs are in the environment meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in strangers.CANARIES.items():
+            patch.setenv(name, value)
+        yield from _served(tmp_path_factory)
+
+
+def _served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with serving.in_folder(tmp_path_factory.mktemp("servers")):
         yield
 

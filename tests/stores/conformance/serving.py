@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from server_programs import no_program
-from vectrial.servers.base import NoProgram
+from vectrial.servers.base import NoProgram, Server
 from vectrial.servers.provide import prepare, provide, recipe_of
 from vectrial.stores.base import Address, Store
 
@@ -17,11 +17,11 @@ class Servers:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._found: dict[str, Address | NoProgram] = {}
+        self._found: dict[str, Server | NoProgram] = {}
         self._stack = ExitStack()
 
-    def address(self, store: type[Store]) -> Address:
-        """Where the server of `store` listens. Where its program cannot be had the test is skipped,
+    def server(self, store: type[Store]) -> Server:
+        """The server of `store`, which runs. Where its program cannot be had the test is skipped,
         or fails: see `no_program`."""
         recipe = recipe_of(store)
         assert recipe is not None
@@ -32,7 +32,7 @@ class Servers:
                 self._found[recipe.name] = error
             else:
                 server = self._stack.enter_context(provide(recipe, self._folder / recipe.name))
-                self._found[recipe.name] = server.address
+                self._found[recipe.name] = server
         found = self._found[recipe.name]
         if isinstance(found, NoProgram):
             no_program(recipe, found)
@@ -56,5 +56,10 @@ def in_folder(folder: Path) -> Iterator[None]:
 
 
 def address(store: type[Store]) -> Address:
-    """See `Servers.address`."""
-    return _session[-1].address(store)
+    """Where the server of `store` listens; see `Servers.server`."""
+    return server(store).address
+
+
+def server(store: type[Store]) -> Server:
+    """See `Servers.server`."""
+    return _session[-1].server(store)

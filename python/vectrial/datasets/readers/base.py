@@ -31,7 +31,8 @@ class Options:
     """How to read a file where it leaves a choice.
 
     vectors: column, key or array that holds the vectors; None finds the only one.
-    ids: integer column or key with the ids; None takes an integer `id`, else numbers the rows.
+    ids: column or key with the ids; None takes an integer `id`, else numbers the rows, as "none"
+        does. Ids that are no numbers from 0 to 2^63 - 1 are kept as metadata.
     keep: metadata columns to keep; None keeps all that can be stored.
     rows: only the first so many rows. Also reads a cropped file whose header claims more.
     conditions: False leaves out the filters that come with the queries.
@@ -64,7 +65,8 @@ class Source:
     queries: float32 (q, d); neighbors: int64 (q, k) ids of their nearest rows as published,
         -1 where there are fewer; filters: one or None per query. None when it brings none.
     columns: names of the metadata columns.
-    has_ids: whether the blocks carry ids.
+    has_ids: whether the blocks carry ids. labels: the metadata column that holds the user's own
+        ids, where rows are numbered instead.
     notes: what was decided or left out, a sentence each, to be shown.
     """
 
@@ -80,6 +82,7 @@ class Source:
     filters: tuple[Filter | None, ...] | None = None
     columns: tuple[str, ...] = ()
     has_ids: bool = False
+    labels: str | None = None
     notes: tuple[str, ...] = ()
     on_close: tuple[Callable[[], Any], ...] = field(default=(), repr=False)
 
@@ -232,5 +235,5 @@ def choose(
     if not candidates:
         raise DataError(f"there is no {what}", where=where)
     raise UserError(
-        f"there are several {what}s", where=where, remedy=f"choose with `--vectors`: {listed}"
+        f"there is more than one {what}", where=where, remedy=f"choose with `--vectors`: {listed}"
     )

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vectrial.datasets.readers.base import Block, Options, choose
 from vectrial.errors import DataError, UserError
 from vectrial.nearest import suggestion
 
+#: More columns than this are hardly metadata: they are refused unless some are chosen.
+MOST_COLUMNS = 500
+#: Columns named in a note or a message; of more their number is told.
+_NAMED = 8
+_UUID_BYTES = 16
 #: Names that columns of vectors usually have, where a table has several that could be.
 USUAL_VECTORS = ("emb", "embedding", "embeddings", "vector", "vectors", "openai")
 
@@ -23,6 +30,8 @@ class Plan:
     """What to take from a table.
 
     vectors: the column of lists. ids: the integer column of ids, or None.
+    labels: the column with the user's own ids where these are no numbers that can be ids: it is
+        kept as metadata, and rows are numbered.
     schema: the metadata columns as they are stored, int64, float64, string or bool.
     notes: what was decided or left out, a sentence each.
     """
@@ -31,6 +40,7 @@ class Plan:
     ids: str | None
     schema: pa.Schema
     notes: tuple[str, ...]
+    labels: str | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -39,8 +49,14 @@ class Plan:
         return list(dict.fromkeys(names))
 
 
-def plan_columns(schema: pa.Schema, options: Options, where: str) -> Plan:
+def plan_columns(
+    schema: pa.Schema, options: Options, where: str, *, odd_ids: str | None = None
+) -> Plan:
     """Decide what to take from a table of that schema.
+
+    Args:
+        odd_ids: why the integers that `Plan.ids` named cannot be ids ("it has negative numbers"),
+            found by `odd_ids` on reading them.
 
     Raises:
         UserError: a column that was asked for is not there or cannot be used as asked.
@@ -50,56 +66,155 @@ def plan_columns(schema: pa.Schema, options: Options, where: str) -> Plan:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"two columns are named '{twice}'", where=where)
+    candidates = [field.name for field in schema if is_vector(field.type)]
+    if not candidates or (options.vectors in names and options.vectors not in candidates):
+        raise _no_vectors(schema, options.vectors, where)
     vectors = choose(
         options.vectors,
-        [field.name for field in schema if is_vector(field.type)],
+        candidates,
         usual=USUAL_VECTORS,
         what="column of vectors (lists of numbers)",
         where=where,
     )
     notes: list[str] = []
-    ids = _plan_ids(schema, options.ids, where, notes)
-    kept, skipped = [], []
-    for name in _wanted(names, options.keep, where):
+    ids, labels = _plan_ids(schema, options.ids, odd_ids, where, notes)
+    kept: list[pa.Field[Any]] = []
+    skipped, changed = dict[str, list[str]](), dict[tuple[str, str], list[str]]()
+    for name in _wanted(names, options.keep, labels, where):
         if name in (vectors, ids):
             continue
-        stored = stored_type(schema.field(name).type)
+        kind = schema.field(name).type
+        stored = _label_type(kind) if name == labels else stored_type(kind)
         if stored is None:
-            skipped.append(f"{name} ({schema.field(name).type})")
+            skipped.setdefault(str(kind), []).append(name)
         else:
             kept.append(pa.field(name, stored))
-            notes.extend(_unit(name, schema.field(name).type))
+            if (how := _how_kept(kind)) is not None:
+                changed.setdefault((str(kind), how), []).append(name)
+    if skipped and options.keep is not None:
+        kind, (name, *_) = next(iter(skipped.items()))
+        raise UserError(
+            f"column {name} ({kind}) cannot be kept",
+            where=where,
+            remedy="numbers, text, true/false and times can",
+        )
+    if len(kept) > MOST_COLUMNS:
+        raise UserError(
+            f"{len(kept):,} columns could be metadata, and at most {MOST_COLUMNS} are kept",
+            where=where,
+            remedy="choose those that filters read with `--keep a,b`, or none with `--keep none`",
+        )
+    for (kind, how), names in changed.items():
+        notes.append(
+            f"{_listed(names)} ({kind}) {'is' if len(names) == 1 else 'are'} kept as {how}"
+        )
     if skipped:
-        if options.keep is not None:
-            raise UserError(
-                f"column {skipped[0]} cannot be kept",
-                where=where,
-                remedy="numbers, text, true/false and times can",
-            )
-        notes.append(f"columns left out, of types that no filter reads: {', '.join(skipped)}")
-    return Plan(vectors, ids, pa.schema(kept), tuple(notes))
+        each = [f"{_listed(names)} ({kind})" for kind, names in skipped.items()]
+        notes.append(f"left out, of types that no filter reads: {_first(each, '; ')}")
+    return Plan(vectors, ids, pa.schema(kept), tuple(notes), labels)
 
 
-def _plan_ids(schema: pa.Schema, wanted: str | None, where: str, notes: list[str]) -> str | None:
+def _listed(names: Sequence[str]) -> str:
+    return _first([f"'{name}'" for name in names], ", ")
+
+
+def _first(texts: Sequence[str], between: str) -> str:
+    more = len(texts) - _NAMED
+    shown = between.join(texts[:_NAMED])
+    return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def _no_vectors(schema: pa.Schema, wanted: str | None, where: str) -> DataError:
+    """No column holds vectors, or not the one that was asked for: what stands in its place."""
+    names = [wanted] if wanted else [n for n in schema.names if n.lower() in USUAL_VECTORS]
+    numbers = [f.name for f in schema if pa.types.is_floating(_plain_type(f.type))]
+    remedy = "docs/datasets.md shows how DuckDB makes such a column of text or of several columns"
+    if names:
+        found = f"'{names[0]}' is {schema.field(names[0]).type}"
+    elif len(numbers) > 1:
+        found = f"{len(numbers):,} columns are floats, as {_listed(numbers[:2])}"
+    else:
+        found = f"it has {_listed(schema.names) or 'no columns'}"
+    return DataError(
+        f"there is no column of vectors (lists of numbers): {found}"
+        if wanted is None
+        else f"column {found}, not lists of numbers",
+        where=where,
+        remedy=remedy,
+    )
+
+
+def _plan_ids(
+    schema: pa.Schema, wanted: str | None, odd: str | None, where: str, notes: list[str]
+) -> tuple[str | None, str | None]:
+    """The column of ids, or that of the user's own ids that cannot be ids here; or neither."""
     names: list[str] = schema.names
+    if wanted == "none" and wanted not in names:
+        return None, None
     if wanted is None:
-        return "id" if "id" in names and pa.types.is_integer(schema.field("id").type) else None
+        if "id" not in names or not pa.types.is_integer(schema.field("id").type):
+            return None, None
+        wanted = "id"
     if wanted not in names:
         raise _unknown(wanted, names, where)
-    kind = schema.field(wanted).type
-    if pa.types.is_integer(kind):
-        return wanted
-    if _is_text(kind):
-        notes.append(f"'{wanted}' is text: rows are numbered from 0, and it is kept as metadata")
-        return None
-    raise UserError(f"'{wanted}' is {kind}, ids are integers", where=where)
+    kind = _plain_type(schema.field(wanted).type)
+    if pa.types.is_integer(kind) and odd is None:
+        return wanted, None
+    if _label_type(kind) is None:
+        raise UserError(
+            f"'{wanted}' is {kind}; ids are integers, text or UUIDs",
+            where=where,
+            remedy="choose another column with `--id`; `--id none` numbers the rows",
+        )
+    why = odd or ("it is text" if _is_text(kind) else "they are UUIDs")
+    notes.append(
+        f"own ids '{wanted}' are kept as metadata, and rows are numbered from 0, since {why}"
+    )
+    return None, wanted
 
 
-def _wanted(names: list[str], keep: tuple[str, ...] | None, where: str) -> Sequence[str]:
+def odd_ids(batches: Iterable[Any], kind: pa.DataType) -> str | None:
+    """Why a column of integers cannot be the ids: negative numbers mean 'no row', and stores have
+    64 signed bits. None when it can.
+
+    batches: arrays of the column, which has the type `kind`.
+    """
+    signed = pa.types.is_signed_integer(kind)
+    for column in batches:
+        ends: Any = pc.min_max(column)
+        if signed and ends["min"].is_valid and ends["min"].as_py() < 0:
+            return "it has negative numbers"
+        if ends["max"].is_valid and ends["max"].as_py() >= 1 << 63:
+            return "it has numbers of 2^63 and more"
+    return None
+
+
+def _label_type(kind: pa.DataType) -> pa.DataType | None:
+    """What the user's own ids are kept as; None where they cannot be."""
+    plain = _plain_type(kind)
+    if pa.types.is_fixed_size_binary(plain) and plain.byte_width == _UUID_BYTES:
+        return pa.string()
+    if pa.types.is_integer(plain):
+        return pa.string() if pa.types.is_uint64(plain) else pa.int64()
+    return pa.string() if _is_text(plain) else None
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values themselves, however they are encoded."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_type(kind.storage_type)
+    return _plain_type(kind.value_type) if pa.types.is_dictionary(kind) else kind
+
+
+def _wanted(
+    names: list[str], keep: tuple[str, ...] | None, labels: str | None, where: str
+) -> Sequence[str]:
     for name in keep or ():
         if name not in names:
             raise _unknown(name, names, where)
-    return names if keep is None else list(dict.fromkeys(keep))
+    if keep is None:
+        return names
+    return list(dict.fromkeys([*keep, *([labels] if labels else [])]))
 
 
 def _unknown(wanted: str, names: list[str], where: str) -> UserError:
@@ -110,6 +225,8 @@ def _unknown(wanted: str, names: list[str], where: str) -> UserError:
 
 def is_vector(kind: pa.DataType) -> bool:
     """Whether a column of that type can hold vectors: lists of real numbers."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
     if not (
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     ):
@@ -128,6 +245,10 @@ def stored_type(kind: pa.DataType) -> pa.DataType | None:
     """What a column of `kind` is kept as: int64, float64, string or bool; None if it cannot be."""
     if pa.types.is_dictionary(kind):
         return stored_type(kind.value_type)
+    if isinstance(kind, pa.UuidType):
+        return pa.string()
+    if isinstance(kind, pa.BaseExtensionType):
+        return stored_type(kind.storage_type)
     if pa.types.is_boolean(kind):
         return pa.bool_()
     if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
@@ -138,13 +259,18 @@ def stored_type(kind: pa.DataType) -> pa.DataType | None:
     return pa.string() if _is_text(kind) else None
 
 
-def _unit(name: str, kind: pa.DataType) -> list[str]:
+def _how_kept(kind: pa.DataType) -> str | None:
+    """What becomes of values that are kept as something else; None where they stay themselves."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_decimal(kind):
+        return "floats"
     if not pa.types.is_temporal(kind) or pa.types.is_interval(kind):
-        return []
+        return None
     if pa.types.is_date32(kind):
-        return [f"'{name}' ({kind}) is kept as days since 1970"]
+        return "days since 1970"
     unit = "ms" if pa.types.is_date64(kind) else str(getattr(kind, "unit", "s"))
-    return [f"'{name}' ({kind}) is kept as an integer, in {unit}"]
+    since = " since 1970, in UTC" if pa.types.is_timestamp(kind) and kind.tz else ""
+    return f"integers, in {unit}{since}"
 
 
 def block_of(batch: pa.RecordBatch, plan: Plan, dim: int, first_row: int, where: str) -> Block:
@@ -156,8 +282,12 @@ def block_of(batch: pa.RecordBatch, plan: Plan, dim: int, first_row: int, where:
     Raises:
         DataError: naming the row whose vector or id is missing or does not fit.
     """
-    vectors = matrix_of(batch.column(plan.vectors), dim, first_row, where)
-    ids = None if plan.ids is None else ids_of(batch.column(plan.ids), plan.ids, first_row, where)
+    vectors = matrix_of(storage(batch.column(plan.vectors)), dim, first_row, where)
+    ids = None
+    if plan.ids is not None:
+        ids = ids_of(storage(batch.column(plan.ids)), plan.ids, first_row, where)
+    if plan.labels is not None:
+        _check_no_null(batch.column(plan.labels), f"id '{plan.labels}'", first_row, where)
     if not plan.schema.names:
         return Block(vectors, ids)
     columns = [
@@ -166,11 +296,29 @@ def block_of(batch: pa.RecordBatch, plan: Plan, dim: int, first_row: int, where:
     return Block(vectors, ids, pa.Table.from_arrays(columns, schema=plan.schema))
 
 
+def storage(column: Any) -> Any:
+    """The values themselves of a column, however they are encoded."""
+    if isinstance(column, pa.ExtensionArray):
+        return storage(column.storage)
+    if pa.types.is_dictionary(column.type):
+        return column.dictionary_decode()
+    return column
+
+
+def _check_no_null(column: Any, what: str, first_row: int, where: str) -> None:
+    if column.null_count:
+        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        more = f", and so are {len(missing) - 1:,} more near it" if len(missing) > 1 else ""
+        raise DataError(
+            f"{what} is missing (null){more}",
+            where=f"{where}, row {first_row + int(missing[0])}",
+            remedy="leave such rows out of the file, or fill them in",
+        )
+
+
 def matrix_of(column: Any, dim: int, first_row: int, where: str) -> NDArray[Any]:
     """A list column as a matrix (rows, dim), every list having exactly `dim` numbers."""
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise DataError("the vector is missing (null)", where=f"{where}, row {first_row + row}")
+    _check_no_null(column, "the vector", first_row, where)
     if not pa.types.is_fixed_size_list(column.type):
         lengths = np.diff(column.offsets.to_numpy())
         other = np.flatnonzero(lengths != dim)
@@ -193,9 +341,7 @@ def matrix_of(column: Any, dim: int, first_row: int, where: str) -> NDArray[Any]
 
 def ids_of(column: Any, name: str, first_row: int, where: str) -> NDArray[np.int64]:
     """An integer column as int64 ids."""
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise DataError(f"id '{name}' is missing (null)", where=f"{where}, row {first_row + row}")
+    _check_no_null(column, f"id '{name}'", first_row, where)
     try:
         ids: NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid as error:
@@ -208,8 +354,10 @@ def ids_of(column: Any, name: str, first_row: int, where: str) -> NDArray[np.int
 
 def stored_column(column: Any, field: pa.Field[Any], first_row: int, where: str) -> Any:
     """A column cast to the type it is stored as; see `stored_type`."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = storage(column)
+    if pa.types.is_fixed_size_binary(column.type):
+        texts = [None if raw is None else str(UUID(bytes=raw)) for raw in column.to_pylist()]
+        return pa.array(texts, pa.string())
     if pa.types.is_date32(column.type) or pa.types.is_time32(column.type):
         column = column.cast(pa.int32())
     # Whole numbers beyond 2^53 lose digits as float64, but only decimals take that way.
@@ -220,4 +368,5 @@ def stored_column(column: Any, field: pa.Field[Any], first_row: int, where: str)
         raise DataError(
             f"column '{field.name}' ({column.type}) does not fit in {field.type}: {error}",
             where=f"{where}, rows from {first_row}",
+            remedy="`--keep` names the columns to keep, without it",
         ) from error

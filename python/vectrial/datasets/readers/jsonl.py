@@ -40,6 +40,9 @@ def open_jsonl(path: Path, options: Options) -> Source:
         return _open_lists(path, options)
     found = infer(path, options.rows)
     plan = plan_columns(found.schema(), options, str(path))
+    if plan.ids is not None and plan.ids in found.negative:
+        odd = "it has negative numbers"
+        plan = plan_columns(found.schema(), options, str(path), odd_ids=odd)
     schema = pa.schema([found.schema().field(name) for name in plan.columns])
     vector = _vector(first.get(plan.vectors), path, 0, plan.vectors)
     check_shape(found.rows, len(vector), str(path))
@@ -74,6 +77,7 @@ def open_jsonl(path: Path, options: Options) -> Source:
         read,
         columns=tuple(plan.schema.names),
         has_ids=plan.ids is not None,
+        labels=plan.labels,
         notes=(
             f"vectors are key '{plan.vectors}', ids "
             + (f"key '{plan.ids}'" if plan.ids else "are generated"),
@@ -137,10 +141,12 @@ def lines(path: Path, *, parse: bool = True) -> Iterator[Any]:
 
 @dataclass
 class Inferred:
-    """What the values of each key are, over all rows: sets of plain type names."""
+    """What the values of each key are, over all rows: sets of plain type names; and which keys
+    have a negative number."""
 
     rows: int = 0
     kinds: dict[str, set[str]] = field(default_factory=dict)
+    negative: set[str] = field(default_factory=set)
 
     def schema(self) -> pa.Schema:
         """Every key as a column; of a type that is not stored where its values disagree."""
@@ -155,6 +161,8 @@ def infer(path: Path, rows: int | None = None) -> Inferred:
             raise DataError("the row is a list, others are objects", where=_row(path, found.rows))
         for key, value in row.items():
             found.kinds.setdefault(key, set()).add(_kind(value))
+            if type(value) is int and value < 0:
+                found.negative.add(key)
         if len(found.kinds) > _MAX_KEYS:
             raise DataError(f"there are more than {_MAX_KEYS} keys", where=_row(path, found.rows))
         found.rows += 1

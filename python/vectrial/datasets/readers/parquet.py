@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vectrial.datasets.readers.base import Block, Options, Source, check_shape, reading
-from vectrial.datasets.readers.columns import Plan, block_of, plan_columns
+from vectrial.datasets.readers.columns import Plan, block_of, odd_ids, plan_columns, storage
 from vectrial.errors import DataError
 
 #: What Arrow raises on damaged files.
@@ -24,8 +24,9 @@ ARROW_ERRORS = (
     OverflowError,
     MemoryError,
 )
-#: Numbers and the identifiers that writers give to their parts.
-_NUMBERED = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
+_IDS_AT_ONCE = 1 << 20
+#: A folder whose name says a column's value, as Hive lays them out.
+_PARTITION = re.compile(r"[^=/]+=[^=/]*")
 _SPLIT = re.compile(r"^(train|test|validation|valid|dev)\b")
 
 
@@ -46,21 +47,21 @@ def open_shards(folder: Path, options: Options) -> Source:
         files = [file for file in files if file not in left_out]
     else:
         left_out = []
-    source_notes = (
+    source_notes: tuple[str, ...] = (
         (f"{len(left_out)} files of other splits are left out: {left_out[0].name}, …",)
         if left_out
         else ()
     )
+    said = {
+        part.split("=")[0]
+        for file in files
+        for part in file.relative_to(folder).parts[:-1]
+        if _PARTITION.fullmatch(part)
+    }
+    if said:
+        named = ", ".join(f"'{name}'" for name in sorted(said))
+        source_notes += (f"left out, since only names of folders say it: {named}",)
     return open_files(folder, files, options, f"parquet, {len(files)} files", notes=source_notes)
-
-
-def shard_pattern(parts: Sequence[str]) -> str:
-    """What the shards of one dataset have in common: their path without numbers, identifiers,
-    partitions (`year=2024`) and splits."""
-    kept = [part for part in parts if "=" not in part]
-    if kept:
-        kept[-1] = _SPLIT.sub("", kept[-1])
-    return _NUMBERED.sub("#", "/".join(kept))
 
 
 def open_files(
@@ -73,7 +74,7 @@ def open_files(
 ) -> Source:
     """Open Parquet files of one schema as one table, read row by row in the order given."""
     opened = [open_file(file) for file in files]
-    plan = plan_columns(opened[0].schema_arrow, options, str(files[0]))
+    plan = _plan(opened, files, options)
     for file, parquet in zip(files, opened, strict=True):
         _check_same_columns(opened[0].schema_arrow, parquet.schema_arrow, plan, file, files[0])
     claimed = sum(parquet.metadata.num_rows for parquet in opened)
@@ -105,6 +106,7 @@ def open_files(
         read,
         columns=tuple(plan.schema.names),
         has_ids=plan.ids is not None,
+        labels=plan.labels,
         notes=(
             f"vectors are column '{plan.vectors}', ids "
             + (f"column '{plan.ids}'" if plan.ids else "are generated"),
@@ -113,6 +115,22 @@ def open_files(
         ),
         on_close=tuple(parquet.close for parquet in opened),
     )
+
+
+def _plan(opened: Sequence[pq.ParquetFile], files: Sequence[Path], options: Options) -> Plan:
+    """What to take from the files; integers that cannot be ids are found by reading them."""
+    schema, where = opened[0].schema_arrow, str(files[0])
+    plan = plan_columns(schema, options, where)
+    if plan.ids is None:
+        return plan
+    columns = (
+        batch.column(plan.ids)
+        for file, parquet in zip(files, opened, strict=True)
+        if plan.ids in parquet.schema_arrow.names
+        for batch in batches(file, parquet, [plan.ids], _IDS_AT_ONCE)
+    )
+    odd = odd_ids(columns, schema.field(plan.ids).type)
+    return plan if odd is None else plan_columns(schema, options, where, odd_ids=odd)
 
 
 def open_file(file: Path) -> pq.ParquetFile:
@@ -138,10 +156,11 @@ def _first_vector(
         for batch in batches(file, parquet, [column], 1):
             if not batch.num_rows:
                 continue
-            kind: Any = batch.schema.field(column).type
+            values = storage(batch.column(column))
+            kind: Any = values.type
             if pa.types.is_fixed_size_list(kind):
                 return kind.list_size, str(kind.value_type)
-            first = batch.column(column)[0]
+            first = values[0]
             if not first.is_valid:
                 raise DataError("the vector is missing (null)", where=f"{file}, row 0")
             return len(first), str(kind.value_type)

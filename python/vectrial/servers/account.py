@@ -1,0 +1,145 @@
+"""The user that a server runs as where Vectrial runs as root: one that nobody else is, who owns
+the server's data and nothing else.
+
+Ids are taken from 61184 to 65519, the range that systemd sets aside for such users, also in most
+containers. One is free when no account has it and no process runs with it. Folders that only root
+may enter, such as root's home, are covered by empty ones in the server's view of the file system,
+with the program and the data back in their places; so the server needs no right to pass them.
+Where root may not do that, as in most containers, the server runs as nobody, and its program and
+its data must be where nobody may go.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import random
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from vectrial import home
+from vectrial.servers.base import ServerError
+from vectrial.servers.namespaces import can_cover
+
+NOBODY = 65534
+_IDS = range(61184, 65520)
+_SHARED = (Path("/tmp"), Path("/var/tmp"))
+_OTHERS_ENTER = stat.S_IXOTH
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user id, which is a group id too. covers: whether folders are covered for it."""
+
+    number: int
+    covers: bool
+
+    def order(self, show: Iterable[Path], passwd: Path) -> dict[str, Any]:
+        """What `vectrial.servers.confine` is told to run a program as this user.
+
+        show: what the program must find. passwd: written, where the program is to see itself as a
+            user with a name, which PostgreSQL demands.
+
+        Raises:
+            ServerError: something of it is where this user cannot go.
+        """
+        wanted = sorted({place for path in show for place in _places(path)})
+        if not self.covers:
+            for path in wanted:
+                if (closed := _closed(path)) is not None:
+                    raise ServerError(
+                        f"the server runs as another user than root, who may not enter {closed}, "
+                        f"where {path} is: choose VECTRIAL_HOME and --out where other users may "
+                        "go, or let root make mount namespaces"
+                    )
+            return {"account": self.number}
+        closed_folders = {closed for path in wanted if (closed := _closed(path)) is not None}
+        cover = _outermost({*closed_folders, *(path for path in _SHARED if path.is_dir())})
+        name = f"vectrial:x:{self.number}:{self.number}::/nonexistent:/usr/sbin/nologin"
+        passwd.write_text(f"{Path('/etc/passwd').read_text()}{name}\n")
+        passwd.chmod(0o644)
+        return {
+            "account": self.number,
+            "cover": [str(path) for path in cover],
+            "show": [str(path) for path in wanted],
+            "passwd": str(passwd),
+        }
+
+    def own(self, *folders: Path) -> None:
+        """Give it these folders and what is in them, which then nobody else may enter."""
+        for folder in folders:
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, self.number, self.number, follow_symlinks=False)
+            folder.chmod(0o700)
+
+
+def free_account() -> Account:
+    """A user that nobody is, nor any process."""
+    if not can_cover():
+        return Account(NOBODY, covers=False)
+    running = {one.info["uids"].real for one in psutil.process_iter(["uids"]) if one.info["uids"]}
+    while True:
+        number = random.SystemRandom().choice(_IDS)
+        if number not in running and not _has_name(number):
+            return Account(number, covers=True)
+
+
+def let_pass(*folders: Path) -> None:
+    """Let a server's user pass folders of ours on the way to its own, where they cannot be
+    covered; what is in them stays private."""
+    if os.geteuid() == 0 and not can_cover():
+        for folder in folders:
+            folder.chmod(0o711)
+
+
+def installation(program: Path) -> Path:
+    """The folder that a program cannot do without: of one in the cache, what was unpacked there;
+    of another, the folder above its `bin`, or else its own."""
+    servers = home.servers_dir()
+    if program.is_relative_to(servers):
+        return servers / program.relative_to(servers).parts[0]
+    return program.parent.parent if program.parent.name == "bin" else program.parent
+
+
+def _has_name(number: int) -> bool:
+    try:
+        pwd.getpwuid(number)
+    except KeyError:
+        return False
+    return True
+
+
+def _places(path: Path) -> Iterator[Path]:
+    """A path, where it leads if it is a link, and so on."""
+    seen: set[Path] = set()
+    while path not in seen:
+        seen.add(path)
+        yield path
+        if path.is_symlink():
+            path = path.parent / path.readlink()
+    if (resolved := path.resolve()) not in seen:
+        yield resolved
+
+
+def _closed(path: Path) -> Path | None:
+    """The outermost folder above `path` that only its owner, or group, may enter."""
+    for folder in reversed(path.parents):
+        try:
+            if not folder.stat().st_mode & _OTHERS_ENTER:
+                return folder
+        except FileNotFoundError:
+            return None
+    return None
+
+
+def _outermost(folders: Iterable[Path]) -> list[Path]:
+    found: list[Path] = []
+    for folder in sorted(folders):
+        if not any(folder.is_relative_to(one) for one in found):
+            found.append(folder)
+    return found

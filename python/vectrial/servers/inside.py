@@ -1,0 +1,98 @@
+"""Servers in a network of a run's own: whether they are ready is asked from within.
+
+    python -m vectrial.servers.inside        is told what to ask, and of whom, on standard input
+
+A process that has threads cannot enter a network as a whole, so another one does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from vectrial.child_environment import for_measuring
+from vectrial.children import python
+from vectrial.servers.base import Refused, ServerError, wait_until
+from vectrial.servers.namespaces import Network
+from vectrial.stores.base import Address
+
+_POLL_S = 0.05
+#: Seconds beyond the deadline for the process that asks.
+_SPARE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A network that a server is to run in. recipe: of the server, as "module:NAME"."""
+
+    network: Network
+    recipe: str
+
+    def wait_until(
+        self, address: Address, deadline_s: float, still_there: Callable[[], None]
+    ) -> None:
+        """As `vectrial.servers.base.wait_until`, from within the network."""
+        order = {
+            "recipe": self.recipe,
+            "host": address.host,
+            "ports": dict(address.ports),
+            "secrets": dict(address.secrets),
+            "deadline_s": deadline_s,
+        }
+        command = self.network.enter(python(__name__))
+        asking = subprocess.Popen(
+            command,
+            pass_fds=self.network.files,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=for_measuring(),
+            start_new_session=True,
+        )
+        said, complaint = "", ""
+        try:
+            given: str | None = json.dumps(order)
+            left = deadline_s + _SPARE_S
+            while True:
+                try:
+                    said, complaint = asking.communicate(given, timeout=_POLL_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    given = None
+                    left -= _POLL_S
+                    if left < 0:
+                        raise ServerError(f"not ready within {deadline_s:g} s") from None
+                still_there()
+        finally:
+            if asking.poll() is None:
+                asking.kill()
+                asking.communicate()
+        answer = json.loads(said) if said else {"kind": "ServerError", "message": complaint}
+        if answer["kind"]:
+            kind = Refused if answer["kind"] == Refused.__name__ else ServerError
+            raise kind(answer["message"])
+
+
+def main() -> None:
+    """Ask, and say what came of it as JSON."""
+    order = json.load(sys.stdin)
+    module, _, attribute = order["recipe"].partition(":")
+    recipe = getattr(import_module(module), attribute)
+    address = Address(order["host"], order["ports"], order["secrets"])
+    kind = message = ""
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            wait_until(recipe, address, order["deadline_s"], still_there=lambda: None)
+        except ServerError as error:
+            kind, message = type(error).__name__, str(error)
+    print(json.dumps({"kind": kind, "message": message}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""A network of a run's own, with loopback alone: a server in it is reached by the processes that
+are in it too, and by nobody else, whatever address it listens on.
+
+Root may make one, and so may an ordinary user where the system lets users make namespaces.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from vectrial.child_environment import for_server
+
+CONFINE = Path(__file__).with_name("confine.py")
+_RELAY = Path(__file__).with_name("relay.py")
+_LOOPBACK = "127.0.0.1"
+#: Namespaces are at most two: of users, and of the network.
+_MOST = 2
+_START_S = 30.0
+
+
+class NoNamespace(Exception):
+    """This machine, or this user, may not make one; the message says why."""
+
+
+class Network:
+    """Open descriptors of a network namespace that has loopback alone, and for an ordinary user of
+    the user namespace that owns it. It is there until it is closed and its last process has ended.
+
+    Raises:
+        NoNamespace: none can be made here.
+    """
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            try:
+                done = subprocess.run(
+                    confined("--namespaces", str(theirs.fileno())),
+                    pass_fds=(theirs.fileno(),),
+                    env=for_server(),
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    timeout=_START_S,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise NoNamespace(f"none was made within {_START_S:g} s") from error
+            if done.returncode:
+                raise NoNamespace(_last_line(done.stderr))
+            _, files, _, _ = socket.recv_fds(ours, 1, _MOST)
+        self.files: tuple[int, ...] = tuple(files)
+
+    def enter(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """The command that executes `argv` in it; `files` are to be passed on to that."""
+        return confine(argv, network=self.files)
+
+    def close(self) -> None:
+        """Harmless twice."""
+        for number in self.files:
+            os.close(number)
+        self.files = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Relay:
+    """A network with one server in it, and what carries connections to it from this machine's
+    loopback. Traffic passes through a Python process: what is measured should be in the network.
+    """
+
+    def __init__(self) -> None:
+        self.network = Network()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, ports: Mapping[str, int]) -> None:
+        """Carry what comes to these ports of 127.0.0.1 to the same ports of the network.
+
+        Raises:
+            OSError: somebody else has one of them.
+        """
+        self.stop()
+        with ExitStack() as here:
+            listens = {}
+            for port in ports.values():
+                one = here.enter_context(socket.create_server((_LOOPBACK, port), backlog=1024))
+                listens[one.fileno()] = port
+            order = json.dumps({"listens": listens})
+            self._process = subprocess.Popen(
+                self.network.enter((sys.executable, "-I", "-S", str(_RELAY), order)),
+                pass_fds=(*self.network.files, *listens),
+                stdin=subprocess.PIPE,
+                env=for_server(),
+                start_new_session=True,
+            )
+
+    def stop(self) -> None:
+        """Carry nothing any more. Harmless twice."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait()
+
+    def close(self) -> None:
+        """Carry nothing, and give the network up. Harmless twice."""
+        self.stop()
+        self.network.close()
+
+
+def confined(*arguments: str) -> tuple[str, ...]:
+    """The command of `vectrial.servers.confine` with these arguments."""
+    return (sys.executable, "-I", "-S", str(CONFINE), *arguments)
+
+
+def confine(argv: Sequence[str], **order: Any) -> tuple[str, ...]:
+    """The command that executes `argv` as `order` says; see `vectrial.servers.confine`."""
+    return confined(json.dumps(order), *argv)
+
+
+@lru_cache(maxsize=1)
+def no_network() -> str:
+    """Why no network can be made here; empty where one can."""
+    try:
+        Network().close()
+    except NoNamespace as error:
+        return str(error)
+    return ""
+
+
+@lru_cache(maxsize=1)
+def can_cover() -> bool:
+    """Whether folders can be covered for a program: by root, unless that was taken from it."""
+    done = subprocess.run(confined("--mounts"), env=for_server(), capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it did not say why"])[-1].removeprefix(
+        "cannot be confined: "
+    )

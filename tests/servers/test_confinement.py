@@ -1,0 +1,236 @@
+"""Servers in a network of their own, by root and by an ordinary user; and without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import little
+import pytest
+
+import strangers
+from vectrial.errors import UserError
+from vectrial.servers import local
+from vectrial.servers.account import Account, free_account
+from vectrial.servers.base import ServerError
+from vectrial.servers.inside import Inside
+from vectrial.servers.local import Local
+from vectrial.servers.namespaces import Network, NoNamespace, can_cover, confine, no_network
+from vectrial.servers.provide import Choice, Provider
+from vectrial.stores.registry import Availability
+from vectrial.suite import exposure
+
+HERE = Path(__file__).parent
+STARTS = """
+import sys
+sys.path.insert(0, {here!r})
+import little
+from vectrial.stores.base import Address
+print(little.starts(Address("127.0.0.1", {{"http": int(sys.argv[1])}})))
+"""
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    try:
+        network = Network()
+    except NoNamespace as error:
+        pytest.skip(f"no network can be made here: {error}")
+    with network:
+        yield network
+
+
+def within(network: Network, *argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        network.enter(argv),
+        pass_fds=network.files,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_network_has_loopback_alone(network: Network) -> None:
+    code = "import socket; print(*(name for _, name in socket.if_nameindex()))"
+    names = within(network, sys.executable, "-c", code).stdout.split()
+    assert "lo" in names
+    up = within(network, sys.executable, "-c", "print(open('/proc/net/route').read().count('\\n'))")
+    assert up.stdout == "1\n", "a line of titles, and no route"
+
+
+def test_a_server_is_reached_from_within_its_network_alone(
+    network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    recipe = little.recipe("--everywhere")
+    with Local(recipe, tmp_path, inside=Inside(network, "little:LITTLE")) as server:
+        port = server.address.ports["http"]
+        assert not strangers.connects(port)
+        code = STARTS.format(here=str(HERE))
+        assert within(network, sys.executable, "-c", code, str(port)).stdout == "1\n"
+        assert strangers.exposed(strangers.processes(server)) == []
+        server.kill()
+        server.restart()
+        assert within(network, sys.executable, "-c", code, str(port)).stdout == "2\n"
+        assert server.facts()["network"] == "its own"
+
+
+def test_one_that_ends_in_a_network_is_known_to(
+    network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    inside = Inside(network, "little:LITTLE")
+    broken = pytest.raises(ServerError, match="the configuration is wrong")
+    with broken, Local(little.recipe("--breaks"), tmp_path, inside=inside):
+        pass
+
+
+@pytest.mark.usefixtures("network")
+def test_one_that_listens_everywhere_is_relayed_from_loopback(tmp_path: Path) -> None:
+    with Local(little.recipe("--everywhere", exposed=True), tmp_path) as server:
+        assert little.starts(server.address) == 1
+        assert strangers.exposed(strangers.processes(server)) == []
+        server.restart()
+        assert little.starts(server.address) == 2
+        port = server.address.ports["http"]
+    assert not strangers.connects(port)
+
+
+def test_where_no_network_can_be_made_it_is_not_started_unless_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "no_network", lambda: "nobody may")
+    recipe = little.recipe(exposed=True)
+    with pytest.raises(ServerError, match=r"nobody may.*--allow-exposed"):
+        Local(recipe, tmp_path).start()
+    with Local(recipe, tmp_path, allow_exposed=True) as server:
+        assert little.starts(server.address) == 1
+        assert server.facts()["network"] == "this machine's"
+
+
+class _Plan:
+    """As much of a plan as says which stores it measures."""
+
+    def __init__(self, server: str) -> None:
+        store = type("Kind", (), {"name": "kind", "server": server})
+        self.jobs = (type("Job", (), {"store": store})(),)
+        self.suite = type("Suite", (), {"provider": staticmethod(lambda name: None)})()
+
+
+def test_a_run_says_before_it_measures_who_else_reaches_its_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def chosen(recipe: object, wanted: object) -> Choice:
+        return Choice(Provider.LOCAL, "", Availability(True))
+
+    monkeypatch.setattr(exposure, "no_network", lambda: "nobody may")
+    monkeypatch.setattr(exposure, "choose", chosen)
+    said: list[str] = []
+    plan = _Plan("vectrial.servers.milvus:MILVUS")
+    with pytest.raises(UserError, match=r"^milvus: listens on every interface") as refused:
+        exposure.check(plan, said.append, allow_exposed=False)  # type: ignore[arg-type]
+    assert "--allow-exposed" in str(refused.value)
+    exposure.check(plan, said.append, allow_exposed=True)  # type: ignore[arg-type]
+    assert [line.split(":")[0] for line in said] == [
+        "other users of this machine can use the server of milvus while it runs"
+    ]
+    said.clear()
+    plan = _Plan("vectrial.servers.redis:REDIS")
+    exposure.check(plan, said.append, allow_exposed=False)  # type: ignore[arg-type]
+    assert said == [], "it asks for a password"
+
+
+ORDINARY = """
+import json, os, sys
+from pathlib import Path
+sys.path[:0] = {paths!r}
+import little, strangers
+from vectrial.servers.inside import Inside
+from vectrial.servers.local import Local
+from vectrial.servers.namespaces import Network, no_network
+
+if why := no_network():
+    print(json.dumps({{"why": why}}))
+    sys.exit()
+os.environ["PYTHONPATH"] = {here!r}
+os.environ.update(strangers.CANARIES)
+with Network() as network:
+    inside = Inside(network, "little:LITTLE")
+    with Local(little.recipe("--everywhere"), Path({folder!r}) / "in", inside=inside) as server:
+        strangers.check(server)
+        outside = strangers.connects(server.address.ports["http"])
+with Local(little.recipe("--everywhere", exposed=True), Path({folder!r}) / "out") as server:
+    strangers.check(server)
+    relayed = little.starts(server.address)
+mode = (Path({folder!r}) / "in").stat().st_mode & 0o777
+print(json.dumps({{"why": "", "outside": outside, "relayed": relayed, "mode": mode,
+                  "user": os.getuid()}}))
+"""
+
+
+@strangers.needs_root
+def test_an_ordinary_user_has_networks_too(tmp_path: Path) -> None:
+    if not can_cover():
+        pytest.skip("root may not cover folders here")
+    work = tmp_path / "work"
+    work.mkdir()
+    tests = str(HERE.parent)
+    code = ORDINARY.format(here=str(HERE), folder=str(work), paths=[str(HERE), tests])
+    user = Account(free_account().number, covers=True)
+    shown = [Path(sys.executable), Path(sys.prefix), Path(sys.base_prefix), HERE.parents[1], work]
+    order = user.order(shown, tmp_path / "passwd")
+    user.own(work)
+    done = subprocess.run(
+        confine((sys.executable, "-c", code), **order),
+        cwd=work,
+        env={"PATH": os.environ["PATH"], "HOME": str(work)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    if told["why"]:
+        pytest.skip(f"users make no namespaces here: {told['why']}")
+    assert told == {
+        "why": "",
+        "outside": False,
+        "relayed": 1,
+        "mode": 0o700,
+        "user": user.number,
+    }
+
+
+@strangers.needs_root
+def test_root_without_the_right_to_make_namespaces_is_told(tmp_path: Path) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(HERE)!r}); import little\n"
+        "from pathlib import Path\n"
+        "from vectrial.servers.local import Local\n"
+        "from vectrial.servers.account import free_account\n"
+        "from vectrial.servers.namespaces import no_network\n"
+        "assert no_network() and free_account().number == 65534\n"
+        f"folder = Path({str(tmp_path)!r})\n"
+        "try:\n  Local(little.recipe(exposed=True), folder).start()\n"
+        "except Exception as error: print(error)\n"
+        "folder.chmod(0o700)\n"
+        "try:\n  Local(little.recipe(), folder / 'in').start()\n"
+        "except Exception as error: print(error)\n"
+    )
+    done = subprocess.run(
+        ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    exposed, closed = done.stdout.splitlines()
+    assert "listens on every interface" in exposed, done.stderr
+    assert "another user than root, who may not enter" in closed
+
+
+def test_this_machine_says_whether_it_has_networks() -> None:
+    assert no_network() == "" or os.geteuid() != 0 or not can_cover()

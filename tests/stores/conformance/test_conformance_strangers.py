@@ -1,0 +1,32 @@
+"""What other users of this machine get of the servers that are started here."""
+
+from __future__ import annotations
+
+import pytest
+import serving
+from conformance_world import Case, one_metric
+
+import strangers
+from vectrial.errors import VectrialError
+from vectrial.servers.provide import recipe_of
+from vectrial.stores.base import Address
+
+
+@one_metric
+def test_a_server_gives_nothing_away(case: Case) -> None:
+    if case.store.server is None:
+        pytest.skip("a library")
+    server = serving.server(case.store)
+    strangers.check(server)
+
+
+@one_metric
+def test_a_server_lets_in_only_those_who_know_its_secret(case: Case) -> None:
+    recipe = recipe_of(case.store)
+    if recipe is None or not recipe.generated:
+        pytest.skip("it has none")
+    address = serving.address(case.store)
+    recipe.ready(address)
+    for secrets in ({}, dict.fromkeys(recipe.generated, "wrong")):
+        with pytest.raises(VectrialError, match=r"not let us in|API key"):
+            recipe.ready(Address(address.host, address.ports, secrets))
