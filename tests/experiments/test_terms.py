@@ -92,6 +92,7 @@ SMALL = {
     "scalar_index_overhead": Small({"fields": 2, "rounds": 1}),
     "crud": Small({"samples": 5}),
     "mixed": Small({"operations": 50}),
+    "durability": Small({"rows": 20}, SqliteStore),
 }
 
 

@@ -7,6 +7,7 @@ A lie that only the loaded store tells, and not the gate's small one beside it, 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 
 from vectrial.filters import Filter
 from vectrial.stores.arrow import ids_of
-from vectrial.stores.base import Index, Params, Schema, Searcher
+from vectrial.stores.base import Capabilities, Durability, Index, Params, Schema, Searcher
 from vectrial.stores.memory import MemoryStore
+from vectrial.stores.sqlite import SqliteStore
 
 Ids = NDArray[np.int64]
 Scores = NDArray[np.float32]
@@ -184,6 +186,32 @@ class FewUpdatesNotIndexed(UpdatesNotIndexed):
 
     name: ClassVar[str] = "few-updates-not-indexed"
     share: ClassVar[float] = 0.05
+
+
+# -- what outlives a crash -------------------------------------------------------------------
+
+
+class KeepsNothing(MemoryStore):
+    """Says that a write is on the disk when it is acknowledged, and has no disk."""
+
+    name: ClassVar[str] = "keeps-nothing"
+    capabilities: ClassVar[Capabilities] = replace(
+        MemoryStore.capabilities,
+        persistent=True,
+        durability={Durability.SYNCED: "every write is forced to the disk"},
+    )
+
+    def open(self, schema: Schema, index: Index) -> None:
+        self.create(schema, index)
+
+
+class KeepsEverything(SqliteStore):
+    """Every insert is a transaction, and what is flushed stays: as it says."""
+
+    name: ClassVar[str] = "keeps-everything"
+    capabilities: ClassVar[Capabilities] = replace(
+        SqliteStore.capabilities, durability={Durability.SYNCED: "a transaction for each batch"}
+    )
 
 
 # -- when it is ready ------------------------------------------------------------------------

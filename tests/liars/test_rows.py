@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import rows
@@ -11,6 +12,7 @@ from run import Run, measure
 from vectrial.experiments import seen
 from vectrial.gate import contents
 from vectrial.stores.memory import MemoryStore
+from vectrial.stores.sqlite import SqliteStore
 
 #: One row more than the gate's own small store has.
 DATA = {"name": "clustered-16-3k", "queries": 50}
@@ -99,9 +101,42 @@ def test_honest_rows_pass_everything(kept: Run, changed: Run) -> None:
 
 
 @pytest.fixture(scope="module")
+def crashed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Rows after a crash, of a store that keeps none, and of honest ones."""
+    kinds = (rows.KeepsNothing, rows.KeepsEverything, SqliteStore)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(rows.__file__).parent))  # of the process that writes
+        asked = [{"experiment": "durability", "rows": 200}, INGEST]
+        return measure(kinds, asked, tmp_path_factory.mktemp("crashed"))
+
+
+def test_a_store_that_keeps_nothing_does_not_pass_as_synced(crashed: Run) -> None:
+    phase = crashed.phase(rows.KeepsNothing, "durability")
+    assert not phase.valid
+    assert "200 of 200 rows that were acknowledged as synced are not there" in (phase.reason or "")
+    assert (phase.metrics["kept_rows"], phase.metrics["lost_rows"]) == (0, 200)
+
+
+def test_a_promise_that_nobody_tried_is_told_as_one(crashed: Run, loads: Run) -> None:
+    assert "synced (tried)" in crashed.text
+    assert "synced (declared; rows were lost in a crash)" in crashed.text
+    assert "synced (declared, not tried)" in loads.text
+
+
+def test_honest_stores_keep_what_they_promise(crashed: Run) -> None:
+    synced = crashed.phase(rows.KeepsEverything, "durability")
+    flushed = crashed.phase(SqliteStore, "durability")
+    assert synced.valid, synced.reason
+    assert flushed.valid, flushed.reason
+    assert (synced.metrics["promised_rows"], synced.metrics["kept_rows"]) == (200, 200)
+    assert flushed.metrics["promised_rows"] == 100  # the half before the flush
+    assert flushed.metrics["lost_rows"] == 0
+
+
+@pytest.fixture(scope="module")
 def loads(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Loads of stores that are not as ready as they say, and of an honest one."""
-    kinds = (rows.Honest, rows.BuildsAtFirstSearch, rows.SlowWhenCold)
+    kinds = (rows.Honest, rows.BuildsAtFirstSearch, rows.SlowWhenCold, rows.KeepsNothing)
     return measure(kinds, [INGEST], tmp_path_factory.mktemp("loads"))
 
 

@@ -55,6 +55,7 @@ CONDITIONS = {
     "stage": "stage",
     "loaded": "share loaded",
     "after_s": "seconds after the load",
+    "buffer_s": "seconds for buffered writes",
 }
 #: A parameter of the trial that bears on those of its phases alone that have the other one, too:
 #: the rest of them are measured before it matters.

@@ -137,6 +137,8 @@ class Context:
     progress: called with (done, of, what) outside timed samples.
     show: called with what a long phase is doing right now, as often.
     truth: exact neighbours for k under a filter.
+    crash: kills the store's server, starts it again on the same data, and says where it listens;
+        None where the store has none. Raises `Unsupported` where the server is somebody else's.
     beside: a store of the same kind, not created yet, for what needs another schema or other
         rows; it is gone when the block is left. Each name is a place of its own.
     """
@@ -159,6 +161,7 @@ class Context:
     beside: Callable[[str], AbstractContextManager[Store]]
     address: Address | None = None
     empty_disk: Mapping[FileKind, int] = field(default_factory=dict)
+    crash: Callable[[], Address] | None = None
 
 
 class Experiment(BaseModel, ABC):

@@ -10,6 +10,7 @@ from vectrial.experiments.capacity import Capacity
 from vectrial.experiments.concurrency import Concurrency
 from vectrial.experiments.condition import Condition
 from vectrial.experiments.crud import Crud
+from vectrial.experiments.durability import DurabilityExperiment
 from vectrial.experiments.export import Export
 from vectrial.experiments.filtered import Filtered
 from vectrial.experiments.footprint import FootprintExperiment
@@ -45,5 +46,6 @@ EXPERIMENTS: Mapping[str, type[Experiment]] = {
         ScalarIndexOverhead,
         Crud,
         Mixed,
+        DurabilityExperiment,
     )
 }

@@ -81,6 +81,12 @@ class Kept:
 
 
 @dataclass(frozen=True)
+class Crash:
+    """Kill the server and start it again on the same data. The answer is its `Serving`, or why it
+    cannot be done, as text."""
+
+
+@dataclass(frozen=True)
 class Started:
     """The trial with this key begins."""
 

@@ -23,7 +23,7 @@ from time import perf_counter_ns
 from vectrial._engine import Judge
 from vectrial.datasets import library, truth
 from vectrial.datasets.model import Truth
-from vectrial.errors import StoreError
+from vectrial.errors import StoreError, Unsupported
 from vectrial.experiments.base import Context, Experiment, State, fields_of
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.experiments.storage import on_disk
@@ -32,7 +32,15 @@ from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.load import bulk, native_bulk
 from vectrial.load.lane import Lane, writes_natively
 from vectrial.load.live import Busy, Live
-from vectrial.load.messages import Finished, JobSpec, Progress, Started, TrialSpec
+from vectrial.load.messages import (
+    Crash,
+    Finished,
+    JobSpec,
+    Progress,
+    Serving,
+    Started,
+    TrialSpec,
+)
 from vectrial.stores import registry
 from vectrial.stores.base import Address, Index, Schema, Store, untested
 from vectrial.stores.beside import beside, leave
@@ -66,12 +74,9 @@ class _Measurement:
         self.processes: Mapping[str, int] = {"client": os.getpid()}
         self.resident_in: Sequence[int] = (os.getpid(),)
         self.address: Address | None = None
+        self._server_trees: list[ProcessTree] = []
         if spec.server is not None:
-            self.address = spec.server.address
-            self.data_dirs = spec.server.data_dirs
-            # The server first: the disk is counted with it.
-            self.processes = {**spec.server.processes, **self.processes}
-            self.resident_in = tuple(spec.server.processes.values())
+            self._serve(spec.server)
         self.store: Store | None = None
         self.version: str | None = None
         self.notes: tuple[str, ...] = ()
@@ -79,12 +84,28 @@ class _Measurement:
         self.gate: list[GateResult] | None = None
         self.baseline_rss_bytes: int | None = None
         self.empty_disk: Mapping[FileKind, int] = {}
-        serving = spec.server.processes.values() if spec.server is not None else ()
-        self._server_trees = [ProcessTree(pid) for pid in serving]
-        for tree in self._server_trees:
-            tree.usage()  # finds what the server has started
         self._server_busy = Busy(self._server_cpu_s)
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
+
+    def _serve(self, serving: Serving) -> None:
+        """From now on the store's server is this one."""
+        self.address = serving.address
+        self.data_dirs = serving.data_dirs
+        # The server first: the disk is counted with it.
+        self.processes = {**serving.processes, "client": os.getpid()}
+        self.resident_in = tuple(serving.processes.values())
+        self._server_trees = [ProcessTree(pid) for pid in serving.processes.values()]
+        for tree in self._server_trees:
+            tree.usage()  # finds what the server has started
+
+    def _crash(self) -> Address:
+        """As `Context.crash`."""
+        self.pipe.send(Crash())
+        answer: Serving | str = self.pipe.recv()
+        if isinstance(answer, str):
+            raise Unsupported(answer)
+        self._serve(answer)
+        return answer.address
 
     def make(self, location: Path) -> Store:
         """A store at a place, of which what the suite asks of writes is asked."""
@@ -302,6 +323,7 @@ class _Measurement:
             beside=lambda name: beside(self.make, self.spec.data_dir / "beside" / name),
             address=self.address,
             empty_disk=self.empty_disk,
+            crash=None if self.spec.server is None else self._crash,
         )
 
     def _truth(self, k: int, where: Filters) -> Truth:

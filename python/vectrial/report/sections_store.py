@@ -254,7 +254,7 @@ def _ingest_table(
             plain(loaded_rows(p), f"{loaded_rows(p):,}", remark(p)),
             plain(_callers(p)),
             plain(p.params.get("batch_rows", text.NOTHING)),
-            plain(p.params.get("durability", text.NOTHING)),
+            plain(_durability(run, p)),
             _either(own, "rows_per_s", "1"),
             _either(own, "mb_per_s", "1"),
             *(spread_cell(own.get("load"), name, "us") for name in ("latency_p50", "latency_p99")),
@@ -269,8 +269,35 @@ def _ingest_table(
         rows.append(_row(run, p, cells))
     known = _known_by(run, facet)
     notes = (f"How it is known that every row is indexed: {known}.",) if known else ()
+    if any("durability" in p.params for p in totals):
+        notes = (*notes, _DURABILITY)
     title = f"Loading: {facet.title}"
     return Table(f"loading-{facet.slug}", title, _INGEST, tuple(rows), notes, grouped_by=1)
+
+
+#: What the column of what writes are means.
+_DURABILITY = (
+    "What has become of a write when it is acknowledged is declared by the store's settings. It is "
+    "tried where the experiment durability killed the process and found the rows again."
+)
+
+
+def _durability(run: RunData, load: Point) -> str:
+    """What writes were asked to be, and whether anybody looked."""
+    asked = load.params.get("durability")
+    if asked is None:
+        return text.NOTHING
+    crashes = [
+        p
+        for p in run.select("durability", "crash")
+        if (p.series.store, p.series.index_kind) == (load.series.store, load.series.index_kind)
+        and p.params.get("durability") == asked
+        and p.value("kept_rows") is not None
+    ]
+    if not crashes:
+        return f"{asked} (declared, not tried)"
+    held = all(p.state == "ok" and p.reason is None for p in crashes)
+    return f"{asked} (tried)" if held else f"{asked} (declared; rows were lost in a crash)"
 
 
 def _known_by(run: RunData, facet: Facet) -> str:

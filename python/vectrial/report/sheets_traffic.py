@@ -34,6 +34,23 @@ SHEETS = (
         sparse=True,
     ),
     Sheet(
+        "durability",
+        "Rows after a crash",
+        "Rows were written, the process that held them was ended by SIGKILL and started again. "
+        "Promised are all acknowledged rows where writes are synced, those that were due where "
+        "they are buffered, else those that were flushed. What the system had not written to the "
+        "disk outlives a process: a power cut was not tried.",
+        ("crash",),
+        (("durability", "Writes are"), ("rows", "Rows")),
+        (
+            metric("acknowledged_rows", "acknowledged", "1", "Rows"),
+            metric("promised_rows", "promised", "1", "Rows"),
+            metric("kept_rows", "kept", "1", "Rows"),
+            metric("lost_rows", "promised and lost", "1", "Rows"),
+            metric("reopen_s", "Back after", "s"),
+        ),
+    ),
+    Sheet(
         "mixed",
         "Searching while rows change",
         "One caller who searches, inserts, updates and deletes in random order (closed); or each "

@@ -17,10 +17,11 @@ from typing import Any, Protocol
 from vectrial import environments
 from vectrial.child_environment import for_measuring
 from vectrial.children import python
-from vectrial.errors import VectrialError
+from vectrial.errors import Unsupported, VectrialError
 from vectrial.load.ceiling import Certificate
 from vectrial.load.live import Live
 from vectrial.load.messages import (
+    Crash,
     Finished,
     JobSpec,
     Kept,
@@ -215,6 +216,8 @@ def _run_job(
                             watcher.progress(message)
                         case Live():
                             watcher.live(message)
+                        case Crash():
+                            process.crash_server()
                         case Finished():
                             trial = by_key[message.key]
                             left.remove(trial)
@@ -305,15 +308,37 @@ class _Process:
         self._data.mkdir(parents=True)
         let_pass(self._log.parents[1], self._data.parent, self._data)
         with ExitStack() as undone:
-            serving = None
             if self._server is not None:
                 undone.enter_context(self._server)
-                serving = Serving(
-                    self._server.address, self._server.processes(), self._server.data_dirs()
-                )
-            self._start(serving)
+            self._start(self._serving())
             undone.pop_all()
         return self
+
+    def _serving(self) -> Serving | None:
+        """Where the server is now; None where there is none."""
+        if self._server is None:
+            return None
+        return Serving(self._server.address, self._server.processes(), self._server.data_dirs())
+
+    def crash_server(self) -> None:
+        """Kill the server, start it again on the same data, and tell the measuring process where
+        it is; or why that cannot be done, where it is not ours.
+
+        Raises:
+            ServerError: it does not start again.
+        """
+        assert self._server is not None, "the measuring process knows whether there is one"
+        answer: Serving | str | None
+        try:
+            self._server.kill()
+            self._server.restart()
+        except Unsupported as error:
+            answer = str(error)
+        except ServerError as error:
+            raise ServerError(f"it did not start again after it was killed: {error}") from error
+        else:
+            answer = self._serving()
+        self._pipe.send(answer)
 
     def _start(self, serving: Serving | None) -> None:
         ours, theirs = Pipe()

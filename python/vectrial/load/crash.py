@@ -1,0 +1,89 @@
+"""Rows written to a library by a process that is then killed; see `crash_writer`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Pipe
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.children import python
+from vectrial.errors import StoreError
+from vectrial.load.sdk_process import Opening
+from vectrial.stores.arrow import ids_of, vectors_of
+
+Ids = NDArray[np.int64]
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Write:
+    """Insert batches in order; flush afterwards, or do not. batches: of each the ids (n,), the
+    vectors (n, d) and the columns of metadata by name."""
+
+    batches: tuple[tuple[Ids, Vectors, Mapping[str, pa.Array[Any]]], ...]
+    flush: bool
+
+
+class CrashWriter:
+    """A process of its own that creates a store, writes to it, and ends as a crash would.
+
+    As a context manager it leaves no process behind.
+
+    Args:
+        opening: the store, which does not exist yet.
+    """
+
+    def __init__(self, opening: Opening) -> None:
+        self._pipe, theirs = Pipe()
+        with theirs:
+            command = python("vectrial.load.crash_writer", str(theirs.fileno()))
+            self._process = subprocess.Popen(
+                command,
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # it is killed with all that it starts
+            )
+        self._pipe.send(opening)
+
+    def __enter__(self) -> CrashWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.crash()
+
+    def write(self, batches: Sequence[pa.RecordBatch], *, flush: bool) -> None:
+        """Return when every batch was acknowledged, and the flush.
+
+        Raises:
+            StoreError: the store raised.
+        """
+        self._pipe.send(Write(tuple(map(_parts, batches)), flush))
+        try:
+            failure = self._pipe.recv()
+        except (EOFError, ConnectionResetError):
+            failure = "the writing process ended; the log of the measuring process says more"
+        if failure is not None:
+            raise StoreError(failure)
+
+    def crash(self) -> None:
+        """End it by SIGKILL. Harmless twice."""
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._pipe.close()
+
+
+def _parts(batch: pa.RecordBatch) -> tuple[Ids, Vectors, Mapping[str, pa.Array[Any]]]:
+    """A batch taken apart: pickled whole, it would forget which values cannot be missing."""
+    columns = {name: batch.column(name) for name in batch.schema.names[2:]}
+    return ids_of(batch), np.array(vectors_of(batch)), columns
