@@ -409,7 +409,7 @@ def test_a_load_can_be_weighed_where_it_lies(tmp_path: Path) -> None:
     assert phases[-1].name == "settled"
     assert (phases[-1].metrics["disk_bytes"] or 0) > ROWS * 8 * 4
     kept = run(Ingest(checkpoints=(1.0,), probes=0, settle_s=3), MemoryStore, tmp_path / "memory")
-    assert kept[-1].name == "ingest", "nothing on disk"
+    assert kept[-1].name == "cold_searches", "nothing on disk"
 
 
 # -- what indexes cost -------------------------------------------------------------------------
