@@ -701,19 +701,20 @@ class Slow(MemoryStore):
 def test_probing_between_load_and_flush_is_told_beside_the_time_until_ready(
     tmp_path: Path,
 ) -> None:
-    whole = run(Ingest(probes=3), Slow, tmp_path)[-1]
+    whole = run(Ingest(probes=3), Slow, tmp_path)[-2]
     assert whole.name == "ingest"
     assert whole.valid
     assert (whole.metrics["probing_s"] or 0) >= 0.6
     assert re.search(r"rows were probed for \d+\.\d s", whole.reason or "")
-    without_probes = run(Ingest(probes=0), Slow, tmp_path)[-1]
+    without_probes = run(Ingest(probes=0), Slow, tmp_path)[-2]
     assert without_probes.reason is None
     assert without_probes.metrics["probing_s"] is not None
 
 
 def test_a_load_that_lost_rows_has_no_valid_figure(tmp_path: Path) -> None:
     phases = run(Ingest(probes=5, concurrency=1), Lossy, tmp_path)
-    assert [p.name for p in phases] == ["load", "freshness", "flush", "build", "wait", "ingest"]
+    names = ["load", "freshness", "flush", "build", "wait", "first_search", "ingest"]
+    assert [p.name for p in phases] == [*names, "cold_searches"]
     assert not any(p.valid for p in phases)
     assert "600 were acknowledged" in str(phases[0].reason)
 

@@ -148,10 +148,11 @@ class Ingest(Experiment):
         if not load.valid:
             total.invalidate(load.reason or "the load is not valid")
         yield total  # what follows is not its time
-        yield cold_searches(context, steps[-1])
+        cold = cold_searches(context, steps[-1])
+        yield cold
         total.metrics["count"] = float(store.count())
         if fault := _fault(context, total):
-            for phase in (*parts, total):  # each is of the rows that were acknowledged
+            for phase in (*parts, total, cold):  # each is of the rows that were acknowledged
                 phase.invalidate(fault)
         if self.settle_s is not None and store.capabilities.persistent:
             yield settled(context, self.settle_s)

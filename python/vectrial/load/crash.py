@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from vectrial.children import python
 from vectrial.errors import StoreError
 from vectrial.load.sdk_process import Opening
-from vectrial.stores.arrow import ids_of, vectors_of
+from vectrial.stores.arrow import ids_of, metadata_of, vectors_of
+from vectrial.stores.base import Schema
 
 Ids = NDArray[np.int64]
 Vectors = NDArray[np.float32]
@@ -43,6 +44,7 @@ class CrashWriter:
     """
 
     def __init__(self, opening: Opening) -> None:
+        self._schema = opening.schema
         self._pipe, theirs = Pipe()
         with theirs:
             command = python("vectrial.load.crash_writer", str(theirs.fileno()))
@@ -66,7 +68,7 @@ class CrashWriter:
         Raises:
             StoreError: the store raised.
         """
-        self._pipe.send(Write(tuple(map(_parts, batches)), flush))
+        self._pipe.send(Write(tuple(_parts(batch, self._schema) for batch in batches), flush))
         try:
             failure = self._pipe.recv()
         except (EOFError, ConnectionResetError):
@@ -83,7 +85,10 @@ class CrashWriter:
         self._pipe.close()
 
 
-def _parts(batch: pa.RecordBatch) -> tuple[Ids, Vectors, Mapping[str, pa.Array[Any]]]:
+def _parts(
+    batch: pa.RecordBatch, schema: Schema
+) -> tuple[Ids, Vectors, Mapping[str, pa.Array[Any]]]:
     """A batch taken apart: pickled whole, it would forget which values cannot be missing."""
-    columns = {name: batch.column(name) for name in batch.schema.names[2:]}
+    metadata = metadata_of(batch, schema)
+    columns = dict(zip(metadata.schema.names, metadata.columns, strict=True))
     return ids_of(batch), np.array(vectors_of(batch)), columns
