@@ -43,7 +43,8 @@ def noting(kind: type[Store], calls: list[tuple[int, str]]) -> type[Store]:
     return type(kind.__name__, (kind,), {name: noted(name) for name in ASKED})
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+#: `durability` samples nothing: the process that it looks at ends in it.
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS.keys() - {"durability"}))
 def test_nothing_is_asked_between_the_end_of_a_phase_and_its_telling(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,7 +58,7 @@ def test_nothing_is_asked_between_the_end_of_a_phase_and_its_telling(
     with world(kind, "flat", tmp_path, type(experiment).starts_from, small.data) as context:
         for phase in experiment.run(context, point):
             told.append((phase, perf_counter_ns()))
-    assert name == "durability" or any(phase.unsampled is None for phase, _ in told)
+    assert any(phase.unsampled is None for phase, _ in told)
     for phase, told_ns in told:
         if phase.unsampled is None:
             ended_ns = phase.ended_ns + phase.paused_ns
