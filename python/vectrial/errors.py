@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vectrial.printable import printable
+
 
 class VectrialError(Exception):
     """Anything Vectrial raises on purpose. Ends the program with exit code 1."""
@@ -28,7 +30,8 @@ class UserError(VectrialError):
 
     def __str__(self) -> str:
         message = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{message} ({self.remedy})" if self.remedy else message
+        # What the user gave, or a library said of it, may end lines or steer the terminal.
+        return printable(f"{message} ({self.remedy})" if self.remedy else message)
 
 
 class DataError(UserError):

@@ -331,6 +331,10 @@ def to_json(where: Filter) -> str:
     return json.dumps(_plain(where), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+#: Levels of the plain form of a filter: an operator, a list and a column each are one.
+MOST_DEPTH = 100
+
+
 def parse(value: Any, *, at: str = "filter") -> Filter:
     """A filter from its plain form (as in TOML or JSON): `{"eq": {"colour": "red"}}`,
     `{"and": [...]}`, `{"range": {"year": {"gte": 2020}}}`, `{"is_null": "year"}`.
@@ -338,6 +342,26 @@ def parse(value: Any, *, at: str = "filter") -> Filter:
     Raises:
         UserError: naming the place within the filter and what was expected there.
     """
+    _check_depth(value, at)
+    return _parse(value, at)
+
+
+def _check_depth(value: Any, at: str) -> None:
+    """Raise where a plain filter is nested deeper than `MOST_DEPTH`."""
+    level: list[Any] = [value]
+    for _ in range(MOST_DEPTH):
+        level = [
+            part
+            for one in level
+            if isinstance(one, Mapping | list)
+            for part in (one.values() if isinstance(one, Mapping) else one)
+        ]
+        if not level:
+            return
+    raise UserError(f"a filter is nested at most {MOST_DEPTH} deep", where=at)
+
+
+def _parse(value: Any, at: str) -> Filter:
     if not isinstance(value, Mapping) or len(value) != 1:
         raise UserError(
             "a filter is one operator with its argument",
@@ -350,10 +374,10 @@ def parse(value: Any, *, at: str = "filter") -> Filter:
         case "and" | "or":
             if not isinstance(argument, list) or not argument:
                 raise UserError("expected a list of at least one filter", where=at)
-            parts = tuple(parse(part, at=f"{at}[{i}]") for i, part in enumerate(argument))
+            parts = tuple(_parse(part, f"{at}[{i}]") for i, part in enumerate(argument))
             return And(parts) if name == "and" else Or(parts)
         case "not":
-            return Not(parse(argument, at=at))
+            return Not(_parse(argument, at))
         case "is_null":
             if not isinstance(argument, str):
                 raise UserError("expected a column name", where=at)

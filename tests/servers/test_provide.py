@@ -230,7 +230,7 @@ def test_a_program_that_the_user_gives(path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("VECTRIAL_THING_BIN", "/bin/sh")
     assert programs.given("VECTRIAL_THING_BIN") == Path("/bin/sh").resolve()
     monkeypatch.setenv("VECTRIAL_THING_BIN", str(path / "absent"))
-    with pytest.raises(NoProgram, match="VECTRIAL_THING_BIN"):
+    with pytest.raises(UserError, match="VECTRIAL_THING_BIN"):
         programs.given("VECTRIAL_THING_BIN")
     monkeypatch.delenv("VECTRIAL_THING_BIN")
     assert programs.given("VECTRIAL_THING_BIN") is None

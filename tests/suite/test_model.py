@@ -41,7 +41,7 @@ def test_good_suite_keeps_every_value() -> None:
         ("rows = 500", "rows = 0", ["datasets[0].rows", "greater than 0", "got 0"]),
         ("rows = 500", 'rows = "many"', ["datasets[0].rows", "integer", "'many'"]),
         ('store = "memory"', 'stor = "memory"', ["stores[0].stor", "did you mean 'store'?"]),
-        ('index = "flat"', "", ["stores[0].index", "missing"]),
+        ('store = "memory"', "", ["stores[0].store", "missing"]),
         ("repeats = 2", "repeats = 0", ["repeats", "greater than or equal to 1"]),
         ("[[experiments]]\nexperiment", "[[experiment]]\nexperiment", ["unknown key 'experiment'"]),
         ('name = "t"', "name = t", ["not valid TOML", "line 2"]),

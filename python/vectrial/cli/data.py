@@ -112,7 +112,7 @@ def import_(
         queries=_queries(queries),
         seed=seed,
         licence=licence,
-        replace_existing=force or _may_replace(name or name_of(file)),
+        replace_existing=force or _may_replace(name_of(file) if name is None else name),
     )
     with bars() as progress:
         dataset = import_file(wanted, progress)
@@ -218,6 +218,8 @@ def _filter(text: str) -> Filter:
         raise UserError(
             f"it is not JSON: {error}", where="--filter", remedy='\'{"eq": {"lang": "en"}}\''
         ) from error
+    except RecursionError as error:
+        raise UserError("it is nested too deeply", where="--filter") from error
     return parse_filter(value, at="--filter")
 
 

@@ -73,7 +73,8 @@ def reproduce(
         ),
     ] = False,
     repeats: Annotated[
-        int, typer.Option(min=1, help="How often everything is done; 3 give a spread.")
+        int,
+        typer.Option(min=1, max=1000, help="How often everything is done; 3 give a spread."),
     ] = 1,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be measured; measure nothing.")
@@ -268,6 +269,9 @@ def _measure(
     *,
     allow_exposed: bool,
 ) -> None:
+    for part in parts:
+        if part.suite is not None:
+            run_command.check_machine(run_command.plan_of(part.suite, report.name))
     folder.mkdir(parents=True, exist_ok=True)
     manifest = {
         "report": report.name,

@@ -32,9 +32,11 @@ from vectrial.report.text import plural
 from vectrial.results.folder import replace_text
 from vectrial.results.reader import measured_keys
 from vectrial.results.writer import RunWriter
+from vectrial.servers.provide import check_environment
 from vectrial.stores import registry
 from vectrial.stores.base import ALL_OPERATORS
 from vectrial.suite import exposure
+from vectrial.suite.checks import cautions
 from vectrial.suite.model import DatasetRef, Suite
 from vectrial.suite.plan import DatasetShape, Plan, make_plan
 from vectrial.suite.runner import Outcome, run_plan
@@ -110,7 +112,10 @@ def run(
     if asked.seal:
         say(console, f"{bundle}: seal {asked.seal}")
     plan = plan_of(asked.suite, asked.where)
+    for told in cautions(asked.suite):
+        say(console, f"! {told}")
     if dry_run:
+        _tell_cores(plan, console)
         _show_plan(plan if resume is None else left_of(plan, resume, console), form)
         return
     folder = resume.resolve() if resume is not None else new_folder(out, asked.suite)
@@ -161,6 +166,15 @@ def _again(folder: Path, only: Sequence[str] = (), repeats: int | None = None) -
     words = ["vectrial", "run", "--resume", str(folder)]
     words += [] if repeats is None else ["--repeats", str(repeats)]
     return shlex.join([*words, *(word for one in only for word in ("--only", one))])
+
+
+def _tell_cores(plan: Plan, console: Console) -> None:
+    """Say where a plan cannot be measured on this machine for want of its cores; it may be meant
+    for another one."""
+    try:
+        plan.suite.placement.resolved()
+    except UserError as error:
+        say(console, f"! not on this machine: {error}")
 
 
 def _show_plan(plan: Plan, form: Form) -> None:
@@ -224,6 +238,18 @@ def plan_of(suite: Suite, where: str) -> Plan:
     )
 
 
+def check_machine(plan: Plan) -> None:
+    """See to it that a plan fits this machine and its environment, before anything is done.
+
+    Raises:
+        UserError: it names cores that are not here, or a variable of the environment makes no
+            sense.
+    """
+    plan.suite.placement.resolved()
+    for store in dict.fromkeys(job.store for job in plan.jobs):
+        check_environment(store, plan.suite.provider(store.name))
+
+
 def measure(
     plan: Plan,
     suite: Suite,
@@ -246,6 +272,7 @@ def measure(
     On Ctrl-C says how to go on, and ends the program. So it says when measuring ends by an error,
     which is raised; where one comes before that, no new folder is left.
     """
+    check_machine(plan)
     exposure.check(plan, lambda line: say(console, line), allow_exposed=allow_exposed)
     signal.signal(signal.SIGTERM, _terminated)
     again = again or _again(folder)

@@ -46,7 +46,7 @@ class Wanted:
         """
         suite = self.suite
         if repeats is not None:
-            suite = suite.model_copy(update={"repeats": repeats})
+            suite = suite.repeated(repeats, "--repeats")
         known = {ref.store for ref in suite.stores}
         for name in only:
             if name not in known:

@@ -55,7 +55,7 @@ def tune(
         float, typer.Option(min=0.1, help="How long each search parameter is measured.")
     ] = 1.0,
     k: one.KOption = 10,
-    seed: Annotated[int, typer.Option(help="Of what is tried.")] = _SEED,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of what is tried.")] = _SEED,
     out: one.OutOption = None,
     resume: Annotated[
         Path | None,
@@ -165,7 +165,8 @@ class _Bench:
 
     def goes_on(self, kept: Suite, folder: Path) -> bool:
         """Take up the run in this folder, whose suite is `kept`, if these options made it."""
-        builds, rows = [Build(ref.index, ref.params) for ref in kept.stores], kept.datasets[0].rows
+        builds = [Build(ref.index or "", ref.params) for ref in kept.stores]
+        rows = kept.datasets[0].rows
         known = self._store.capabilities.indexes
         if rows not in self.steps or not all(build.kind in known for build in builds):
             return False

@@ -17,12 +17,12 @@ from rich.table import Table
 
 from vectrial.children import python
 from vectrial.cli.form import Form, FormOption, on_stdout, say
-from vectrial.errors import UserError
+from vectrial.errors import UserError, VectrialError
 from vectrial.load.placement import Placement
 from vectrial.nearest import suggestion
 from vectrial.servers.base import Recipe, ServerError
 from vectrial.servers.local import variable
-from vectrial.servers.provide import Provider, recipe_of
+from vectrial.servers.provide import Provider, check_environment, recipe_of
 from vectrial.servers.standing import Standing, end, folder, hold, standing
 from vectrial.stores import registry
 from vectrial.suite.model import validated
@@ -80,6 +80,7 @@ def up(
         return
     recipe = _recipe(store)
     limits = validated(Placement, {"server_cpus": cpus, "server_memory": memory}, "limits").limits
+    check_environment(registry.load(store), provider)
     if detach:
         _show(_detached(store, provider, data, cpus, memory, allow_exposed), form, held=False)
         return
@@ -168,14 +169,16 @@ def _detached(
             cwd="/",
             start_new_session=True,
         )
+    heard = ""
     try:
         with told.open() as source:
             while True:
                 ended = child.poll() is not None
                 said = source.read()
+                heard += said
                 if ended:
-                    raise ServerError(said.strip().removeprefix("vectrial: ") or "no message")
-                sys.stderr.write(said)
+                    raise _failure(store, child.returncode, heard)
+                sys.stderr.write("".join(_progress_lines(said)))
                 for one in standing():
                     if one.pid == child.pid and one.ready:
                         return one
@@ -185,6 +188,21 @@ def _detached(
             child.terminate()
             child.wait()
         raise
+
+
+#: How the last line of a command that failed begins.
+_ERROR = "vectrial: "
+
+
+def _progress_lines(said: str) -> list[str]:
+    return [line for line in said.splitlines(keepends=True) if not line.startswith(_ERROR)]
+
+
+def _failure(store: str, code: int, heard: str) -> VectrialError:
+    """Why the process that was to hold the server ended, from all that it said."""
+    lines = [line for line in heard.splitlines() if line.strip()]
+    last = lines[-1].removeprefix(_ERROR) if lines else f"ended with exit code {code}"
+    return UserError(last) if code == UserError.exit_code else ServerError(f"{store}: {last}")
 
 
 def _show(one: Standing, form: Form, *, held: bool) -> None:

@@ -126,10 +126,15 @@ class _Budget:
                 "", f"unpacks to far more than its {self.archive.stat().st_size} bytes promise"
             )
 
+    def check_members(self, count: int) -> None:
+        """Raise where an archive says that it has more members than it may."""
+        if count > self._limits.members:
+            raise self.refusal("", f"holds {count:,} members, more than {self._limits.members:,}")
+
     def member(self) -> None:
         self._members_left -= 1
         if self._members_left < 0:
-            raise self.refusal("", f"holds more than {self._limits.members} members")
+            raise self.refusal("", f"holds more than {self._limits.members:,} members")
 
     def refusal(self, member: str, why: str) -> DataError:
         return DataError(
@@ -225,7 +230,9 @@ def _kind(member: tarfile.TarInfo) -> str:
 def _unpack_zip(archive: Path, root: Path, budget: _Budget) -> list[Path]:
     files: list[Path] = []
     with zipfile.ZipFile(archive) as bundle:
-        for member in bundle.infolist():
+        members = bundle.infolist()
+        budget.check_members(len(members))
+        for member in members:
             budget.member()
             target = _target(root, member.orig_filename, budget)
             kind = (member.external_attr >> 16) & 0o170000

@@ -74,6 +74,12 @@ def makes(name: str) -> bool:
     return True
 
 
+def is_made_here(name: str) -> bool:
+    """Whether a dataset of that name is made by the catalogue of what everybody can have: packages,
+    or a seed. A public one may be imported from its files where these cannot be fetched."""
+    return makes(name) and entry(name).kind is not Kind.PUBLIC
+
+
 def cut(base: Entry, rows: int, name: str = "") -> Entry:
     """The variant of an entry with its first `rows` rows, under `name` or `BASE-ROWS`.
 
@@ -108,10 +114,25 @@ def ensure(name: str, progress: Progress = silent) -> Dataset:
     Raises:
         UserError: no dataset has that name; the message names the nearest one.
         SourceUnavailable, DataError: it cannot be fetched; what to do or use instead is said.
+        DataError: what has its name in the library is something else.
     """
     if name in library.names():
-        return library.load(name)
+        return _same(library.load(name))
     return fetch(entry(name), progress)
+
+
+def _same(dataset: Dataset) -> Dataset:
+    """A dataset of the library, which is what the catalogue means by its name."""
+    pinned = entry(dataset.name).fingerprint if makes(dataset.name) else None
+    if pinned not in (None, dataset.fingerprint):
+        raise DataError(
+            f"what the library has by this name is not the catalogue's: its fingerprint is"
+            f" {dataset.fingerprint[:12]}, and {pinned[:12]} is pinned",
+            where=dataset.name,
+            remedy=f"remove it (vectrial data remove {dataset.name}), and import data of your own"
+            " by another name",
+        )
+    return dataset
 
 
 def fetch(wanted: Entry, progress: Progress = silent) -> Dataset:
@@ -122,7 +143,7 @@ def fetch(wanted: Entry, progress: Progress = silent) -> Dataset:
     """
     with _alone(wanted.name, progress):
         if wanted.name in library.names():
-            return library.load(wanted.name)
+            return _same(library.load(wanted.name))
         try:
             material, checksum = _material(wanted, progress)
             progress(0, 0, f"saving {wanted.name}")

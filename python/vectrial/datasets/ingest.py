@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial import home
-from vectrial.datasets import library
+from vectrial.datasets import catalog, library
 from vectrial.datasets.checks import check_ids, check_labels, check_vectors
 from vectrial.datasets.inspect import inspect
 from vectrial.datasets.model import OWN_IDS, Dataset, Provenance, Truth
@@ -71,7 +72,7 @@ class _Queries:
 
 def name_of(path: Path) -> str:
     """A dataset name made from a path: `data/My set.tar.gz` gives `My-set`."""
-    stem = re.sub(r"(\.tar)?\.[A-Za-z0-9]{1,7}$", "", path.resolve().name)
+    stem = re.sub(r"(\.tar)?\.[A-Za-z0-9]{1,7}$", "", Path(os.path.realpath(path)).name)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")
     return name[:100] or "imported"
 
@@ -89,7 +90,13 @@ def import_file(wanted: Import, progress: Progress = silent) -> Dataset:
         UserError: options that do not fit the file, a name that is taken, too little disk.
         DataError: content that cannot be used, naming the file and row.
     """
-    name = wanted.name or name_of(wanted.path)
+    name = name_of(wanted.path) if wanted.name is None else wanted.name
+    if catalog.is_made_here(name):
+        raise UserError(
+            f"'{name}' is a dataset of the catalogue, which suites expect by that name",
+            where="--name",
+            remedy="give your own data another name with --name",
+        )
     if not wanted.replace_existing and library.path(name).exists():
         raise UserError(
             f"a dataset named '{name}' exists already",
@@ -98,12 +105,13 @@ def import_file(wanted: Import, progress: Progress = silent) -> Dataset:
     with open_source(wanted.path, wanted.options) as source:
         metric = _metric(wanted, source)
         queries = _plan_queries(wanted, source, metric)
+        missing = _missing_neighbors(wanted, source)
         _check_disk(source)
         provenance = Provenance(
             source=str(wanted.path.resolve()),
             licence=wanted.licence,
             checksum=f"sha256:{checksum(wanted.path, progress)}",
-            notes=(f"read as {source.format}", *source.notes, queries.note),
+            notes=(f"read as {source.format}", *source.notes, *missing, queries.note),
         )
         return _store(wanted, name, metric, provenance, source, queries, progress)
 
@@ -175,6 +183,27 @@ def _plan_queries(wanted: Import, source: Source, metric: Metric) -> _Queries:
     rows = np.sort(rng.choice(source.rows, count, replace=False))
     note = f"{count} of {source.rows} rows held out as queries, seed {wanted.seed}"
     return _Queries(None, rows, None, note)
+
+
+def _missing_neighbors(wanted: Import, source: Source) -> tuple[str, ...]:
+    """How many of the neighbours that the file brings are missing, which -1 says.
+
+    Raises:
+        DataError: they are of other rows.
+    """
+    published = source.neighbors
+    if published is None or isinstance(wanted.queries, Path) or not published.size:
+        return ()
+    # Where rows have ids of their own, neighbours may be named by those.
+    if not source.has_ids and not -1 <= published.min() <= published.max() < source.rows:
+        wrong = published[(published < -1) | (published >= source.rows)]
+        raise DataError(
+            f"its neighbours name row {wrong[0]:,}, and it has {source.rows:,} rows",
+            where=str(wanted.path),
+            remedy="they are not of these vectors; leave them out of the file",
+        )
+    missing = int((published == -1).sum())
+    return (f"{missing:,} of its {published.size:,} neighbours are missing (-1)",) * bool(missing)
 
 
 def _read_queries(path: Path, dim: int, metric: Metric) -> NDArray[np.float32]:

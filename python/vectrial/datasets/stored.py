@@ -26,6 +26,7 @@ from vectrial.datasets.parts import damaged, open_array, open_metadata, read_fil
 from vectrial.distance import Metric
 from vectrial.errors import DataError, UserError
 from vectrial.nearest import suggestion
+from vectrial.printable import shown
 
 #: Of the layout above; a manifest with another is refused.
 FORMAT = 1
@@ -55,8 +56,9 @@ def path(name: str) -> Path:
     """
     if not _NAME.fullmatch(name) or name == "truth":
         raise UserError(
-            f"'{name}' cannot be a dataset's name",
-            remedy="letters, digits, '.', '_' and '-', first a letter or digit; not 'truth'",
+            f"{shown(name)} cannot be a dataset's name",
+            remedy="at most 100 of letters, digits, '.', '_' and '-', first a letter or digit;"
+            " not 'truth'",
         )
     return home.datasets_dir() / name
 

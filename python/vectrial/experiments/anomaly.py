@@ -29,6 +29,7 @@ from vectrial.experiments.base import (
     search_points,
 )
 from vectrial.filters import Eq, Filters
+from vectrial.inputs import PositiveSeconds, Seconds, Warmup
 from vectrial.load import lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
@@ -74,9 +75,9 @@ class Anomaly(Experiment):
     search: dict[str, Values] = Field(default_factory=dict)
     clients: Numbers = (1,)
     returns: Returns = (Returning.VECTORS,)
-    min_s: float = Field(default=1.0, ge=0)
-    max_s: float = Field(default=20.0, gt=0)
-    warmup_queries: int = Field(default=100, ge=0)
+    min_s: Seconds = 1.0
+    max_s: PositiveSeconds = 20.0
+    warmup_queries: Warmup = 100
     timed: Literal["all", "anomalies"] = "all"
     copies: int = Field(default=1, ge=1, le=100)
 

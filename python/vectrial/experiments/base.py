@@ -15,15 +15,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic import Field as Bound
 
 from vectrial.datasets.model import Dataset, Truth
-from vectrial.errors import Unsupported
+from vectrial.errors import Unsupported, UserError
 from vectrial.filters import Filters, operators
 from vectrial.gate.checks import Scope
+from vectrial.inputs import Clients, ExactModel, product_size
 from vectrial.load.lane import Lane, refuse_returning, writes_natively
 from vectrial.stores.base import (
     Address,
@@ -56,10 +57,10 @@ def as_list(value: object) -> object:
 
 #: Neighbours asked for when a row is looked for by its own vector.
 _LOOKED_AT = 10
+#: Points of one experiment on one index.
+MOST_POINTS = 10_000
 #: A number of at least 1, or a list of them to measure each.
-Numbers = Annotated[
-    tuple[Annotated[int, Bound(ge=1)], ...], BeforeValidator(as_list), Bound(min_length=1)
-]
+Numbers = Annotated[tuple[Clients, ...], BeforeValidator(as_list), Bound(min_length=1)]
 #: A value of a search parameter, or a list of them: a grid.
 Values = list[int | float | str | bool] | int | float | str | bool
 #: What the searches of an experiment bring back: one, or a list to measure each.
@@ -164,7 +165,7 @@ class Context:
     crash: Callable[[], Address] | None = None
 
 
-class Experiment(BaseModel, ABC):
+class Experiment(ExactModel, ABC):
     """Base of all experiments; see the module's text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -186,6 +187,15 @@ class Experiment(BaseModel, ABC):
     #: The lanes that it can be measured through: its searches are those of `load.lanes.search`.
     #: None: it calls the store's own methods.
     through: ClassVar[frozenset[Lane] | None] = None
+
+    @model_validator(mode="after")
+    def _ends_after_it_may(self) -> Self:
+        """A phase that is asked to last `min_s` is not to be ended before, by `max_s`."""
+        least, most = getattr(self, "min_s", None), getattr(self, "max_s", None)
+        asked = "min_s" in self.model_fields_set
+        if asked and least is not None and most is not None and least > most:
+            raise ValueError(f"min_s = {least:g} is more than max_s = {most:g}")
+        return self
 
     def lanes(self) -> frozenset[Lane] | None:
         """As `through`, of this experiment with these parameters."""
@@ -265,6 +275,7 @@ def search_points(
 
     Raises:
         Unsupported: a value that the index does not take.
+        UserError: more than `MOST_POINTS` combinations.
     """
     model = store.capabilities.indexes[index.kind].search
     axes = {
@@ -272,6 +283,13 @@ def search_points(
         for name, values in search.items()
         if name in model.model_fields
     }
+    if (size := product_size(list(axes.values()))) > MOST_POINTS:
+        raise UserError(
+            f"the lists of search parameters make {size:,} points, at most {MOST_POINTS:,} are"
+            " measured",
+            where="search",
+            remedy="shorten them",
+        )
     points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     for point in points:
         try:

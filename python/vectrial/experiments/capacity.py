@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from vectrial.experiments.base import Context, Experiment, Phase, Returns, search_points
 from vectrial.experiments.capacity_search import Found, Limit, Purpose, Try, Verdict, seek
 from vectrial.experiments.dial import ladder
+from vectrial.inputs import InFlight, PositiveSeconds, Rate, Warmup
 from vectrial.load import lanes
 from vectrial.load.ceiling import beside_client, client_bound
 from vectrial.load.lane import Lane
@@ -50,19 +51,19 @@ class Capacity(Experiment):
     axes: ClassVar[frozenset[str]] = frozenset({"search", "returns"})
     through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
-    p99_ms: float = Field(default=20.0, gt=0)
+    p99_ms: float = Field(default=20.0, gt=0, le=86_400_000)
     recall: float = Field(default=0.95, ge=0, le=1)
     errors: float = Field(default=ERROR_SHARE, ge=0, le=ERROR_SHARE)
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
     returns: Returns = (Returning.IDS,)
     arrivals: Literal["poisson", "constant"] = "poisson"
-    duration_s: float = Field(default=4.0, gt=0)
-    confirm_s: float = Field(default=10.0, gt=0)
-    confirmations: int = Field(default=3, ge=1)
+    duration_s: PositiveSeconds = 4.0
+    confirm_s: PositiveSeconds = 10.0
+    confirmations: int = Field(default=3, ge=1, le=100)
     resolution: float = Field(default=0.05, gt=0, le=1)
-    most_rate: float = Field(default=_MOST, ge=_LEAST)
-    warmup_queries: int = Field(default=100, ge=0)
-    in_flight: int = Field(default=IN_FLIGHT, ge=1)
+    most_rate: Annotated[Rate, Field(ge=_LEAST)] = _MOST
+    warmup_queries: Warmup = 100
+    in_flight: InFlight = IN_FLIGHT
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         return search_points(store, index, self.search, self.returns)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from vectrial.errors import Unsupported
 from vectrial.experiments.base import (
@@ -16,6 +16,7 @@ from vectrial.experiments.base import (
     client_points,
     search_points,
 )
+from vectrial.inputs import Clients, PositiveSeconds, Warmup
 from vectrial.load import lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
@@ -35,18 +36,11 @@ class Concurrency(Experiment):
     axes: ClassVar[frozenset[str]] = frozenset({"clients", "search", "returns"})
     through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
-    clients: tuple[int, ...] = (1, 2, 4, 8)
+    clients: Annotated[tuple[Clients, ...], Field(min_length=1)] = (1, 2, 4, 8)
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
     returns: Returns = (Returning.IDS,)
-    duration_s: float = Field(default=3.0, gt=0)
-    warmup_queries: int = Field(default=100, ge=0)
-
-    @field_validator("clients")
-    @classmethod
-    def _positive(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if not value or min(value) < 1:
-            raise ValueError("expected numbers of clients of at least 1")
-        return value
+    duration_s: PositiveSeconds = 3.0
+    warmup_queries: Warmup = 100
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         if not store.capabilities.under(index.kind).concurrent_search:

@@ -20,6 +20,7 @@ from vectrial.errors import Unsupported
 from vectrial.experiments import generated
 from vectrial.experiments.base import Context, Experiment, Phase
 from vectrial.filters import Filter
+from vectrial.inputs import Count, PositiveSeconds
 from vectrial.load.operations import timed_operations
 from vectrial.stores.base import Index, Store, refuse_unindexed
 
@@ -50,9 +51,9 @@ class Condition(Experiment):
     title: ClassVar[str] = "Find by condition"
     uses_find: ClassVar[bool] = True
 
-    samples: int = Field(default=200, ge=1)
-    limit: int = Field(default=10, ge=1)
-    max_s: float = Field(default=10.0, gt=0)
+    samples: Count = 200
+    limit: Count = 10
+    max_s: PositiveSeconds = 10.0
     client_scan: bool = False
     indexed: tuple[bool, ...] = Field(default=(True, False), min_length=1)
     only: tuple[str, ...] = ()

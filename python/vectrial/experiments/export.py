@@ -7,11 +7,11 @@ from time import perf_counter_ns, process_time_ns
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from vectrial._engine import Recorder
 from vectrial.errors import Unsupported
 from vectrial.experiments.base import Context, Experiment, Phase
+from vectrial.inputs import Count, Seconds
 from vectrial.load.record import Outset, phase_of
 from vectrial.stores.base import Index, Store
 
@@ -27,8 +27,8 @@ class Export(Experiment):
     name: ClassVar[str] = "export"
     title: ClassVar[str] = "Reading everything out"
 
-    page_rows: int = Field(default=10_000, ge=1)
-    min_s: float = Field(default=1.0, ge=0)
+    page_rows: Count = 10_000
+    min_s: Seconds = 1.0
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         if not store.capabilities.under(index.kind).scan:

@@ -39,6 +39,7 @@ from vectrial.experiments.predicates import (
     stated,
 )
 from vectrial.filters import Filters, to_json
+from vectrial.inputs import PositiveSeconds, Seconds, Warmup
 from vectrial.load import bulk, lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
@@ -99,13 +100,13 @@ class Filtered(Experiment):
     shapes: tuple[Shape, ...] = ("and", "or", "nested")
     depth_selectivity: float = Field(default=0.1, gt=0, lt=1)
     pivots: int = Field(default=8, ge=1, le=64)
-    checks: int = Field(default=200, ge=0)
+    checks: int = Field(default=200, ge=0, le=1_000_000)
     search: dict[str, Values] = Field(default_factory=dict)
     clients: Numbers = (1,)
     returns: Returns = (Returning.IDS,)
-    min_s: float = Field(default=1.0, ge=0)
-    max_s: float = Field(default=20.0, gt=0)
-    warmup_queries: int = Field(default=100, ge=0)
+    min_s: Seconds = 1.0
+    max_s: PositiveSeconds = 20.0
+    warmup_queries: Warmup = 100
 
     @field_validator("selectivities")
     @classmethod

@@ -24,6 +24,7 @@ from vectrial.experiments.base import (
     search_points,
 )
 from vectrial.fusion import Blend, Fusion
+from vectrial.inputs import Clients, Count, PositiveSeconds, Seconds, Warmup
 from vectrial.load import lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
@@ -62,14 +63,14 @@ class HybridSearch(Experiment):
         Field(min_length=1),
     ] = (0.0, 0.25, 0.5, 0.75, 1.0)
     fusion: Fusion | None = None
-    candidates: int = Field(default=100, ge=1)
-    queries: int = Field(default=500, ge=1)
+    candidates: Count = 100
+    queries: Count = 500
     search: dict[str, Values] = Field(default_factory=dict)
     sizes: tuple[int | float, ...] | None = None
-    clients: int = Field(default=1, ge=1)
-    min_s: float = Field(default=1.0, ge=0)
-    max_s: float = Field(default=20.0, gt=0)
-    warmup_queries: int = Field(default=100, ge=0)
+    clients: Clients = 1
+    min_s: Seconds = 1.0
+    max_s: PositiveSeconds = 20.0
+    warmup_queries: Warmup = 100
 
     @field_validator("alphas")
     @classmethod

@@ -22,6 +22,7 @@ from vectrial.experiments.base import (
 )
 from vectrial.experiments.readiness import cold_searches, finishing
 from vectrial.experiments.storage import settled
+from vectrial.inputs import Count, PositiveSeconds, Seconds
 from vectrial.load import bulk, lanes
 from vectrial.load.lane import Lane
 from vectrial.load.readback import read_back
@@ -56,10 +57,10 @@ class Ingest(Experiment):
 
     checkpoints: tuple[int | float, ...] = (0.25, 0.5, 1.0)
     concurrency: Numbers = (1,)
-    batch_rows: int | None = Field(default=None, ge=1)
+    batch_rows: Count | None = None
     probes: int = Field(default=20, ge=0, le=1000)
-    probe_limit_s: float = Field(default=5.0, gt=0)
-    settle_s: float | None = Field(default=None, ge=0)
+    probe_limit_s: PositiveSeconds = 5.0
+    settle_s: Seconds | None = None
 
     @field_validator("checkpoints")
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field, model_validator
 
 from vectrial._engine import Recorder
 from vectrial.errors import Unsupported
@@ -26,6 +26,7 @@ from vectrial.experiments.base import (
 )
 from vectrial.experiments.live_set import Answer, Version, judge, unjudged
 from vectrial.experiments.set_rates import DELETE, INSERT, KINDS, SEARCH, UPDATE
+from vectrial.inputs import Clients, PositiveSeconds, Rate
 from vectrial.load.bulk import make_batch
 from vectrial.load.embedded import FATAL, describe
 from vectrial.load.lane import Lane
@@ -65,15 +66,15 @@ class Mixed(Experiment):
     axes: ClassVar[frozenset[str]] = frozenset({"search"})
 
     operations: int = Field(default=2000, ge=10, le=1_000_000)
-    searches: float = Field(default=0.7, gt=0)
-    inserts: float = Field(default=0.1, ge=0)
-    updates: float = Field(default=0.1, ge=0)
-    deletes: float = Field(default=0.1, ge=0)
-    max_s: float = Field(default=30.0, gt=0)
-    rates: dict[Literal["search", "insert", "update", "delete"], PositiveFloat] | None = None
-    duration_s: float = Field(default=10.0, gt=0)
+    searches: float = Field(default=0.7, gt=0, le=1e9)
+    inserts: float = Field(default=0.1, ge=0, le=1e9)
+    updates: float = Field(default=0.1, ge=0, le=1e9)
+    deletes: float = Field(default=0.1, ge=0, le=1e9)
+    max_s: PositiveSeconds = 30.0
+    rates: dict[Literal["search", "insert", "update", "delete"], Rate] | None = None
+    duration_s: PositiveSeconds = 10.0
     arrivals: Literal["poisson", "constant"] = "poisson"
-    clients: int | None = Field(default=None, ge=1)
+    clients: Clients | None = None
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
 
     @model_validator(mode="after")

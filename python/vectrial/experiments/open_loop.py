@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from vectrial.experiments.base import Context, Experiment, Phase, Returns, search_points
+from vectrial.inputs import InFlight, PositiveSeconds, Rate, Warmup, read_bytes
 from vectrial.load import lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import IN_FLIGHT, Open
 from vectrial.stores.base import Index, Returning, Store
+
+#: Bytes of a file of arrival times: some four million of them.
+_TRACE_BYTES = 64 << 20
 
 
 class OpenLoop(Experiment):
@@ -38,21 +42,14 @@ class OpenLoop(Experiment):
     axes: ClassVar[frozenset[str]] = frozenset({"rates", "search", "returns"})
     through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
-    rates: tuple[float, ...] = ()
+    rates: tuple[Rate, ...] = ()
     arrivals: Literal["poisson", "constant", "trace"] = "poisson"
     trace: tuple[float, ...] = ()
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
     returns: Returns = (Returning.IDS,)
-    duration_s: float = Field(default=10.0, gt=0)
-    warmup_queries: int = Field(default=100, ge=0)
-    in_flight: int = Field(default=IN_FLIGHT, ge=1)
-
-    @field_validator("rates")
-    @classmethod
-    def _positive(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if value and min(value) <= 0:
-            raise ValueError("expected rates above 0")
-        return value
+    duration_s: PositiveSeconds = 10.0
+    warmup_queries: Warmup = 100
+    in_flight: InFlight = IN_FLIGHT
 
     @field_validator("trace", mode="before")
     @classmethod
@@ -60,11 +57,16 @@ class OpenLoop(Experiment):
         if not isinstance(value, str):
             return value
         try:
-            return tuple(float(line) for line in Path(value).read_text().split())
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"the file cannot be read: {error}") from error
+            words = read_bytes(Path(value), _TRACE_BYTES).split()
+        except OSError as error:
+            raise ValueError(f"the file cannot be read: {error.strerror}") from error
         except ValueError as error:
-            raise ValueError(f"{value}: {error}; expected a time in seconds per line") from error
+            raise ValueError(f"the file cannot be read: {error}") from error
+        try:
+            return tuple(float(word) for word in words)
+        except ValueError:
+            # Nothing of the file is repeated: a suite from elsewhere may name any file.
+            raise ValueError("not a file of times in seconds, one in each line") from None
 
     @model_validator(mode="after")
     def _fits(self) -> OpenLoop:

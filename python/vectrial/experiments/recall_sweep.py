@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from vectrial.experiments.base import Context, Experiment, Phase, Returns, Values, search_points
+from vectrial.inputs import PositiveSeconds, Seconds, Warmup
 from vectrial.load import lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
@@ -30,9 +31,9 @@ class RecallSweep(Experiment):
 
     search: dict[str, Values] = Field(default_factory=dict)
     returns: Returns = (Returning.IDS,)
-    min_s: float = Field(default=1.0, ge=0)
-    max_s: float = Field(default=20.0, gt=0)
-    warmup_queries: int = Field(default=100, ge=0)
+    min_s: Seconds = 1.0
+    max_s: PositiveSeconds = 20.0
+    warmup_queries: Warmup = 100
 
     def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
         return search_points(store, index, self.search, self.returns)

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 
 from vectrial.experiments import sizes
 from vectrial.experiments.base import Context, Experiment, Phase, search_points
+from vectrial.inputs import PositiveSeconds, Seconds, Warmup
 from vectrial.load import lanes
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed
@@ -33,9 +34,9 @@ class SizeSweep(Experiment):
     sizes: tuple[int | float, ...] = (0.01, 0.1, 1.0)
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
     least: int = Field(default=100, ge=1)
-    min_s: float = Field(default=1.0, ge=0)
-    max_s: float = Field(default=20.0, gt=0)
-    warmup_queries: int = Field(default=100, ge=0)
+    min_s: Seconds = 1.0
+    max_s: PositiveSeconds = 20.0
+    warmup_queries: Warmup = 100
 
     @field_validator("sizes")
     @classmethod

@@ -8,11 +8,12 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from vectrial.errors import Unsupported
 from vectrial.experiments import sizes
 from vectrial.experiments.base import Context, Experiment, Phase, State
+from vectrial.inputs import Seconds
 from vectrial.load import bulk
 from vectrial.stores.base import Index, Store
 from vectrial.stores.kinds import FileKind, kind_of
@@ -43,7 +44,7 @@ class Storage(Experiment):
     axes: ClassVar[frozenset[str]] = frozenset({"checkpoints"})
 
     checkpoints: tuple[int | float, ...] = (0.01, 0.1, 1.0)
-    settle_s: float = Field(default=20.0, ge=0)
+    settle_s: Seconds = 20.0
 
     @field_validator("checkpoints")
     @classmethod

@@ -9,13 +9,14 @@ from time import perf_counter_ns
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from vectrial._engine import Recorder
 from vectrial.errors import StoreError, Unsupported
 from vectrial.experiments.base import Context, Data, Experiment, Numbers, Phase, State
 from vectrial.experiments.readiness import finish
 from vectrial.experiments.sizes import Size, checked, resolved
+from vectrial.inputs import Count, Seconds
 from vectrial.load import bulk, lanes
 from vectrial.load.lane import Lane, python_lane
 from vectrial.load.record import Outset, phase_of
@@ -65,11 +66,11 @@ class Transport(Experiment):
 
     sizes: tuple[Size, ...] = (3_000, 10_000, 15_000, 50_000)
     clients: Numbers = (1, 4)
-    batch_rows: int | None = Field(default=None, ge=1)
-    page_rows: int = Field(default=10_000, ge=1)
-    min_s: float = Field(default=1.0, ge=0)
-    mixed_s: float = Field(default=5.0, ge=0)
-    mixed_rows: int = Field(default=100, ge=1)
+    batch_rows: Count | None = None
+    page_rows: Count = 10_000
+    min_s: Seconds = 1.0
+    mixed_s: Seconds = 5.0
+    mixed_rows: Count = 100
 
     _sizes = field_validator("sizes")(checked)
 

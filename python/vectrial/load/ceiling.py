@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from vectrial.errors import StoreError
 from vectrial.experiments.base import Phase
+from vectrial.inputs import ExactModel
 from vectrial.load.native import Requests, closed, drive, target
 from vectrial.load.null_server import null_server
 from vectrial.load.placement import Placement
@@ -51,7 +52,7 @@ class Ceiling:
     cpu_us: float
 
 
-class ClientLimits(BaseModel):
+class ClientLimits(ExactModel):
     """Beyond these a row says more of the client than of the store: it is `client-bound`.
 
     docs/method.md says why the defaults are what they are.

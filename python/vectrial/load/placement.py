@@ -6,18 +6,21 @@ import os
 import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from vectrial.errors import UserError
+from vectrial.inputs import ExactModel
 from vectrial.servers.limits import Limits
 
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+#: A pebibyte.
+_MOST_BYTES = 2**50
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]+)")
 
 Core = Annotated[int, Field(ge=0)]
 
 
-class Placement(BaseModel):
+class Placement(ExactModel):
     """Processors of the client and of the servers started here.
 
     threads: client threads of the native lane, each with connections of its own.
@@ -32,12 +35,12 @@ class Placement(BaseModel):
         schedule lag, for cores that nobody else needs.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    threads: int = Field(default=1, ge=1)
+    threads: int = Field(default=1, ge=1, le=1024)
     client_cores: tuple[Core, ...] | None = None
     server_cores: tuple[Core, ...] | None = None
-    server_cpus: float | None = Field(default=None, gt=0)
+    server_cpus: float | None = Field(default=None, gt=0, le=100_000)
     server_memory: str | None = None
     dedicated: bool = False
 
@@ -100,4 +103,7 @@ def size_bytes(size: str) -> int:
     found = _SIZE.fullmatch(size.strip())
     if found is None or found[2] not in _UNITS or not float(found[1]):
         raise ValueError(f"not a size with its unit ({', '.join(_UNITS)}), as in 2GiB")
-    return int(float(found[1]) * _UNITS[found[2]])
+    size_in_bytes = float(found[1]) * _UNITS[found[2]]
+    if size_in_bytes > _MOST_BYTES:
+        raise ValueError("more memory than any machine has")
+    return int(size_in_bytes)

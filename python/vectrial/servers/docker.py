@@ -269,7 +269,7 @@ def _check_engine() -> None:
     except subprocess.TimeoutExpired as error:
         raise NoProgram(f"'{command}' does not answer within {_ASK_S:g} s") from error
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise NoProgram(f"'{command}' has no engine to talk to: {said}")
 
 

@@ -77,7 +77,7 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    if os.environ.get(_BIN):
+    if given(_BIN):
         return Availability(True)
     program = chosen()
     try:

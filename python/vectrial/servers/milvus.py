@@ -85,7 +85,7 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    if os.environ.get(_BIN) or (_unpacked() / "bin" / "milvus").exists():
+    if given(_BIN) or (_unpacked() / "bin" / "milvus").exists():
         return Availability(True)
     return wheel_program_at_hand(WHEEL)
 

@@ -6,7 +6,6 @@ its address.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,7 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    return Availability(True) if os.environ.get(_BIN) else go_program_at_hand(PROGRAM)
+    return Availability(True) if given(_BIN) else go_program_at_hand(PROGRAM)
 
 
 def _command(

@@ -9,7 +9,6 @@ plugin, is named by VECTRIAL_OPENSEARCH_BIN, its `bin/opensearch`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -73,7 +72,7 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    if os.environ.get(_BIN):
+    if given(_BIN):
         return Availability(True)
     try:
         _java()

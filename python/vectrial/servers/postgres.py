@@ -6,7 +6,6 @@ server of one's own is asked with the user and password of the environment.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,7 +87,7 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    return Availability(True) if os.environ.get(_BIN) else wheel_program_at_hand(PROGRAM)
+    return Availability(True) if given(_BIN) else wheel_program_at_hand(PROGRAM)
 
 
 def _command(

@@ -19,7 +19,9 @@ from pathlib import Path
 from vectrial import home
 from vectrial.builds import only_one
 from vectrial.datasets.sources.packages import sha256_of
+from vectrial.errors import UserError
 from vectrial.file_modes import make_readable
+from vectrial.printable import shown
 from vectrial.servers.base import NoProgram, Progress
 from vectrial.stores.registry import Availability
 
@@ -61,13 +63,17 @@ def given(variable: str) -> Path | None:
     """The program that the user gives in the environment instead, if any.
 
     Raises:
-        NoProgram: there is no such program.
+        UserError: there is no such program.
     """
     path = os.environ.get(variable)
     if not path:
         return None
-    if not os.access(path, os.X_OK):
-        raise NoProgram(f"{variable}: '{path}' cannot be executed")
+    if not (Path(path).is_file() and os.access(path, os.X_OK)):
+        raise UserError(
+            f"{shown(path)} is not a program that can be executed",
+            where=variable,
+            remedy="unset it, or name the program's file",
+        )
     return Path(path).resolve()
 
 

@@ -94,6 +94,20 @@ def choose(recipe: Recipe, wanted: Provider | None = None) -> Choice:
     return Choice(Provider.LOCAL, "", Availability(False, reasons))
 
 
+def check_environment(store: type[Store], wanted: Provider | None = None) -> None:
+    """See to it that what the environment says of a store's server makes sense, before anything is
+    done: the provider, the address, the secrets' files, the program and its version.
+
+    Raises:
+        UserError: it does not; the message names the variable.
+    """
+    recipe = recipe_of(store)
+    if recipe is not None:
+        secrets_of(recipe)
+        external_address(recipe)
+        choose(recipe, wanted)
+
+
 def _choice(recipe: Recipe, provider: Provider, why: str) -> Choice:
     match provider:
         case Provider.EXTERNAL:
@@ -187,6 +201,11 @@ def external_address(recipe: Recipe) -> Address | None:
         ports = {key: int(port) for key, port in (one.split("=") for one in listed.split(","))}
     except ValueError:
         ports = {}
+    for key, port in ports.items():
+        if not 0 < port < 2**16:
+            raise UserError(
+                f"{key} = {port} is no port", where=name, remedy="a port is between 1 and 65535"
+            )
     if not host or set(ports) != set(recipe.public):
         raise UserError(
             f"'{text}' is no address", where=name, remedy=f"as in HOST:{_listed(recipe)}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,7 +52,7 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    if os.environ.get(_BIN) or shutil.which("qdrant"):
+    if given(_BIN) or shutil.which("qdrant"):
         return Availability(True)
     return Availability(False, _NOWHERE)
 

@@ -7,7 +7,6 @@ that was made for it, which is in a file that it reads, since every user sees co
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -132,7 +131,7 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    return Availability(True) if os.environ.get(_BIN) else wheel_program_at_hand(PROGRAM)
+    return Availability(True) if given(_BIN) else wheel_program_at_hand(PROGRAM)
 
 
 def _search_program(progress: Progress) -> Path:
@@ -143,7 +142,7 @@ def _search_program(progress: Progress) -> Path:
 
 
 def _search_at_hand() -> Availability:
-    known = os.environ.get(_SEARCH_BIN)
+    known = given(_SEARCH_BIN)
     return Availability(True) if known else Availability(False, _NO_SEARCH)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -75,7 +74,7 @@ def _program(progress: Progress) -> Path:
 
 
 def _at_hand() -> Availability:
-    return Availability(True) if os.environ.get(_BIN) else go_program_at_hand(PROGRAM)
+    return Availability(True) if given(_BIN) else go_program_at_hand(PROGRAM)
 
 
 def _command(

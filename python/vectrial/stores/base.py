@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from vectrial.distance import Metric, ScoreKind
 from vectrial.errors import Unsupported
 from vectrial.filters import OPERATORS, Filter
 from vectrial.fusion import Blend, Fusion
+from vectrial.inputs import ExactModel
 from vectrial.stores.kinds import FileKinds
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Schema:
         )
 
 
-class Params(BaseModel):
+class Params(ExactModel):
     """Base of a store's build and search parameters: validated when the plan is made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -196,6 +197,7 @@ class Capabilities:
 
     scores: the metrics, each with the meaning of the scores its searches return.
     indexes: kinds of index by the name used in suites.
+    default_index: the kind of a suite that names none; unless given, the only kind there is.
     filters: operators of the filter algebra that `search` honours; empty: no filtered search.
     find: operators that `find` (no vector) honours; empty: no find.
     field_types: metadata column types; empty: no metadata at all.
@@ -219,6 +221,7 @@ class Capabilities:
 
     scores: Mapping[Metric, ScoreKind]
     indexes: Mapping[str, IndexKind]
+    default_index: str | None = None
     filters: frozenset[str] = frozenset()
     find: frozenset[str] = frozenset()
     field_types: frozenset[FieldType] = frozenset()
@@ -237,6 +240,12 @@ class Capabilities:
     durability: Mapping[Durability, str] = field(default_factory=dict)
     hybrid: Hybrid | str = "has no search by the words of a text"
     differences: tuple[str, ...] = ()
+
+    def index_or_default(self, named: str | None) -> str | None:
+        """The kind of index of a suite that names this one, or none; None where it has to name
+        one."""
+        only = next(iter(self.indexes)) if len(self.indexes) == 1 else None
+        return named or self.default_index or only
 
     def under(self, index: str) -> Capabilities:
         """What the store can do under one kind of index; KeyError when it has no such kind."""

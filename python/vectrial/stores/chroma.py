@@ -41,14 +41,14 @@ _MISSING = "␀ no value"
 class HnswBuild(Params):
     """m (`max_neighbors`), ef_construction: of the graph."""
 
-    m: int = Bound(default=16, ge=2)
-    ef_construction: int = Bound(default=100, ge=1)
+    m: int = Bound(default=16, ge=2, le=1024)
+    ef_construction: int = Bound(default=100, ge=1, le=100_000)
 
 
 class HnswSearch(Params):
     """ef_search: candidates held during the search."""
 
-    ef_search: int = Bound(default=100, ge=1)
+    ef_search: int = Bound(default=100, ge=1, le=1_000_000)
 
 
 class Chroma(Store):

@@ -47,14 +47,14 @@ _FUNCTION = {
 class HnswBuild(Params):
     """m, ef_construction: of the graph; the lowest layer has 2·m links."""
 
-    m: int = Bound(default=16, ge=2)
-    ef_construction: int = Bound(default=128, ge=1)
+    m: int = Bound(default=16, ge=2, le=1024)
+    ef_construction: int = Bound(default=128, ge=1, le=100_000)
 
 
 class HnswSearch(Params):
     """ef_search: candidates held during the search."""
 
-    ef_search: int = Bound(default=64, ge=1)
+    ef_search: int = Bound(default=64, ge=1, le=1_000_000)
 
 
 class DuckDB(Store):
@@ -74,6 +74,7 @@ class DuckDB(Store):
             Metric.COSINE: ScoreKind.COSINE_DISTANCE,
             Metric.IP: ScoreKind.NEGATIVE_INNER_PRODUCT,
         },
+        default_index="hnsw",
         indexes={
             "hnsw": IndexKind(
                 HnswBuild,

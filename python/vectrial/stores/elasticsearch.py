@@ -72,6 +72,7 @@ class Elasticsearch(LuceneStore):
     vectors_in_columns = True
     capabilities = Capabilities(
         scores=SCORES,
+        default_index="hnsw",
         indexes={
             "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 500}),
             "int8_hnsw": IndexKind(

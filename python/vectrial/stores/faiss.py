@@ -50,13 +50,13 @@ class HnswBuild(Params):
     """m: links per node and level; ef_construction: candidates while building."""
 
     m: int = Bound(default=32, ge=2, le=512)
-    ef_construction: int = Bound(default=40, ge=1)
+    ef_construction: int = Bound(default=40, ge=1, le=100_000)
 
 
 class HnswSearch(Params):
     """ef_search: candidates while searching."""
 
-    ef_search: int = Bound(default=16, ge=1)
+    ef_search: int = Bound(default=16, ge=1, le=1_000_000)
 
 
 class IvfPqBuild(Params):
@@ -65,15 +65,15 @@ class IvfPqBuild(Params):
     nlist None means 4·sqrt(n), m_pq None the largest divisor of d up to d/2.
     """
 
-    nlist: int | None = Bound(default=None, ge=1)
-    m_pq: int | None = Bound(default=None, ge=1)
+    nlist: int | None = Bound(default=None, ge=1, le=1_000_000)
+    m_pq: int | None = Bound(default=None, ge=1, le=65_536)
     nbits: int = Bound(default=8, ge=4, le=12)
 
 
 class IvfPqSearch(Params):
     """nprobe: cells looked into."""
 
-    nprobe: int = Bound(default=1, ge=1)
+    nprobe: int = Bound(default=1, ge=1, le=1_000_000)
 
 
 class FaissStore(Store):

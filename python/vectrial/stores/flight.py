@@ -74,13 +74,13 @@ class HnswBuild(Params):
     """m: links per node and level; ef_construction: candidates while building."""
 
     m: int = Bound(default=16, ge=2, le=512)
-    ef_construction: int = Bound(default=200, ge=1)
+    ef_construction: int = Bound(default=200, ge=1, le=100_000)
 
 
 class HnswSearch(Params):
     """ef_search: candidates held during the search; None leaves it to the server (10)."""
 
-    ef_search: int | None = Bound(default=None, ge=1)
+    ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
 class FlightStore(Store):
@@ -99,6 +99,7 @@ class FlightStore(Store):
             Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
             Metric.IP: ScoreKind.INNER_PRODUCT,
         },
+        default_index="hnsw",
         indexes={
             "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
             "flat": IndexKind(exact=True),

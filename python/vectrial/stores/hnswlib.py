@@ -48,13 +48,13 @@ class HnswBuild(Params):
     """m: links per node and level; ef_construction: candidates while building."""
 
     m: int = Bound(default=16, ge=2, le=512)
-    ef_construction: int = Bound(default=200, ge=1)
+    ef_construction: int = Bound(default=200, ge=1, le=100_000)
 
 
 class HnswSearch(Params):
     """ef_search: candidates while searching; hnswlib's own default is 10."""
 
-    ef_search: int = Bound(default=10, ge=1)
+    ef_search: int = Bound(default=10, ge=1, le=1_000_000)
 
 
 class HnswlibStore(Store):

@@ -51,21 +51,21 @@ _DISTANCE: dict[Metric, Literal["l2", "cosine", "dot"]] = {
 class IvfBuild(Params):
     """nlist: partitions (`num_partitions`); None lets LanceDB choose by the number of rows."""
 
-    nlist: int | None = Bound(default=None, ge=1)
+    nlist: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
 class PqBuild(IvfBuild):
     """m_pq: sub-vectors (`num_sub_vectors`); None is LanceDB's own choice. nbits: per code."""
 
-    m_pq: int | None = Bound(default=None, ge=1)
+    m_pq: int | None = Bound(default=None, ge=1, le=65_536)
     nbits: int = Bound(default=8, ge=4, le=8)
 
 
 class HnswBuild(IvfBuild):
     """m, ef_construction: of the graph inside each partition."""
 
-    m: int = Bound(default=20, ge=2)
-    ef_construction: int = Bound(default=300, ge=4)
+    m: int = Bound(default=20, ge=2, le=1024)
+    ef_construction: int = Bound(default=300, ge=4, le=100_000)
 
 
 class IvfSearch(Params):
@@ -73,15 +73,15 @@ class IvfSearch(Params):
     get their exact distance from the stored vectors before the k best are returned; None
     returns the index's own distances."""
 
-    nprobe: int = Bound(default=20, ge=1)
-    refine_factor: int | None = Bound(default=None, ge=1)
+    nprobe: int = Bound(default=20, ge=1, le=1_000_000)
+    refine_factor: int | None = Bound(default=None, ge=1, le=10_000)
 
 
 class HnswSearch(IvfSearch):
     """ef_search: candidates held in each graph (`ef`); None is LanceDB's own 1.5·k. LanceDB
     refuses fewer than k·refine_factor, so that many are held at least."""
 
-    ef_search: int | None = Bound(default=None, ge=1)
+    ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
 class LanceDB(Store):

@@ -29,7 +29,7 @@ class Segmented(Params):
     """segments: at most so many are left by `build`, which merges them; each has a graph of its
     own, so that 1 gives the one final graph. None merges nothing."""
 
-    segments: int | None = Bound(default=1, ge=1)
+    segments: int | None = Bound(default=1, ge=1, le=1000)
 
 
 def told_scores(scores: NDArray[np.float64], metric: Metric) -> NDArray[np.float32]:

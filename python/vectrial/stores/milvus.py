@@ -85,6 +85,7 @@ class Milvus(Store):
             Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
             Metric.IP: ScoreKind.INNER_PRODUCT,
         },
+        default_index="hnsw",
         indexes=INDEXES,
         filters=ALL_OPERATORS - {"is_null"},
         find=ALL_OPERATORS - {"is_null"},

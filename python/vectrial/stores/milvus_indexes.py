@@ -47,13 +47,13 @@ class HnswBuild(Params):
     """m, ef_construction: of the graph of each segment (the lowest layer has up to 2m links)."""
 
     m: int = Bound(default=16, ge=2, le=2048)
-    ef_construction: int = Bound(default=200, ge=1)
+    ef_construction: int = Bound(default=200, ge=1, le=100_000)
 
 
 class HnswSearch(Reads):
     """ef_search: candidates held in each graph, at least k."""
 
-    ef_search: int = Bound(default=64, ge=1)
+    ef_search: int = Bound(default=64, ge=1, le=1_000_000)
 
 
 class IvfBuild(Params):

@@ -45,26 +45,26 @@ _LONGEST_STRING = 65_535
 class HnswBuild(Params):
     """m, ef_construction: of the graph of each segment."""
 
-    m: int = Bound(default=16, ge=2)
-    ef_construction: int = Bound(default=200, ge=1)
+    m: int = Bound(default=16, ge=2, le=1024)
+    ef_construction: int = Bound(default=200, ge=1, le=100_000)
 
 
 class HnswSearch(Params):
     """ef_search: candidates held in each graph."""
 
-    ef_search: int = Bound(default=64, ge=1)
+    ef_search: int = Bound(default=64, ge=1, le=1_000_000)
 
 
 class IvfBuild(Params):
     """nlist: lists of each segment's index."""
 
-    nlist: int = Bound(default=128, ge=1)
+    nlist: int = Bound(default=128, ge=1, le=1_000_000)
 
 
 class IvfSearch(Params):
     """nprobe: lists looked into."""
 
-    nprobe: int = Bound(default=8, ge=1)
+    nprobe: int = Bound(default=8, ge=1, le=1_000_000)
 
 
 class MilvusLite(Store):
@@ -84,6 +84,7 @@ class MilvusLite(Store):
             Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
             Metric.IP: ScoreKind.INNER_PRODUCT,
         },
+        default_index="hnsw",
         indexes={
             "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 2048}),
             "ivf_flat": IndexKind(IvfBuild, IvfSearch, generous={"nprobe": 1024}),

@@ -65,6 +65,7 @@ class OpenSearch(LuceneStore):
     text_boost = 2.2
     capabilities = Capabilities(
         scores=SCORES,
+        default_index="hnsw",
         indexes={
             "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 500}),
             "flat": IndexKind(Segmented, exact=True),

@@ -72,6 +72,7 @@ class PgVector(Store):
             Metric.COSINE: ScoreKind.COSINE_DISTANCE,
             Metric.IP: ScoreKind.NEGATIVE_INNER_PRODUCT,
         },
+        default_index="hnsw",
         indexes={
             "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 1000}),
             "ivf_flat": IndexKind(IvfBuild, IvfSearch, generous={"nprobe": 1024}),

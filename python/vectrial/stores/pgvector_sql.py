@@ -47,7 +47,7 @@ class _Build(Params):
     """memory_mb: maintenance_work_mem; a graph that does not fit is built much more slowly.
     workers: processes that help to build (max_parallel_maintenance_workers)."""
 
-    memory_mb: int = Bound(default=1024, ge=64)
+    memory_mb: int = Bound(default=1024, ge=64, le=2_097_151)
     workers: int = Bound(default=2, ge=0, le=1024)
 
     def session(self) -> dict[str, str]:

@@ -72,10 +72,10 @@ class HnswBuild(Params):
     than this qualify (all rows of a segment, or those a filter keeps), they are scanned exactly.
     segments: that the server keeps; 0: as many as it has processors."""
 
-    m: int = Bound(default=16, ge=2)
-    ef_construction: int = Bound(default=100, ge=4)
-    full_scan_threshold_kb: int = Bound(default=10_000, ge=10)
-    segments: int = Bound(default=0, ge=0)
+    m: int = Bound(default=16, ge=2, le=1024)
+    ef_construction: int = Bound(default=100, ge=4, le=100_000)
+    full_scan_threshold_kb: int = Bound(default=10_000, ge=10, le=2**31 - 1)
+    segments: int = Bound(default=0, ge=0, le=1000)
 
 
 class QuantizedBuild(HnswBuild):
@@ -87,7 +87,7 @@ class QuantizedBuild(HnswBuild):
 class HnswSearch(Params):
     """ef_search: candidates held during the search; None means ef_construction."""
 
-    ef_search: int | None = Bound(default=None, ge=1)
+    ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
 class QuantizedSearch(HnswSearch):
@@ -95,7 +95,7 @@ class QuantizedSearch(HnswSearch):
     k of them; None: the server's own."""
 
     rescore: bool = True
-    oversampling: float | None = Bound(default=None, ge=1.0)
+    oversampling: float | None = Bound(default=None, ge=1.0, le=1000.0)
 
 
 class Qdrant(Store):
@@ -117,6 +117,7 @@ class Qdrant(Store):
             Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
             Metric.IP: ScoreKind.INNER_PRODUCT,
         },
+        default_index="hnsw",
         indexes={
             "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
             "hnsw_quantized": IndexKind(

@@ -45,15 +45,15 @@ class HnswBuild(Params):
     than this qualify (all rows of the segment, or those a filter keeps), they are scanned exactly
     instead of through the graph."""
 
-    m: int = Bound(default=16, ge=2)
-    ef_construction: int = Bound(default=100, ge=4)
-    full_scan_threshold_kb: int = Bound(default=10_000, ge=10)
+    m: int = Bound(default=16, ge=2, le=1024)
+    ef_construction: int = Bound(default=100, ge=4, le=100_000)
+    full_scan_threshold_kb: int = Bound(default=10_000, ge=10, le=2**31 - 1)
 
 
 class HnswSearch(Params):
     """ef_search: candidates held during the search; None means ef_construction."""
 
-    ef_search: int | None = Bound(default=None, ge=1)
+    ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
 class QdrantEdge(Store):
@@ -73,6 +73,7 @@ class QdrantEdge(Store):
             Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
             Metric.IP: ScoreKind.INNER_PRODUCT,
         },
+        default_index="hnsw",
         indexes={
             "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
             "flat": IndexKind(exact=True),

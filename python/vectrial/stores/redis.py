@@ -95,6 +95,7 @@ class Redis(Store):
     protocol = "redis"
     capabilities = Capabilities(
         scores={Metric.COSINE: ScoreKind.COSINE_SIMILARITY},
+        default_index="hnsw",
         indexes={
             "hnsw": _hnsw(),
             "int8_hnsw": _hnsw(exact_scores=False),

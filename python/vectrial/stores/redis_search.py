@@ -92,6 +92,7 @@ class RedisSearch(Store):
             Metric.COSINE: ScoreKind.COSINE_DISTANCE,
             Metric.IP: ScoreKind.ONE_MINUS_INNER_PRODUCT,
         },
+        default_index="hnsw",
         indexes={
             "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 1000}),
             "flat": IndexKind(exact=True),

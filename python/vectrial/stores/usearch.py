@@ -46,13 +46,13 @@ class HnswBuild(Params):
     ("expansion_add")."""
 
     m: int = Bound(default=16, ge=2, le=512)
-    ef_construction: int = Bound(default=128, ge=1)
+    ef_construction: int = Bound(default=128, ge=1, le=100_000)
 
 
 class HnswSearch(Params):
     """ef_search: candidates while searching ("expansion_search")."""
 
-    ef_search: int = Bound(default=64, ge=1)
+    ef_search: int = Bound(default=64, ge=1, le=1_000_000)
 
 
 class USearchStore(Store):

@@ -79,16 +79,16 @@ class HnswBuild(Params):
     than this, these are scanned exactly instead of searching the graph."""
 
     m: int = Bound(default=32, ge=4, le=2047)
-    ef_construction: int = Bound(default=128, ge=4)
+    ef_construction: int = Bound(default=128, ge=4, le=100_000)
     filter_strategy: FilterStrategy = FilterStrategy.ACORN
-    flat_search_cutoff: int = Bound(default=40_000, ge=0)
+    flat_search_cutoff: int = Bound(default=40_000, ge=0, le=2**31 - 1)
 
 
 class HnswSearch(Params):
     """ef_search: candidates held during the search, at least k; None lets the server choose
     8k between 100 and 500 (its dynamic ef)."""
 
-    ef_search: int | None = Bound(default=None, ge=1)
+    ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
 class Weaviate(Store):
@@ -109,6 +109,7 @@ class Weaviate(Store):
             Metric.COSINE: ScoreKind.COSINE_DISTANCE,
             Metric.IP: ScoreKind.NEGATIVE_INNER_PRODUCT,
         },
+        default_index="hnsw",
         indexes={
             "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
             "flat": IndexKind(exact=True),

@@ -38,6 +38,42 @@ def check_restrictions(suite: Suite, where: str) -> None:
                 )
 
 
+def cautions(suite: Suite) -> list[str]:
+    """What is accepted in a suite, and probably not meant, a sentence each."""
+    shares = suite.client_limits.model_dump(include={"cpu_share", "ceiling_share", "lag_share"})
+    return [
+        f"client_limits.{name} = {share:g} is more than the whole: nothing is held to it"
+        for name, share in shares.items()
+        if share > 1
+    ]
+
+
+def with_indexes(suite: Suite, where: str, load_store: Callable[[str], type[Store]]) -> Suite:
+    """The suite with the index of every store named: where it names none, the store's default.
+
+    Raises:
+        UserError: a store has no such index, or several and no default among them.
+    """
+    stores = []
+    for i, ref in enumerate(suite.stores):
+        known = load_store(ref.store).capabilities
+        index = known.index_or_default(ref.index)
+        if index is None:
+            raise UserError(
+                f"store '{ref.store}' has several kinds of index, and none of them is its default",
+                where=f"{where}: stores[{i}].index",
+                remedy=f"one of {', '.join(known.indexes)}",
+            )
+        if index not in known.indexes:
+            raise UserError(
+                f"store '{ref.store}' has no index '{index}'",
+                where=f"{where}: stores[{i}].index",
+                remedy=suggestion(index, known.indexes),
+            )
+        stores.append(ref.model_copy(update={"index": index}))
+    return suite.model_copy(update={"stores": stores})
+
+
 def check_search_parameters(
     suite: Suite,
     where: str,

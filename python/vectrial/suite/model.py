@@ -23,25 +23,32 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Mapping
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from vectrial.errors import UserError
+from vectrial.inputs import ExactModel, Name, read_bytes
 from vectrial.load.ceiling import ClientLimits
 from vectrial.load.lane import Lane
 from vectrial.load.placement import Placement
 from vectrial.nearest import suggestion
+from vectrial.printable import shown
 from vectrial.servers.provide import Provider
 from vectrial.stores.base import Durability
 
+#: Bytes of a suite's file.
+_MOST_BYTES = 4 << 20
+
 Scalar = bool | int | float | str
+Names = Annotated[list[Name], Field(min_length=1)]
+Price = Annotated[float, Field(ge=0, le=1_000_000)]
 M = TypeVar("M", bound=BaseModel)
 
 
-class _Part(BaseModel):
+class _Part(ExactModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
@@ -52,7 +59,7 @@ class DatasetRef(_Part):
     metadata: false: the vectors alone, without metadata and filters.
     """
 
-    name: str
+    name: Name
     rows: int | None = Field(default=None, gt=0)
     queries: int | None = Field(default=None, gt=0)
     metadata: bool = True
@@ -61,23 +68,24 @@ class DatasetRef(_Part):
 class StoreRef(_Part):
     """A store with the index to build.
 
+    index: its kind; unless given, the store's default.
     params: build parameters; a list is a grid. datasets, experiments: restrict to these names.
     lane: how requests are issued; a list measures each lane, searches on the same loaded index.
     durability: as the suite's, for this store; "default" leaves it to the store.
     provider: where the store's server comes from; unless given, what can be had on the machine.
     """
 
-    store: str
-    index: str
+    store: Name
+    index: Name | None = None
     params: dict[str, Scalar | list[Scalar]] = Field(default_factory=dict)
-    datasets: list[str] | None = None
-    experiments: list[str] | None = None
-    lane: Lane | list[Lane] | None = None
+    datasets: Names | None = None
+    experiments: Names | None = None
+    lane: Lane | Annotated[list[Lane], Field(min_length=1)] | None = None
     durability: Durability | Literal["default"] | None = None
     provider: Provider | None = None
 
 
-class ExperimentRef(BaseModel):
+class ExperimentRef(ExactModel):
     """An experiment by name; every key but `stores` is a parameter of its own.
 
     stores: names of the stores that are asked it; unless given, all.
@@ -85,8 +93,8 @@ class ExperimentRef(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    experiment: str
-    stores: list[str] | None = None
+    experiment: Name
+    stores: Names | None = None
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as written."""
@@ -102,11 +110,19 @@ class Prices(_Part):
     """
 
     dated: date
-    source: str = Field(min_length=1)
-    currency: str = Field(min_length=1, max_length=8)
-    vcpu_hour: float = Field(ge=0)
-    gib_hour: float = Field(ge=0)
-    gib_month: float = Field(ge=0)
+    source: Name
+    currency: Annotated[Name, Field(max_length=8)]
+    vcpu_hour: Price
+    gib_hour: Price
+    gib_month: Price
+
+    @field_validator("dated")
+    @classmethod
+    def _not_ahead(cls, dated: date) -> date:
+        # It may be tomorrow already where the suite was written.
+        if dated > date.today() + timedelta(days=1):
+            raise ValueError("prices cannot have been read on a day that is yet to come")
+        return dated
 
 
 class Suite(_Part):
@@ -124,15 +140,15 @@ class Suite(_Part):
     prices: with them the report says what the measured load costs.
     """
 
-    name: str = Field(min_length=1)
+    name: Name
     description: str = ""
-    seed: int = 42
+    seed: int = Field(default=42, ge=0, le=2**62)
     repeats: int = Field(default=3, ge=1, le=1000)
     order: Literal["suite", "interleaved"] = "suite"
     k: int = Field(default=10, ge=1, le=10_000)
-    batch_rows: int = Field(default=1000, ge=1)
+    batch_rows: int = Field(default=1000, ge=1, le=1_000_000)
     durability: Durability | None = None
-    trial_timeout_s: float = Field(default=3600, gt=0)
+    trial_timeout_s: float = Field(default=3600, gt=0, le=30 * 86_400)
     placement: Placement = Placement()
     client_limits: ClientLimits = ClientLimits()
     prices: Prices | None = None
@@ -159,6 +175,14 @@ class Suite(_Part):
         own = [ref for ref in self.stores if ref.store in stores]
         return self.model_copy(update={"stores": own, "experiments": asked})
 
+    def repeated(self, repeats: int, where: str) -> Suite:
+        """The suite with another number of repeats; `where` that comes from, for messages.
+
+        Raises:
+            UserError: no suite can have so many.
+        """
+        return validated(Suite, {**self.model_dump(), "repeats": repeats}, where)
+
     def provider(self, store: str) -> Provider | None:
         """Where the server of a store is to come from; None: what can be had."""
         return next((ref.provider for ref in self.stores if ref.store == store), None)
@@ -181,10 +205,11 @@ def suite_text(path: Path) -> str:
         UserError: it cannot be read.
     """
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_bytes(path, _MOST_BYTES, pipes=True).decode("utf-8")
+    except (OSError, ValueError) as error:  # UnicodeDecodeError is a ValueError
+        why = error.strerror if isinstance(error, OSError) else error
         raise UserError(
-            f"the suite cannot be read: {error}", where=str(path), remedy="see suites/ for examples"
+            f"the suite cannot be read: {why}", where=str(path), remedy="see suites/ for examples"
         ) from error
 
 
@@ -192,8 +217,10 @@ def parse_suite(text: str, where: str) -> Suite:
     """As `read_suite`, from the text of a file called `where`."""
     try:
         plain = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # of the syntax, or of a number with thousands of digits
         raise UserError(f"not valid TOML: {error}", where=where) from error
+    except RecursionError as error:
+        raise UserError("not valid TOML: it is nested too deeply", where=where) from error
     return validated(Suite, plain, where)
 
 
@@ -220,7 +247,7 @@ def _explained(model: type[BaseModel], error: ValidationError, where: str) -> Us
             known = ", ".join(_keys_at(model, fault["loc"][:-1]))
             remedy = f"the keys here are: {known}" if known else ""
         case _:
-            given = f", got {fault['input']!r}" if not isinstance(fault["input"], dict) else ""
+            given = f", got {shown(fault['input'])}" if not isinstance(fault["input"], dict) else ""
             what = f"'{path}': {fault['msg'].removeprefix('Value error, ')}{given}"
     return UserError(what, where=where, remedy=remedy)
 

@@ -18,13 +18,18 @@ from vectrial.distance import Metric
 from vectrial.errors import Unsupported, UserError
 from vectrial.experiments.base import Data, Experiment, State
 from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.inputs import product_size
 from vectrial.load.lane import Lane, lanes_of, python_lane, refuse_lane, writes_natively
 from vectrial.nearest import suggestion
 from vectrial.results.schema import SCHEMA_VERSION
 from vectrial.results.writer import TrialRow
 from vectrial.stores.base import Durability, Field, Index, Schema, Store, refuse
-from vectrial.suite.checks import check_restrictions, check_search_parameters
+from vectrial.suite.checks import check_restrictions, check_search_parameters, with_indexes
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
+
+#: Builds that one entry of a suite's stores may ask for, and trials that a whole suite may.
+MOST_BUILDS = 1_000
+MOST_TRIALS = 100_000
 
 
 @dataclass(frozen=True)
@@ -150,10 +155,12 @@ def make_plan(
         for i, ref in enumerate(suite.experiments)
     ]
     check_restrictions(suite, where)
+    suite = with_indexes(suite, where, load_store)
     check_search_parameters(suite, where, load_store, known_stores)
     groups: dict[tuple[Any, ...], list[PlannedTrial]] = {}
     heads: dict[tuple[Any, ...], Job] = {}
     refusals: list[Refusal] = []
+    counted = 0
     for dataset_ref in suite.datasets:
         shape = shape_of(dataset_ref)
         if suite.k > shape.rows:
@@ -179,6 +186,8 @@ def make_plan(
                     for lane in _lanes(store, store_ref, experiment):
                         asked = _Asked(suite, shape, store_ref, store, index, experiment, lane)
                         planned, refused = _points(asked)
+                        counted += len(planned)
+                        _check_number(counted, where)
                         rows += planned
                         refusals += refused
                     for trial in rows:
@@ -225,19 +234,19 @@ def _experiment(ref: ExperimentRef, where: str) -> Experiment:
 
 
 def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:
-    """Every combination of the grid, validated; unknown kinds and parameters are named."""
-    kinds = store.capabilities.indexes
-    kind = kinds.get(ref.index)
-    if kind is None:
-        raise UserError(
-            f"store '{store.name}' has no index '{ref.index}'",
-            where=f"{where}.index",
-            remedy=suggestion(ref.index, kinds),
-        )
+    """Every combination of the grid, validated; unknown parameters are named."""
+    assert ref.index is not None, "`with_indexes` named it"
+    kind = store.capabilities.indexes[ref.index]
     axes = {name: v if isinstance(v, list) else [v] for name, v in ref.params.items()}
     for name, values in axes.items():
         if not values:
             raise UserError("the list is empty", where=f"{where}.params.{name}")
+    if (size := product_size(list(axes.values()))) > MOST_BUILDS:
+        raise UserError(
+            f"the lists make {size:,} builds, at most {MOST_BUILDS:,} are measured",
+            where=f"{where}.params",
+            remedy="shorten them, or let `vectrial tune` choose among them",
+        )
     for combination in itertools.product(*axes.values()):
         given = dict(zip(axes, combination, strict=True))
         yield Index(ref.index, validated(kind.build, given, f"{where}.params"))
@@ -296,6 +305,7 @@ def _points(asked: _Asked) -> tuple[list[PlannedTrial], list[Refusal]]:
             refused.append(Refusal(_trial_row(asked, durability, point, 1), str(error)))
         else:
             able.append(point)
+    _check_number(len(able) * asked.suite.repeats, asked.experiment.name)
     planned = [
         PlannedTrial(
             _trial_row(asked, durability, point, repeat),
@@ -415,6 +425,15 @@ def _ordered(trials: list[PlannedTrial]) -> list[PlannedTrial]:
             t.experiment.mutates,
         ),
     )
+
+
+def _check_number(trials: int, where: str) -> None:
+    if trials > MOST_TRIALS:
+        raise UserError(
+            f"the suite asks for more than {MOST_TRIALS:,} trials",
+            where=where,
+            remedy="shorten its lists, or make several suites of it",
+        )
 
 
 def _check_keys(plan: Plan, where: str) -> None:

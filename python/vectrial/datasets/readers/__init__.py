@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vectrial import home
-from vectrial.datasets.archive import is_archive, safe_unpack
+from vectrial.datasets.archive import Limits, is_archive, safe_unpack
 from vectrial.datasets.checks import check_vectors
 from vectrial.datasets.readers import bigann, texmex
 from vectrial.datasets.readers.base import Block, Options, Source, reading
@@ -22,10 +22,11 @@ from vectrial.datasets.readers.hdf5 import open_hdf5
 from vectrial.datasets.readers.jsonl import open_jsonl
 from vectrial.datasets.readers.numpy_files import ZIP_ERRORS, open_npy, open_npz
 from vectrial.datasets.readers.pairs import is_pair, open_pair
-from vectrial.datasets.readers.parquet import open_parquet, open_shards
+from vectrial.datasets.readers.parquet import open_parquet, open_shards, shard_pattern
 from vectrial.datasets.readers.qdrant import is_qdrant, open_qdrant
 from vectrial.datasets.readers.vectordbbench import is_vectordbbench, open_vectordbbench
 from vectrial.errors import DataError, UserError
+from vectrial.printable import control_character, shown
 
 __all__ = ["FORMATS", "Block", "Options", "Source", "open_source"]
 
@@ -54,6 +55,8 @@ _MAGIC_OF = {
 #: Formats in which columns or keys can be chosen.
 _WITH_COLUMNS = (open_parquet, open_jsonl, open_shards, open_vectordbbench, open_qdrant)
 
+#: Files and folders of an archive.
+_MOST_MEMBERS = 10_000
 #: What `open_source` reads, for help and messages.
 FORMATS = (
     ".hdf5 (ann-benchmarks), .parquet, .jsonl, .npy, .npz, .fvecs, .ivecs, .bvecs,"
@@ -145,7 +148,8 @@ def _opened(opener: _Opener, path: Path, options: Options) -> Source:
     return opener(path, options)
 
 
-def _open_folder(folder: Path, options: Options) -> Source:
+def _open_folder(folder: Path, options: Options, archive: Path | None = None) -> Source:
+    """archive: what was unpacked into the folder, if anything."""
     for fits, opener in (
         (is_qdrant, open_qdrant),
         (is_vectordbbench, open_vectordbbench),
@@ -154,18 +158,39 @@ def _open_folder(folder: Path, options: Options) -> Source:
         if fits(folder):
             return _opened(opener, folder, options)
     if any(folder.rglob("*.parquet")):
+        if archive is not None:
+            _check_one_dataset(folder, archive)
         return _opened(open_shards, folder, options)
     files = [file for file in folder.iterdir() if file.suffix.lower() in _BY_SUFFIX]
     if len(files) == 1:
         return _open_file(files[0], options)
+    named = ": " + ", ".join(sorted(file.name for file in files)[:3]) if files else ""
     below = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
     if len(below) == 1 and below[0].is_dir():
-        return _open_folder(below[0], options)
+        return _open_folder(below[0], options, archive)
+    what = "the archive" if archive is not None else "the folder"
     raise UserError(
-        "the folder holds several files of vectors" if files else "no known layout in the folder",
-        where=str(folder),
+        f"{what} holds several files of vectors{named}" if files else f"no known layout in {what}",
+        where=str(archive or folder),
         remedy="name one of the files" if files else f"known: {FORMATS}",
     )
+
+
+def _check_one_dataset(folder: Path, archive: Path) -> None:
+    """Raise where the Parquet files of an unpacked archive are not the shards of one dataset:
+    their names differ in more than their numbers, or other files of vectors lie beside them."""
+    shards: dict[str, Path] = {}
+    for file in sorted(folder.rglob("*")):
+        if file.suffix.lower() in _BY_SUFFIX and file.is_file():
+            parts = file.relative_to(folder).parts
+            shards.setdefault(shard_pattern(parts), file.relative_to(folder))
+    if len(shards) > 1:
+        first, second, *_ = shards.values()
+        raise DataError(
+            f"the archive holds several datasets: {first} and {second}",
+            where=str(archive),
+            remedy="unpack it, and import one of them",
+        )
 
 
 def _open_npz_or_archive(path: Path, options: Options) -> Source:
@@ -178,8 +203,9 @@ def _open_npz_or_archive(path: Path, options: Options) -> Source:
     root.mkdir(parents=True, exist_ok=True)
     temporary = tempfile.TemporaryDirectory(prefix=".opened-", dir=root)
     try:
-        safe_unpack(path, Path(temporary.name) / "content")
-        source = _open_folder(Path(temporary.name) / "content", options)
+        content = Path(temporary.name) / "content"
+        safe_unpack(path, content, limits=Limits(members=_MOST_MEMBERS))
+        source = _open_folder(content, options, archive=path)
     except BaseException:
         temporary.cleanup()
         raise
@@ -196,6 +222,7 @@ def _checked(source: Source, options: Options) -> Source:
 
     Published neighbours are those among all rows: of fewer rows they are left out.
     """
+    _check_column_names(source)
     if source.queries is None:
         return source
     queries = check_vectors(
@@ -207,3 +234,14 @@ def _checked(source: Source, options: Options) -> Source:
     )
     neighbors = source.neighbors if options.rows is None else None
     return replace(source, queries=queries, neighbors=neighbors)
+
+
+def _check_column_names(source: Source) -> None:
+    """Raise where a metadata column has a name that cannot be printed, or none."""
+    for name in source.columns:
+        if not name or control_character(name) is not None:
+            raise DataError(
+                f"a column is called {shown(name)}" if name else "a column has no name",
+                where=str(source.path),
+                remedy="rename it, or leave it out: --keep names the columns to keep",
+            )

@@ -27,6 +27,8 @@ ARROW_ERRORS = (
 _IDS_AT_ONCE = 1 << 20
 #: A folder whose name says a column's value, as Hive lays them out.
 _PARTITION = re.compile(r"[^=/]+=[^=/]*")
+#: Numbers and the identifiers that writers give to their parts.
+_NUMBERED = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
 _SPLIT = re.compile(r"^(train|test|validation|valid|dev)\b")
 
 
@@ -62,6 +64,15 @@ def open_shards(folder: Path, options: Options) -> Source:
         named = ", ".join(f"'{name}'" for name in sorted(said))
         source_notes += (f"left out, since only names of folders say it: {named}",)
     return open_files(folder, files, options, f"parquet, {len(files)} files", notes=source_notes)
+
+
+def shard_pattern(parts: Sequence[str]) -> str:
+    """What the shards of one dataset have in common: their path without numbers, identifiers,
+    partitions (`year=2024`) and splits."""
+    kept = [part for part in parts if "=" not in part]
+    if kept:
+        kept[-1] = _SPLIT.sub("", kept[-1])
+    return _NUMBERED.sub("#", "/".join(kept))
 
 
 def open_files(
