@@ -79,7 +79,9 @@ Clients = Annotated[int, Field(ge=1, le=10_000)]
 InFlight = Annotated[int, Field(ge=1, le=1_000_000)]
 #: Queries before the clock starts.
 Warmup = Annotated[int, Field(ge=0, le=1_000_000)]
-#: Operations, probes or rows of one request.
+#: Operations that are made ready before the clock starts.
+Samples = Annotated[int, Field(ge=1, le=100_000)]
+#: Rows of a request, or of an answer.
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 #: Arrivals per second.
 Rate = Annotated[float, Field(gt=0, le=100_000_000)]

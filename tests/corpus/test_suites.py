@@ -327,6 +327,7 @@ EXPERIMENTS = [
     ("capacity", "most_rate = 0"),
     ("crud", "samples = 1e11"),
     ("crud", "samples = 100000000000"),
+    ("crud", "samples = 100001"),
     ("crud", "samples = 0"),
     ("crud", "samples = true"),
     ("crud", 'samples = "1000"'),

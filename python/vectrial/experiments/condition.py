@@ -20,7 +20,7 @@ from vectrial.errors import Unsupported
 from vectrial.experiments import generated
 from vectrial.experiments.base import Context, Experiment, Phase
 from vectrial.filters import Filter
-from vectrial.inputs import Count, PositiveSeconds
+from vectrial.inputs import Count, PositiveSeconds, Samples
 from vectrial.load.operations import timed_operations
 from vectrial.stores.base import Index, Store, refuse_unindexed
 
@@ -51,7 +51,7 @@ class Condition(Experiment):
     title: ClassVar[str] = "Find by condition"
     uses_find: ClassVar[bool] = True
 
-    samples: Count = 200
+    samples: Samples = 200
     limit: Count = 10
     max_s: PositiveSeconds = 10.0
     client_scan: bool = False

@@ -19,7 +19,7 @@ from vectrial.datasets.model import Dataset
 from vectrial.experiments.base import Context, Experiment, Phase, search_params, search_points
 from vectrial.experiments.seen import Changes
 from vectrial.gate.model import same_vector
-from vectrial.inputs import Count, PositiveSeconds
+from vectrial.inputs import Count, PositiveSeconds, Samples
 from vectrial.load import lanes, native_rows
 from vectrial.load.bulk import make_batch
 from vectrial.load.lane import Lane
@@ -67,7 +67,7 @@ class Crud(Experiment):
     axes: ClassVar[frozenset[str]] = frozenset({"search"})
     through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
-    samples: Count = 1000
+    samples: Samples = 1000
     max_s: PositiveSeconds = 20.0
     limit: Count = 10
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
