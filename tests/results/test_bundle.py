@@ -305,3 +305,49 @@ def test_what_is_no_bundle_is_said(tmp_path: Path) -> None:
     rewrite(other, {"../climbs": b"x"})
     with pytest.raises(DataError, match="outside"), opened(other):
         pass
+
+
+def forged(sealed: Path, target: Path, name: str, content: bytes) -> Path:
+    """A bundle in which one file is another, and the manifest says so."""
+    held = members(sealed)
+    held[f"run/{name}"] = content
+    manifest = json.loads(held["manifest.json"])
+    for one in manifest["files"]:
+        if one["path"] == name:
+            one |= {"size_bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    held["manifest.json"] = json.dumps(manifest).encode()
+    return packed(target, held)
+
+
+def packed(target: Path, held: dict[str, bytes]) -> Path:
+    with tarfile.open(target, "w:gz") as tar:
+        for name, content in held.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return target
+
+
+def test_a_manifest_that_is_nested_too_deep_is_refused(sealed: Path, tmp_path: Path) -> None:
+    held = {**members(sealed), "manifest.json": b"[" * 100_000}
+    with pytest.raises(DataError, match="no JSON"), opened(packed(tmp_path / "b.gz", held)):
+        pass
+
+
+def test_a_suite_that_is_no_text_is_refused(sealed: Path, tmp_path: Path) -> None:
+    bad = forged(sealed, tmp_path / "b.gz", "suite.toml", b'name = "\xff"\n')
+    with pytest.raises(DataError, match=r"suite.toml: this is no text in UTF-8"), opened(bad):
+        pass
+
+
+def test_no_secret_is_sealed(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a run of an earlier version that was killed before its log was cleaned."""
+    monkeypatch.setenv("VECTRIAL_REDIS_PASSWORD", "hush/hush")
+    log = run / "logs" / "deep" / "a.log"
+    log.write_bytes(b"redis://x:hush/hush@there hush%2Fhush\xff")
+    made = seal(run, tmp_path / "b.gz")
+    assert b"hush" not in b"".join(members(made.path).values())
+    assert log.read_bytes() == b"redis://x:[secret]@there [secret]\xff"
+    (run / "suite.toml").write_text('name = "hush/hush"')
+    with pytest.raises(UserError, match=r"its suite.toml holds a secret"):
+        seal(run, tmp_path / "c.gz")

@@ -31,7 +31,7 @@ from vectrial.report.text import is_recall, recall
 from vectrial.results.writer import TrialRecord, TrialRow
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.suite.plan import Job, Plan, PlannedTrial
-from vectrial.suite.runner import Watcher
+from vectrial.suite.watcher import Watcher
 
 #: Seconds between two lines about the same work, where there is no terminal.
 LINE_EVERY_S = 10.0

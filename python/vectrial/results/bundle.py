@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vectrial import __version__
 from vectrial.datasets.archive import safe_unpack
 from vectrial.errors import DataError, UserError
+from vectrial.redaction import Redaction, environment_secrets, is_short, of_environment
 from vectrial.results.database import DATABASE
 from vectrial.results.folder import CHOSEN, is_own
 from vectrial.results.reader import RunReader
@@ -96,6 +97,7 @@ def seal(run: Path, out: Path | None = None) -> Bundle:
     """
     with RunReader(run) as reader:  # refuses what is no run, or one under way
         record, folder = reader.run(), reader.folder
+        _hide_secrets(reader)
     target = _target(folder, out)
     manifest = Manifest(
         format=FORMAT,
@@ -164,6 +166,46 @@ def unpack(path: Path, into: Path, expected: str | None = None) -> Bundle:
         bundle = _unpacked(path, root, expected)
         (root / _RUN).rename(into)
     return bundle
+
+
+def _hide_secrets(reader: RunReader) -> None:
+    """Take out of the run's logs what the environment gives as secrets: a run of an earlier version
+    that was killed did not come to it.
+
+    Raises:
+        UserError: one is where it cannot be taken out.
+    """
+    redaction = of_environment()
+    if not redaction:
+        return
+    # What a short one is taken for may be anything, and no reason to refuse a run.
+    sure = Redaction(one for one in environment_secrets().values()
+                     if not any(map(is_short, one.values())))  # fmt: skip
+    texts = [(DATABASE, repr(row)) for query in _WORDS for row in reader.rows(query)]
+    for name in ("suite.toml", CHOSEN, "environment.json"):
+        if is_own(reader.folder, reader.folder / name):
+            kept = (reader.folder / name).read_text(encoding="utf-8", errors="replace")
+            texts.append((name, kept))
+    for name, text in texts:
+        if sure.text(text) != text:
+            raise UserError(
+                f"its {name} holds a secret that the environment gives",
+                where=str(reader.folder),
+                remedy="change the secret at its server, and measure anew",
+            )
+    for path in sorted((reader.folder / "logs").rglob("*")):
+        if is_own(reader.folder, path):
+            redaction.file(path)
+
+
+#: Where a run keeps words of others.
+_WORDS = (
+    "select command, environment from run",
+    "select * from trial",
+    "select reason from phase where reason is not null",
+    "select messages from error",
+    "select detail from gate",
+)
 
 
 def _target(folder: Path, out: Path | None) -> Path:
@@ -316,7 +358,7 @@ def _unpacked(path: Path, root: Path, expected: str | None) -> Bundle:
 def _manifest(written: bytes, path: Path) -> Manifest:
     try:
         plain: Any = json.loads(written)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"its {_MANIFEST} is no JSON: {error}", where=str(path)) from error
     newer = isinstance(plain, dict) and plain.get("format")
     if isinstance(newer, int) and newer > FORMAT:
@@ -353,8 +395,11 @@ def _require_told(path: Path, run: Path, manifest: Manifest) -> None:
     try:
         with RunReader(run) as reader:
             record = reader.run()
+            reader.suite()
     except UserError as error:  # which names a folder that is gone by then
-        raise DataError(error.what, where=f"{path}: {DATABASE}", remedy=error.remedy) from error
+        inside = Path(error.where).name
+        inside = inside if inside == "suite.toml" else DATABASE
+        raise DataError(error.what, where=f"{path}: {inside}", remedy=error.remedy) from error
     for name in ("run_id", "suite_name", "started_at", "finished_at"):
         told, held = getattr(manifest, name), record.get(name)
         if told == held or (isinstance(held, datetime) and _instant(told) == held):

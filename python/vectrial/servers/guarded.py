@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from vectrial.redaction import Log, of_environment
 from vectrial.servers.base import Progress, Recipe, ServerError, wait_until
 from vectrial.servers.guard import remove
 from vectrial.servers.inside import Inside
@@ -45,6 +46,9 @@ class Guarded:
     def __init__(self, recipe: Recipe, folder: Path, log: Path, progress: Progress) -> None:
         self.recipe, self.log, self.progress = recipe, log, progress
         self._folder = folder
+        #: Made for this server; hidden in its log.
+        self.secrets: tuple[str, ...] = ()
+        self._output: Log | None = None
         self._guard: subprocess.Popen[str] | None = None
         self._cgroups: tuple[Path, ...] = ()
         self.pid = 0
@@ -78,7 +82,8 @@ class Guarded:
         }
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self._cgroups = tuple(cgroups)
-        with open(self.log, "ab", opener=_private) as log:
+        self._output = Log(self.log, of_environment(self.secrets))
+        with self._output.opened() as log:
             self._guard = subprocess.Popen(
                 [sys.executable, "-I", str(_GUARD), json.dumps(order)],
                 stdin=subprocess.DEVNULL,
@@ -165,6 +170,8 @@ class Guarded:
 
     def tail(self) -> str:
         """The end of its log, and where that is."""
+        if self._output is not None and not self.lives():
+            self._output.settle()
         lines = self.log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
         return "\n".join([f"its log is {self.log}, and ends:", *lines])
 
@@ -197,10 +204,6 @@ class Guarded:
         self._guard, self.pid = None, 0
         remove(self._cgroups)  # which the guard could not do if it was killed
         self._cgroups = ()
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def free_ports(count: int) -> list[int]:

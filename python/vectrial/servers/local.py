@@ -108,6 +108,7 @@ class Local(Server):
             self._ports = dict(zip(self._recipe.ports, free, strict=True))
             public = {name: self._ports[name] for name in self._recipe.public}
             self._address = Address(HOST, public, made)
+            self._process.secrets = tuple(made.values())
         self._execute(self._recipe.command(self._program, self._data, self._ports, made), network)
         if self._relay is not None:
             self._relay.start(self.address.ports)

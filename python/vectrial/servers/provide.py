@@ -196,6 +196,7 @@ def external_address(recipe: Recipe) -> Address | None:
     text = os.environ.get(name)
     if not text:
         return None
+    _refuse_credentials(recipe, text)
     host, _, listed = text.rpartition(":")
     try:
         ports = {key: int(port) for key, port in (one.split("=") for one in listed.split(","))}
@@ -211,6 +212,22 @@ def external_address(recipe: Recipe) -> Address | None:
             f"'{text}' is no address", where=name, remedy=f"as in HOST:{_listed(recipe)}"
         )
     return Address(host, ports, secrets_of(recipe))
+
+
+def _refuse_credentials(recipe: Recipe, text: str) -> None:
+    """Refuse an address with a user or a password, which is not repeated: what is said of it goes
+    to the terminal and into a run."""
+    if "@" not in text and "://" not in text:
+        return
+    name = variable(recipe, recipe.secrets[-1]) if recipe.secrets else ""
+    secrets = f"; secrets go into variables of their own, such as {name} or {name}_FILE" * bool(
+        name
+    )
+    raise UserError(
+        "an address is neither a URL, nor holds a user or a password",
+        where=variable(recipe, "address"),
+        remedy=f"give HOST:{_listed(recipe)}{secrets}",
+    )
 
 
 def _given(recipe: Recipe) -> Address:
@@ -240,7 +257,13 @@ def secrets_of(recipe: Recipe) -> dict[str, str]:
             found[secret] = value
         elif path := os.environ.get(f"{name}_FILE"):
             try:
-                found[secret] = Path(path).read_text().strip()
+                found[secret] = Path(path).read_text(encoding="utf-8").strip()
             except OSError as error:
                 raise UserError(f"cannot be read: {error}", where=f"{name}_FILE") from error
+            except UnicodeDecodeError as error:
+                raise UserError(
+                    f"{path} is no text in UTF-8, at byte {error.start}",
+                    where=f"{name}_FILE",
+                    remedy="give a file that holds the secret alone",
+                ) from error
     return found

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from vectrial import environments
 from vectrial.child_environment import for_measuring
@@ -30,6 +30,7 @@ from vectrial.load.messages import (
     Started,
     TrialSpec,
 )
+from vectrial.redaction import Log
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.servers.account import let_pass
 from vectrial.servers.base import Server, ServerError
@@ -41,7 +42,8 @@ from vectrial.stores.base import Store
 from vectrial.stores.registry import availability, reference
 from vectrial.suite.clients import Clients
 from vectrial.suite.plan import Job, Plan, PlannedTrial
-from vectrial.suite.secrecy import Secrecy
+from vectrial.suite.secrecy import Secrecy, short_secrets
+from vectrial.suite.watcher import Discreet, Watcher
 
 #: How often the parent looks whether a trial has been under way for too long.
 _POLL_S = 0.25
@@ -49,28 +51,6 @@ _POLL_S = 0.25
 _DYING_S = 1.0
 #: How much of a dead process's log goes into the trial's reason.
 _LOG_TAIL_BYTES = 600
-
-
-class Watcher(Protocol):
-    """Someone who looks on: a terminal view, or nobody."""
-
-    def job(self, job: Job, number: int, of: int) -> None:
-        """A job begins."""
-
-    def progress(self, progress: Progress) -> None:
-        """The trial under way has got so far."""
-
-    def live(self, live: Live) -> None:
-        """What a long phase is doing right now; once a second."""
-
-    def started(self, trial: PlannedTrial) -> None:
-        """A trial begins."""
-
-    def finished(self, record: TrialRecord) -> None:
-        """A trial has ended, and is written."""
-
-    def note(self, text: str) -> None:
-        """Something worth a line."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +85,9 @@ def run_plan(
     noted: set[str] = set()
 
     secrecy = Secrecy.of(dict.fromkeys(job.store for job in plan.jobs))
+    watcher = Discreet(watcher, secrecy)
+    for warning in short_secrets():
+        watcher.note(warning)
 
     def write(record: TrialRecord) -> None:
         record = secrecy.record(record)
@@ -135,7 +118,9 @@ def run_plan(
         certificate = clients.certificate(job)
         try:
             with _network(job.store, found.choice) as inside:
-                here = _Here(found.choice, certificate, inside, allow_exposed, writer.folder)
+                here = _Here(
+                    found.choice, certificate, inside, allow_exposed, writer.folder, secrecy
+                )
                 _run_job(job, plan, here, watcher, write)
         finally:
             for log in (writer.folder / "logs").glob(f"{job.store.name}-*.log"):
@@ -177,6 +162,7 @@ class _Here:
     inside: Inside | None
     allow_exposed: bool
     folder: Path
+    secrecy: Secrecy
 
 
 @contextmanager
@@ -281,6 +267,7 @@ class _Process:
         self._inside, folder = here.inside, here.folder
         name = f"{job.store.name}-{job.index.kind}-{job.rows}-r{job.repeat}"
         self._log = folder / "logs" / f"{name}-{job.trials[0].row.key[:8]}.log"
+        self._output = Log(self._log, here.secrecy)
         # Beside the results, on a real disk: a temporary folder may be memory.
         self._data = folder / "work" / self._log.stem
         self._overdue: float | None = None
@@ -343,7 +330,7 @@ class _Process:
     def _start(self, serving: Serving | None) -> None:
         ours, theirs = Pipe()
         self._pipe: Connection[Any, Any] = ours
-        with self._log.open("ab") as log, theirs:
+        with self._output.opened() as log, theirs:
             command = _command(self._job.store, str(theirs.fileno()))
             network = None if self._inside is None else self._inside.network
             files = () if network is None else network.files
@@ -425,6 +412,7 @@ class _Process:
             return f"took longer than trial_timeout_s = {self._overdue:g}"
         code = self._child.returncode
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        self._output.settle()
         tail = self._log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip()
         last = tail.splitlines()[-1] if tail else "its log is empty"
         return f"the measuring process ended with {how}: {last} (log: {self._log.name})"

@@ -3,86 +3,65 @@ or a URL with one."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from urllib.parse import quote
 
+from vectrial.redaction import HIDDEN, LEAST, Redaction, environment_secrets, is_short
+from vectrial.results.clean import clean
 from vectrial.results.writer import TrialRecord
 from vectrial.servers.provide import recipe_of, secrets_of
 from vectrial.stores.base import Store
 
-HIDDEN = "[secret]"
-#: Names are no secrets, and are words that may stand anywhere.
-_OPEN = frozenset({"user", "database"})
+__all__ = ["HIDDEN", "Secrecy", "short_secrets"]
 
 
-class Secrecy:
-    """Hides values wherever they stand, also as they are in a URL or in a header.
-
-    Args:
-        secrets: of each server, by name.
-    """
-
-    def __init__(self, secrets: Iterable[dict[str, str]]) -> None:
-        words: set[str] = set()
-        for one in secrets:
-            for name, value in one.items():
-                if name in _OPEN or not value:
-                    continue
-                words |= {value, quote(value), quote(value, safe="")}
-                # As in the headers of a password and of a token.
-                words |= {_base64(f"{one.get('user', '')}:{value}"), _base64(value)}
-        # The longest first, so that no rest of one is left over.
-        self._words = sorted(words, key=len, reverse=True)
+class Secrecy(Redaction):
+    """Hides secrets in what is recorded of trials, which is made clean text besides."""
 
     @classmethod
     def of(cls, stores: Iterable[type[Store]]) -> Secrecy:
-        """Of what the environment gives for the servers of these stores.
+        """Of what the environment gives, for the servers of these stores and for any others.
 
         Raises:
             UserError: a secret's file cannot be read.
         """
         recipes = [recipe for store in stores if (recipe := recipe_of(store)) is not None]
-        return cls(secrets_of(recipe) for recipe in recipes)
+        return cls([*map(secrets_of, recipes), *environment_secrets().values()])
 
-    def text(self, said: str) -> str:
-        """`said` without them."""
-        for word in self._words:
-            said = said.replace(word, HIDDEN)
-        return said
+    def said(self, text: str) -> str:
+        """A text of somebody else's as it is recorded and shown."""
+        return clean(self.text(text))
 
     def record(self, record: TrialRecord) -> TrialRecord:
         """A trial without them, wherever words of others stand in it."""
-        if not self._words:
-            return record
         phases = [
             replace(
                 phase,
-                reason=None if phase.reason is None else self.text(phase.reason),
-                missing={name: self.text(why) for name, why in phase.missing.items()},
-                errors=[(kind, n, [self.text(m) for m in said]) for kind, n, said in phase.errors],
+                reason=None if phase.reason is None else self.said(phase.reason),
+                missing={name: self.said(why) for name, why in phase.missing.items()},
+                errors=[
+                    (self.said(kind), n, [self.said(m) for m in said])
+                    for kind, n, said in phase.errors
+                ],
             )
             for phase in record.phases
         ]
         return replace(
             record,
-            reason=None if record.reason is None else self.text(record.reason),
-            notes=[self.text(note) for note in record.notes],
+            reason=None if record.reason is None else self.said(record.reason),
+            notes=[self.said(note) for note in record.notes],
             phases=phases,
-            gate=[row._replace(detail=self.text(row.detail)) for row in record.gate],
+            gate=[row._replace(detail=self.said(row.detail)) for row in record.gate],
+            server=None if record.server is None else self.within(record.server),
         )
 
-    def file(self, path: Path) -> None:
-        """Take them out of a log that nobody writes any more."""
-        if not self._words or not path.is_file():
-            return
-        said = path.read_text(errors="surrogateescape")
-        clean = self.text(said)
-        if clean != said:
-            path.write_text(clean, errors="surrogateescape")
 
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
+def short_secrets() -> Iterator[str]:
+    """What is said of each secret of the environment that is too short to be hidden reliably."""
+    for name, secrets in environment_secrets().items():
+        for secret in filter(is_short, secrets.values()):
+            yield (
+                f"{name}: a secret of {len(secret)} characters cannot be told from other text: it"
+                f" is hidden after words like 'password', in URLs and in quotes alone; {LEAST}"
+                " characters or more are hidden anywhere"
+            )
