@@ -277,9 +277,15 @@ def test_a_run_of_somebody_else_reads_no_other_file(tmp_path: Path, source: str)
     with duckdb.connect(str(folder / "run.duckdb")) as db:
         db.execute("drop table error")
         db.execute(f"create view error as select * from {source.format(tmp_path)}")
-    with RunReader(folder) as reader, pytest.raises(UserError) as told:
-        reader.table("error")
+    with pytest.raises(UserError, match="'error' is a view") as told:
+        RunReader(folder)
     assert "hidden" not in str(told.value)
+
+
+def test_what_reads_a_run_reads_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hidden\n")
+    with RunReader(complete(tmp_path / "r")) as reader, pytest.raises(UserError, match="disabled"):
+        reader.query(f"select * from read_text('{tmp_path}/secret')")
 
 
 def test_the_run_itself_may_be_such_a_view(tmp_path: Path) -> None:

@@ -109,12 +109,14 @@ def compare(
     from vectrial.compare.cells import Asked
     from vectrial.compare.junit import junit
     from vectrial.compare.sides import sides_of
+    from vectrial.results.foreign import understood
 
     asked = Asked(
         metrics_of(metric or DEFAULT_METRICS), tuple(recall or ()), _experiments(experiment or [])
     )
     least = share(threshold)
-    comparison = judged(*sides_of(a, b, stores), asked, least)
+    with understood(" and ".join(filter(None, (a, b)))):
+        comparison = judged(*sides_of(a, b, stores), asked, least)
     match format_:
         case Format.TABLE:
             on_stdout(markup=True).print(write.table(comparison))

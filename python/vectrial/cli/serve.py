@@ -105,6 +105,8 @@ def _serve(app: Any, ending: threading.Event, listening: socket.socket) -> None:
     """
     import uvicorn
 
+    from vectrial.serve.connections import limited
+
     class Server(uvicorn.Server):
         """Tells the streams of events that they are to end."""
 
@@ -112,15 +114,7 @@ def _serve(app: Any, ending: threading.Event, listening: socket.socket) -> None:
             ending.set()
             super().handle_exit(sig, frame)
 
-    settings = uvicorn.Config(
-        app,
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=3,
-        ws="none",
-    )
+    settings = limited(app)
     try:
         Server(settings).run(sockets=[listening])
     except KeyboardInterrupt:

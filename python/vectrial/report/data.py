@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from vectrial.results.bundle import run_folder
+from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.stats.intervals import Spread, spread_of
 
@@ -193,7 +194,7 @@ class RunData:
         """What the suite says of itself."""
         try:
             return str(tomllib.loads(self.suite).get("description", ""))
-        except tomllib.TOMLDecodeError:
+        except (tomllib.TOMLDecodeError, RecursionError):
             return ""  # figures do not depend on it, and the text itself is shown
 
     @cached_property
@@ -310,11 +311,11 @@ def load(run: Path) -> RunData:
         UserError: there is no run, it is being written, or it is newer than this Vectrial.
         DataError: a bundle's seal is broken.
     """
-    with run_folder(run) as folder, RunReader(folder) as reader:
+    with understood(run), run_folder(run) as folder, RunReader(folder) as reader:
         return RunData(
             folder=run.resolve() if run.is_file() else reader.folder,
             run=reader.run(),
-            datasets=tuple(_parsed(row, "facts") for row in reader.rows(_DATASETS)),
+            datasets=tuple(_parsed(reader, row, "facts") for row in reader.rows(_DATASETS)),
             trials=tuple(_trials(reader)),
             histograms={
                 row["phase_id"]: row["hdr"]
@@ -330,12 +331,13 @@ _DATASETS = "select * from dataset order by name, rows"
 def _trials(reader: RunReader) -> Iterable[Trial]:
     metrics: dict[int, dict[str, Value]] = defaultdict(dict)
     for row in reader.rows("select * from metric"):
-        metrics[row["phase_id"]][row["name"]] = Value(
-            row["value"], row["unit"], row["valid"], row["reason"]
-        )
+        value, reason = row["value"], row["reason"]
+        if value is not None and not math.isfinite(value):
+            value, reason = None, reason or f"the value is {value}"
+        metrics[row["phase_id"]][row["name"]] = Value(value, row["unit"], row["valid"], reason)
     errors: dict[int, list[tuple[str, int, tuple[str, ...]]]] = defaultdict(list)
     for row in reader.rows("select * from error order by phase_id, count desc, kind"):
-        messages = tuple(json.loads(row["messages"]))
+        messages = reader.texts(row["messages"])
         errors[row["phase_id"]].append((row["kind"], row["count"], messages))
     phases: dict[int, list[PhaseResult]] = defaultdict(list)
     for row in reader.rows("select * from phase order by trial_id, ordinal"):
@@ -344,7 +346,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
             PhaseResult(
                 phase_id,
                 row["name"],
-                json.loads(row["params"]),
+                reader.parsed(row["params"], dict),
                 row["valid"],
                 row["reason"],
                 metrics[phase_id],
@@ -376,23 +378,23 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
             dataset=row["dataset"],
             rows=row["rows"],
             experiment=row["experiment"],
-            index_params=json.loads(row["index_params"]),
-            params=json.loads(row["params"]),
+            index_params=reader.parsed(row["index_params"], dict),
+            params=reader.parsed(row["params"], dict),
             repeat=row["repeat"],
             status=row["status"],
             reason=row["reason"],
-            differences=tuple(json.loads(row["differences"])),
+            differences=reader.texts(row["differences"]),
             phases=tuple(phases[trial_id]),
             gate=tuple(gate[trial_id]),
             # Neither is there before layout 3.
-            server=json.loads(row.get("server") or "null"),
-            notes=tuple(json.loads(row.get("notes") or "[]")),
+            server=reader.parsed(row.get("server") or "{}", dict) or None,
+            notes=reader.texts(row.get("notes") or "[]"),
             began_s=row["began_s"],
         )
 
 
-def _parsed(row: dict[str, Any], column: str) -> dict[str, Any]:
-    row[column] = json.loads(row[column])
+def _parsed(reader: RunReader, row: dict[str, Any], column: str) -> dict[str, Any]:
+    row[column] = reader.parsed(row[column], dict)
     return row
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from vectrial.report.document import Table
+from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.results.schema import EXPORT_KEYS
 
@@ -48,27 +49,27 @@ def measurements(folder: Path) -> Iterator[dict[str, Any]]:
     its name as the metric and the value 1, 0, or None when it does not apply. A skipped or failed
     trial has one row without phase and metric, which says why.
     """
-    with RunReader(folder) as reader:
+    with understood(folder), RunReader(folder) as reader:
         run_id = reader.run()["run_id"]
         for row in reader.rows(_METRICS):
             row["valid"] = row["valid"] and row["phase_valid"] and row["status"] == "ok"
             row["reason"] = row["reason"] or row["phase_reason"] or row["trial_reason"]
-            yield _shaped(row, "metric", run_id)
+            yield _shaped(reader, row, "metric", run_id)
         for row in reader.rows(_GATE):
             passed = row["passed"]
             row |= {
                 "phase": "gate", "unit": "1", "valid": passed is not None,
                 "value": None if passed is None else float(passed), "reason": row["detail"] or None,
             }  # fmt: skip
-            yield _shaped(row, "gate", run_id)
+            yield _shaped(reader, row, "gate", run_id)
         for row in reader.rows(_EMPTY):
             row |= {"valid": False, "reason": f"{row['status']}: {row['trial_reason']}"}
-            yield _shaped(row, "trial", run_id)
+            yield _shaped(reader, row, "trial", run_id)
 
 
-def _shaped(row: dict[str, Any], kind: str, run_id: str) -> dict[str, Any]:
+def _shaped(reader: RunReader, row: dict[str, Any], kind: str, run_id: str) -> dict[str, Any]:
     for key in ("index_params", "trial_params", "phase_params"):
-        row[key] = json.loads(row[key]) if row.get(key) else {}
+        row[key] = reader.parsed(row[key], dict) if row.get(key) else {}
     row["params"] = {**row["index_params"], **row["trial_params"], **row["phase_params"]}
     value = row.get("value")
     if value is not None and not math.isfinite(value):

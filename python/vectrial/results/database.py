@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import duckdb
 
 from vectrial.errors import UserError
-from vectrial.results.schema import SCHEMA_VERSION
+from vectrial.results.clean import clean_name
+from vectrial.results.schema import DDL, SCHEMA_VERSION
 
 DATABASE = "run.duckdb"
 
@@ -25,11 +27,20 @@ class NotWritten(UserError):
     committed is there."""
 
 
+#: What reading a run may take, whoever made it.
+_READING: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": "768MB",
+    "threads": "2",
+    "max_temp_directory_size": "0B",
+}
+
+
 def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     """The database of the run in `folder`; one that is to be written is made if it is not there.
 
     Times come out of it in UTC, wherever it is read. It reaches no other file and no address: a
-    run may be somebody else's, and what we take for a table a view of theirs.
+    run may be somebody else's. One that is read holds tables alone, with the columns of a run's:
+    a view could run for ever.
 
     Raises:
         BeingWritten: another process has it open, and one of the two writes.
@@ -39,7 +50,7 @@ def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection
     """
     path = folder / DATABASE
     try:
-        db = duckdb.connect(str(path), read_only=read_only)
+        db = duckdb.connect(str(path), read_only, _READING if read_only else {})
     except duckdb.Error as error:
         # The message holds the path, and that of a damaged file the word "block".
         if "Could not set lock on file" in str(error):
@@ -52,6 +63,9 @@ def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection
     try:
         db.execute("set enable_external_access = false")
         db.execute("set TimeZone = 'UTC'")
+        if read_only and (foreign := _foreign(db)):
+            db.close()
+            raise not_a_runs(folder, foreign)
         version = _layout(db)
     except duckdb.Error as error:
         db.close()
@@ -130,16 +144,50 @@ def _fault(folder: Path, error: Exception) -> UserError:
 
 def _damaged(folder: Path, error: Exception) -> UserError:
     """What is said of a database that cannot be read, on one line."""
+    return not_a_runs(folder, _first_line(error))
+
+
+def not_a_runs(folder: Path, why: str) -> UserError:
+    """What is said of a database that holds what no run does."""
     return UserError(
-        f"its {DATABASE} is damaged, or not a run's: {_first_line(error)}",
+        f"its {DATABASE} is damaged, or not a run's: {clean_name(why)}",
         where=str(folder),
         remedy="take it from a bundle or a backup, or measure anew",
     )
+
+
+def _foreign(db: duckdb.DuckDBPyConnection) -> str:
+    """What a database holds that no run's does; empty where there is nothing of the kind."""
+    views = "select view_name from duckdb_views() where not internal limit 1"
+    if found := db.execute(views).fetchone():
+        return f"'{found[0]}' is a view"
+    computed = "select table_name from duckdb_tables() where sql ilike '%generated always%' limit 1"
+    if found := db.execute(computed).fetchone():
+        return f"the table '{found[0]}' has computed columns"
+    known = _columns()
+    for table, column, kind in db.execute(_COLUMNS).fetchall():
+        expected = known.get((table, column), kind)
+        if kind != expected:
+            return f"column '{column}' of the table '{table}' is {kind}, and not {expected}"
+    return ""
+
+
+_COLUMNS = "select table_name, column_name, data_type from duckdb_columns() where not internal"
+
+
+@cache
+def _columns() -> Mapping[tuple[str, str], str]:
+    """The type of each column of a run's tables."""
+    with duckdb.connect() as db:
+        db.execute(DDL)
+        return {(table, column): kind for table, column, kind in db.execute(_COLUMNS).fetchall()}
 
 
 def _layout(db: duckdb.DuckDBPyConnection) -> int | None:
     """None for a run that has not begun."""
     if not has_tables(db):
         return None
-    found = db.execute("select schema_version::integer from run").fetchone()
-    return None if found is None else found[0]
+    found = db.execute("select schema_version::integer from run limit 2").fetchall()
+    if len(found) > 1:
+        raise duckdb.InvalidInputException("it holds several runs")
+    return found[0][0] if found else None

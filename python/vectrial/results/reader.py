@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from vectrial import apart
 from vectrial.errors import UserError
-from vectrial.results.database import DATABASE, finished_keys, has_tables, open_database, reading
+from vectrial.results.clean import clean, parsed
+from vectrial.results.database import (
+    DATABASE,
+    finished_keys,
+    has_tables,
+    not_a_runs,
+    open_database,
+    reading,
+)
 from vectrial.results.folder import is_own
+from vectrial.results.reading import PROCESSES, SECONDS, Limits, TookTooLong, error_of
+
+T = TypeVar("T")
+
+#: Of a suite's file. Those of ours have a few thousand.
+_SUITE_BYTES = 4 << 20
 
 #: One row per measured value, joined with everything that says what it is.
 _MEASURED = """
@@ -38,7 +52,11 @@ def measured_keys(folder: Path) -> set[str]:
 
 
 class RunReader:
-    """A finished (or interrupted) run, read-only. Use as a context manager."""
+    """A finished (or interrupted) run, read-only. Use as a context manager.
+
+    It is read in a process of its own, with limits of memory and time: it may be somebody else's.
+    What comes out of it is clean text (`vectrial.results.clean`), and numbers that are finite.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Open the run in `folder` (a symlink such as `runs/latest` is followed).
@@ -53,16 +71,47 @@ class RunReader:
                 where=str(folder),
                 remedy="give the folder that `vectrial run` printed, or runs/latest",
             )
-        self._db = open_database(self.folder, read_only=True)
-        if not has_tables(self._db):
-            self._db.close()
-            raise self._nothing()
+        self._limits = Limits.given()
+        self._left_s, self._left_rows = self._limits.seconds, self._limits.rows
+        with ExitStack() as opened:
+            self._process = opened.enter_context(PROCESSES.one())
+            opened.callback(self._close)
+            if not self._ask({"do": "open", "folder": str(self.folder)})[0]["tables"]:
+                raise self._nothing()
+            self._opened = opened.pop_all()
 
     def __enter__(self) -> RunReader:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._db.close()
+        self._opened.close()
+
+    def _close(self) -> None:
+        if self._process.runs:
+            self._ask({"do": "close"})
+
+    def _ask(self, asked: dict[str, Any]) -> apart.Answer:
+        asked["rows"], asked["bytes"] = self._left_rows, self._limits.bytes
+        try:
+            answer, content = self._process.ask(
+                asked, cpu_s=max(0.1, self._left_s), anew=asked["do"] == "open"
+            )
+        except apart.TooLong as error:
+            raise TookTooLong(
+                f"it could not be read in {self._limits.seconds:g} s of processor time",
+                where=str(self.folder),
+                remedy=f"{SECONDS} allows another number of seconds",
+            ) from error
+        except apart.Ended as error:
+            raise UserError(
+                f"its {DATABASE} is damaged, or not a run's: {error}",
+                where=str(self.folder),
+                remedy="take it from a bundle or a backup, or measure anew",
+            ) from error
+        self._left_s -= answer["cpu_s"]
+        if "error" in answer:
+            raise error_of(answer)
+        return answer, content
 
     def _nothing(self) -> UserError:
         return UserError(
@@ -79,28 +128,71 @@ class RunReader:
         """Any read-only SQL over the run's tables. Times are in UTC.
 
         Raises:
-            UserError: what is asked for is damaged, or not there.
+            UserError: what is asked for is damaged, or not there, or more than may be read.
         """
-        with reading(self.folder):
-            return self._db.execute(sql, parameters or []).to_arrow_table()
+        _, content = self._ask({"do": "query", "sql": sql, "parameters": parameters or []})
+        with pa.ipc.open_stream(content) as stream:
+            found = stream.read_all()
+        self._left_rows -= found.num_rows
+        return found
 
     def rows(self, sql: str, parameters: list[Any] | None = None) -> list[dict[str, Any]]:
         """As `query`, as plain dicts."""
         return self.query(sql, parameters).to_pylist()
+
+    def parsed(self, text: str, kind: type[T]) -> T:
+        """What a json column holds, which is of this kind.
+
+        Raises:
+            UserError: it is not.
+        """
+        try:
+            found = parsed(text)
+        except ValueError as error:
+            raise self.unlike(str(error)) from error
+        if not isinstance(found, kind):
+            raise self.unlike(f"{kind.__name__} is expected, and it holds {text[:40]!r}")
+        return found
+
+    def texts(self, text: str) -> tuple[str, ...]:
+        """As `parsed`, of a list of texts."""
+        found = self.parsed(text, list)
+        if not all(isinstance(one, str) for one in found):
+            raise self.unlike(f"a list of texts is expected, and it holds {text[:40]!r}")
+        return tuple(found)
+
+    def unlike(self, why: str) -> UserError:
+        """What is said of a run that holds what no run does."""
+        return not_a_runs(self.folder, why)
 
     def measured(self) -> list[dict[str, Any]]:
         """Every measured value with the columns of `_MEASURED`; json columns as dicts."""
         rows = self.rows(_MEASURED)
         for row in rows:
             for column in ("index_params", "trial_params", "phase_params"):
-                row[column] = json.loads(row[column])
+                row[column] = self.parsed(row[column], dict)
         return rows
 
     def suite(self) -> str:
         """The suite as it was run, TOML; empty where the folder does not hold it, or a link that
-        leads out of it."""
+        leads out of it.
+
+        Raises:
+            UserError: it is no text.
+        """
         kept = self.folder / "suite.toml"
-        return kept.read_text(encoding="utf-8") if is_own(self.folder, kept) else ""
+        if not is_own(self.folder, kept):
+            return ""
+        if kept.stat().st_size > _SUITE_BYTES:
+            raise UserError(f"a suite has at most {_SUITE_BYTES} bytes", where=str(kept))
+        try:
+            return clean(kept.read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"this is no text in UTF-8: {error.reason} at byte {error.start}",
+                where=str(kept),
+                remedy="take it from a bundle or a backup",
+            ) from error
 
     def run(self) -> dict[str, Any]:
         """The run's own record, `environment` as a dict.
@@ -108,9 +200,9 @@ class RunReader:
         Raises:
             UserError: the run ended before it began to measure.
         """
-        rows = self.rows("select * from run")
+        rows = self.rows("select * from run limit 2")
         if not rows:
             raise self._nothing()
-        (row,) = rows
-        row["environment"] = json.loads(row["environment"])
+        row = rows[0]
+        row["environment"] = self.parsed(row["environment"], dict)
         return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -26,6 +27,7 @@ from vectrial.report.build import build
 from vectrial.report.data import RunData, load
 from vectrial.report.document import Report
 from vectrial.results.database import BeingWritten
+from vectrial.results.foreign import FAULTS, TRACEBACK, fault
 from vectrial.serve import session
 from vectrial.serve.comparison import comparison_report
 from vectrial.serve.files import DATA, MEDIA, figure_file, logs_of, table_file
@@ -68,6 +70,8 @@ def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) 
         Route("/runs/{run}/logs/{name}", pages.log),
     ]  # fmt: skip
     handlers: dict[Any, Any] = {HTTPException: _refused, UserError: _refused}
+    if not os.environ.get(TRACEBACK):
+        handlers |= dict.fromkeys(FAULTS, _not_understood)
     return Guard(Starlette(routes=routes, exception_handlers=handlers), access)
 
 
@@ -137,6 +141,11 @@ def _refused(request: Request, error: Exception) -> Response:
     title = "Not found" if status == 404 else "This cannot be shown"
     report = Report(title, said, (), (), (), ())
     return _rendered(Document(report, At(request.url.path, crumbs=_HOME)), status)
+
+
+def _not_understood(request: Request, error: Exception) -> Response:
+    """A run that holds what no run does: that costs its page."""
+    return _refused(request, fault(error, request.path_params.get("run", "")))
 
 
 _HOME = (("Runs", "/"),)

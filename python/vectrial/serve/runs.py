@@ -11,6 +11,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -22,15 +23,19 @@ from vectrial.errors import UserError
 from vectrial.home import home
 from vectrial.results.database import DATABASE, BeingWritten
 from vectrial.results.folder import is_own
+from vectrial.results.foreign import understood
 from vectrial.results.progress import Status, read_status
 from vectrial.results.reader import RunReader
+from vectrial.results.reading import TookTooLong
 
 #: Folders between the root and a run.
 _DEPTH = 3
 #: What a run's folder holds that is no run.
 _NOT_RUNS = ("work", "logs", "report")
+#: Runs that are read at once.
+_READERS = 2
 #: Changed whenever a summary says something else.
-_LAYOUT = 1
+_LAYOUT = 2
 
 State = Literal["finished", "interrupted", "running", "unread", "unreadable"]
 
@@ -53,12 +58,14 @@ class Summary(BaseModel):
 
 class _Known(BaseModel):
     """A summary, or why there is none, and the files it was read from: (mtime in ns, bytes).
-    written: it could not be read because it was being written."""
+    written: it could not be read because it was being written. passing: why it could not be read
+    may be otherwise another time."""
 
     files: tuple[tuple[int, int], ...]
     summary: Summary | None
     why: str = ""
     written: bool = False
+    passing: bool = False
 
 
 _KEPT = TypeAdapter(tuple[int, dict[str, _Known]])
@@ -170,16 +177,19 @@ class Runs:
 
     def _read(self, left: list[Run]) -> None:
         news = False
-        for run in left:
-            known = _look(run.folder)
-            self._known = {**self._known, run.name: known}
-            news = news or not known.written
+        # Several at once, so that one that takes its time to be refused keeps no other waiting.
+        with ThreadPoolExecutor(_READERS) as readers:
+            looks = {readers.submit(_look, run.folder): run.name for run in left}
+            for look in as_completed(looks):
+                known = look.result()
+                self._known = {**self._known, looks[look]: known}
+                news = news or not known.passing
         if news:
             self._keep()
 
     def _keep(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        kept = {name: known for name, known in self._known.items() if not known.written}
+        kept = {name: known for name, known in self._known.items() if not known.passing}
         fresh = self._file.with_suffix(f".{os.getpid()}")
         fresh.write_bytes(_KEPT.dump_json((_LAYOUT, kept)))
         fresh.replace(self._file)
@@ -191,9 +201,11 @@ def _look(folder: Path) -> _Known:
     try:
         return _Known(files=files, summary=summary_of(folder))
     except UserError as error:
+        passing = isinstance(error, BeingWritten | TookTooLong)
         written = isinstance(error, BeingWritten)
-        return _Known(files=files, summary=None, why=str(error), written=written)
-    except (OSError, ValueError) as error:  # closed to us, or not what a run's tables hold
+        why = str(error)
+        return _Known(files=files, summary=None, why=why, written=written, passing=passing)
+    except OSError as error:  # closed to us
         return _Known(files=files, summary=None, why=f"it cannot be read: {error}")
 
 
@@ -203,7 +215,7 @@ def summary_of(folder: Path) -> Summary:
     Raises:
         UserError: it is being written, damaged, or nothing was measured.
     """
-    with RunReader(folder) as reader:
+    with understood(folder.name), RunReader(folder) as reader:
         (run,) = reader.rows(
             "select suite_name, vectrial_version, epoch(started_at) as started,"
             " epoch(finished_at) as finished from run"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -26,6 +27,8 @@ from vectrial.report.document import (
     plain,
 )
 from vectrial.report.theme import chart_of, described, finished, ink, legend
+from vectrial.results.clean import clean
+from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.results.schema import METRICS
 from vectrial.serve.files import logs_of
@@ -42,7 +45,7 @@ def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] 
     Raises:
         UserError: the run cannot be read.
     """
-    with RunReader(folder) as reader:
+    with understood(folder.name), RunReader(folder) as reader:
         found = reader.rows(
             "select * exclude (started_at) from trial where trial_id = ?", [trial_id]
         )
@@ -51,7 +54,7 @@ def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] 
         (trial,) = found
         logs = _logs(reader, folder, trial)
         sections = (
-            Section("asked", "What was asked", "", (_asked(trial), *_told(trial))),
+            Section("asked", "What was asked", "", (_asked(reader, trial), *_told(reader, trial))),
             _phases(reader, trial_id),
             _gate(reader, trial_id),
             _over_time(reader, trial_id),
@@ -85,8 +88,8 @@ def tone_of(status: str) -> Tone:
     return tones.get(status, "absent")
 
 
-def _asked(trial: Mapping[str, Any]) -> Table:
-    server = json.loads(trial.get("server") or "null") or {}
+def _asked(reader: RunReader, trial: Mapping[str, Any]) -> Table:
+    server = reader.parsed(trial.get("server") or "{}", dict)
     facts = [
         ("store", " ".join(filter(None, (trial["store"], trial["store_version"])))),
         ("lane", trial["lane"]),
@@ -94,7 +97,7 @@ def _asked(trial: Mapping[str, Any]) -> Table:
         ("metric", trial["metric_space"]),
         ("experiment", trial["experiment"]),
         ("index", f"{trial['index_kind']}: {text.params(json.loads(trial['index_params']))}"),
-        ("point", text.params(json.loads(trial["params"]))),
+        ("point", text.params(reader.parsed(trial["params"], dict))),
         ("seed", trial["seed"]),
         ("environment", trial["environment_name"] or "Vectrial's own"),
         *((f"server {name}", _said(value)) for name, value in server.items()),
@@ -113,10 +116,10 @@ def _pairs(name: str, title: str, facts: Sequence[tuple[str, Any]]) -> Table:
     return Table(name, title, columns, rows)
 
 
-def _told(trial: Mapping[str, Any]) -> tuple[Block, ...]:
+def _told(reader: RunReader, trial: Mapping[str, Any]) -> tuple[Block, ...]:
     said = [
-        *json.loads(trial["differences"]),
-        *json.loads(trial.get("notes") or "[]"),
+        *reader.texts(trial["differences"]),
+        *reader.texts(trial.get("notes") or "[]"),
     ]
     return (Text(tuple(said), title="To be known of it", bullets=True),) if said else ()
 
@@ -147,7 +150,7 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
             Row(
                 (
                     plain(row["phase"]),
-                    plain(text.params(json.loads(row["params"]))),
+                    plain(text.params(reader.parsed(row["params"], dict))),
                     plain(row["started_s"], text.seconds(row["started_s"])),
                     plain(row["duration_s"], text.seconds(row["duration_s"])),
                     plain(row["phase_valid"], "yes" if row["phase_valid"] else "no",
@@ -176,7 +179,7 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
     for row in rows:
         if row["name"] is None:
             continue
-        value, reason = row["value"], row["reason"] or ""
+        value, reason = finite(row["value"]), row["reason"] or ""
         cell = (
             Cell(text.NOTHING, note=reason or "nothing was recorded", tone="absent")
             if value is None
@@ -249,7 +252,7 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
             caption += " Of this trial's phases it is the longest; the table has all of them."
         blocks.append(
             _lines(
-                "trial-latency", f"Latency, second by second: {_drawn(drawn[0])}", caption,
+                "trial-latency", f"Latency, second by second: {_drawn(reader, drawn[0])}", caption,
                 points, "second of the phase", "latency, ms", log=True,
             )
         )  # fmt: skip
@@ -279,12 +282,17 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
     return Section("time", "Second by second", "", tuple(blocks))
 
 
-def _drawn(row: Mapping[str, Any]) -> str:
+def _drawn(reader: RunReader, row: Mapping[str, Any]) -> str:
     """Which phase and operation it is, at which rate."""
     names = dict.fromkeys((row["phase"], row["operation"]))
-    rate = json.loads(row["params"]).get("rate")
+    rate = reader.parsed(row["params"], dict).get("rate")
     at = f" at {text.number(float(rate))}/s" if isinstance(rate, int | float) else ""
     return ", ".join(names) + at
+
+
+def finite(value: float | None) -> float | None:
+    """A value; None where it is none that can be shown."""
+    return None if value is None or not math.isfinite(value) else value
 
 
 def optional(value: float | None, show: Callable[[float], str]) -> Cell:
@@ -390,7 +398,7 @@ def _errors(reader: RunReader, trial_id: int) -> Section | None:
         Row(
             (
                 plain(row["phase"]), plain(row["kind"]), plain(row["count"], f"{row['count']:,}"),
-                plain("; ".join(json.loads(row["messages"]))),
+                plain("; ".join(reader.texts(row["messages"]))),
             )
         )
         for row in rows
@@ -420,7 +428,7 @@ def _log(logs: Sequence[Path]) -> Section | None:
         with path.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - _TAIL))
-            end = file.read().decode(errors="replace")
+            end = clean(file.read().decode(errors="replace"))
         shown = end if size <= _TAIL else f"…\n{end.partition(chr(10))[2]}"
         blocks.append(Text((shown or "(empty)",), title=path.name, code=True))
     lead = "Of the measuring process, and of the server where there is one; the ends of long ones."

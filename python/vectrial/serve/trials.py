@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 from vectrial.compare.groups import JUDGED
 from vectrial.report import text
 from vectrial.report.document import Cell, Column, Report, Row, Section, Source, Table, plain
+from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.results.schema import METRICS
-from vectrial.serve.trial import optional, tone_of
+from vectrial.serve.trial import finite, optional, tone_of
 
 #: How a figure came of the values that are shown.
 _MADE = (
@@ -27,6 +27,10 @@ _READ = (
 )
 
 
+#: Columns of json that say how a value was measured.
+_PARAMS = ("index_params", "trial_params", "params")
+
+
 def values_report(
     folder: Path, metric: str, phases: Sequence[int], recall: float | None = None
 ) -> Report | None:
@@ -38,7 +42,7 @@ def values_report(
     Raises:
         UserError: the run cannot be read.
     """
-    with RunReader(folder) as reader:
+    with understood(folder.name), RunReader(folder) as reader:
         rows = reader.rows(
             """select t.trial_id, t.store, t.experiment, t.dataset, t.rows, t.repeat, t.status,
                       t.index_params, t.params as trial_params, p.params, p.name as phase,
@@ -66,8 +70,10 @@ def values_report(
     )
     made = []
     for row in rows:
-        parts = [json.loads(row[key]) for key in ("index_params", "trial_params", "params")]
-        value = row["value"]
+        parts = [
+            reader.parsed(row[key], dict) for key in ("index_params", "trial_params", "params")
+        ]
+        value = finite(row["value"])
         shown = text.NOTHING if value is None else text.figure(metric, value, row["unit"])
         state = _state(row)
         made.append(
@@ -108,7 +114,7 @@ def trials_report(
     Raises:
         UserError: the run cannot be read.
     """
-    with RunReader(folder) as reader:
+    with understood(folder.name), RunReader(folder) as reader:
         rows = reader.rows(
             "select trial_id, store, lane, dataset, rows, experiment, index_kind, index_params,"
             " params, repeat, status, reason, duration_s from trial order by trial_id"
@@ -137,8 +143,9 @@ def trials_report(
                 plain(row["experiment"]),
                 plain(row["dataset"]),
                 plain(row["rows"], f"{row['rows']:,}"),
-                plain(text.params({"index": row["index_kind"], **json.loads(row["index_params"]),
-                                   **json.loads(row["params"])})),
+                plain(text.params({"index": row["index_kind"],
+                                   **reader.parsed(row["index_params"], dict),
+                                   **reader.parsed(row["params"], dict)})),
                 plain(row["repeat"]),
                 Cell(row["status"], row["status"], note=row["reason"] or "",
                      tone=tone_of(row["status"])),

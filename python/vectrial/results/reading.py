@@ -1,0 +1,161 @@
+"""The process that reads runs, for `vectrial.results.reader`, and what it may take.
+
+Requests: open a run's folder, put a query to it, close it. A query is answered by an Arrow stream.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vectrial import apart
+from vectrial.errors import UserError
+from vectrial.results import clean
+from vectrial.results.database import (
+    BeingWritten,
+    NotWritten,
+    has_tables,
+    not_a_runs,
+    open_database,
+    reading,
+)
+
+#: The variable that holds the seconds of processor time that reading one run may take.
+SECONDS = "VECTRIAL_READ_S"
+#: Rows of an answer that are made at once.
+_BATCH = 65_536
+#: Columns of text of several lines. A name has one.
+_LINES = frozenset({"reason", "detail", "messages", "notes", "environment", "facts", "server"})
+_MEMORY_BYTES = 1536 << 20
+
+#: Those of this program.
+PROCESSES = apart.Pool("vectrial.results.reading", _MEMORY_BYTES, most=4)
+
+
+class TookTooLong(UserError):
+    """A run could not be read in the time that it may take."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What reading one run may take: seconds of processor time, rows in all, bytes of an answer."""
+
+    seconds: float = 20.0
+    rows: int = 2_000_000
+    bytes: int = 256 << 20
+
+    @classmethod
+    def given(cls) -> Limits:
+        """With the seconds that the environment gives.
+
+        Raises:
+            UserError: they are no number of seconds.
+        """
+        text = os.environ.get(SECONDS)
+        if not text:
+            return cls()
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds < 1e6:
+            raise UserError(f"'{text}' is no number of seconds", where=SECONDS, remedy="as in 60")
+        return cls(seconds)
+
+
+def error_of(answer: Mapping[str, Any]) -> UserError:
+    """The error that the process told."""
+    kinds = {kind.__name__: kind for kind in (BeingWritten, NotWritten, UserError)}
+    kind = kinds.get(answer["error"], UserError)
+    return kind(answer["what"], where=answer["where"], remedy=answer["remedy"])
+
+
+def _told(error: UserError) -> apart.Answer:
+    told = type(error).__name__, error.what, error.where, error.remedy
+    return dict(zip(("error", "what", "where", "remedy"), told, strict=True)), b""
+
+
+class _Reading:
+    """The run that is open, if any."""
+
+    def __init__(self) -> None:
+        self._db: duckdb.DuckDBPyConnection | None = None
+        self._folder = Path()
+
+    def handle(self, asked: Mapping[str, Any], content: bytes) -> apart.Answer:
+        """Answer a request; what cannot be read is an answer, too."""
+        try:
+            if asked["do"] == "query":
+                return {}, self._query(asked)
+            self._close()
+            return {"tables": asked["do"] == "open" and self._open(Path(asked["folder"]))}, b""
+        except UserError as error:
+            return _told(error)
+        except (MemoryError, pa.ArrowException) as error:
+            said = str(error).partition("\n")[0]
+            return _told(not_a_runs(self._folder, f"{type(error).__name__}: {said}"))
+
+    def _open(self, folder: Path) -> bool:
+        self._folder, self._db = folder, open_database(folder, read_only=True)
+        with reading(folder):
+            return has_tables(self._db)
+
+    def _close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _query(self, asked: Mapping[str, Any]) -> bytes:
+        assert self._db is not None, "it was opened"
+        sink, rows = pa.BufferOutputStream(), 0
+        with reading(self._folder):
+            found = self._db.execute(asked["sql"], asked["parameters"]).to_arrow_reader(_BATCH)
+            with pa.ipc.new_stream(sink, found.schema) as stream:
+                while True:
+                    try:
+                        batch = found.read_next_batch()
+                    except StopIteration:
+                        break
+                    rows += batch.num_rows
+                    if rows > asked["rows"] or sink.tell() + batch.nbytes > asked["bytes"]:
+                        raise UserError(
+                            "it holds more than a report can be made of",
+                            where=str(self._folder),
+                            remedy="look at it with DuckDB's own tools",
+                        )
+                    stream.write_batch(self._cleaned(batch))
+        return sink.getvalue().to_pybytes()
+
+    def _cleaned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        try:
+            batch.validate(full=True)  # a forged database may hold bytes that are no text
+        except pa.ArrowInvalid as error:
+            raise UserError(f"it holds what is no text: {error}", where=str(self._folder)) from None
+        columns = [_clean(batch.column(i), name) for i, name in enumerate(batch.schema.names)]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _clean(column: pa.Array[Any], name: str) -> pa.Array[Any]:
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        pattern = clean.PATTERN if name in _LINES else clean.PATTERN_IN_NAME
+        if pc.any(pc.match_substring_regex(column, pattern)).as_py():
+            cleaned: pa.Array[Any] = pc.replace_substring_regex(column, pattern, clean.INSTEAD)
+            return cleaned
+    elif name != "value" and pa.types.is_floating(column.type):  # of that it is said why
+        finite = pc.is_finite(column)
+        if not pc.all(finite).as_py():
+            known: pa.Array[Any] = pc.if_else(finite, column, pa.scalar(None, column.type))
+            return known
+    return column
+
+
+if __name__ == "__main__":
+    apart.serve(_Reading().handle)

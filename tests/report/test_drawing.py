@@ -1,0 +1,60 @@
+"""Figures are drawn in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from vectrial.report import draw, drawing
+from vectrial.report.document import Figure
+
+
+def figure(title: str, points: int = 3) -> Figure:
+    """Some points."""
+    spec: Mapping[str, Any] = {
+        "datasets": {"d": [{"x": i, "y": i % 7, "n": title} for i in range(points)]},
+        "data": {"name": "d"},
+        "mark": "point",
+        "encoding": {
+            "x": {"field": "x", "type": "quantitative"},
+            "y": {"field": "n", "type": "nominal", "title": title},
+        },
+    }
+    return Figure("a", title, "", "", lambda width, legend: spec)
+
+
+@pytest.mark.parametrize("name", ["esc \x1b[2J", "nul \x00", "half \ud800", "none \ufffe"])
+def test_a_name_that_xml_forbids_costs_its_figure(name: str, tmp_path: Path) -> None:
+    """No name read from a run is such a one; should one come, the program lives."""
+    draw.export(figure(name), tmp_path)
+    svg = (tmp_path / "a.svg").read_text()
+    if "cannot be drawn" in svg:
+        assert not (tmp_path / "a.png").exists()
+    assert "cannot" not in draw.svg(figure("sound"), 300, True)
+
+
+def test_the_end_of_the_process_costs_one_figure_at_most() -> None:
+    assert "cannot" not in draw.svg(figure("before"), 300, True)
+    for child in psutil.Process().children():
+        if "vectrial.report.drawing" in child.cmdline():
+            os.kill(child.pid, signal.SIGKILL)
+            child.wait()
+    assert "cannot" not in draw.svg(figure("after"), 300, True)
+
+
+def test_too_many_points_are_told() -> None:
+    said = draw.svg(figure("many", drawing.MOST_VALUES + 1), 300, True)
+    assert "cannot be drawn: it has 40,001 points" in said
+
+
+def test_what_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawing, "SECONDS", 0.1)
+    monkeypatch.setattr(drawing, "MOST_VALUES", 10**9)
+    said = draw.svg(figure("slow", 300_000), 300, True)
+    assert "cannot be drawn: it took more than 0.1 s of processor time" in said

@@ -1,0 +1,89 @@
+"""A run of somebody else is read with limits, in a process whose end costs nothing but that run."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import duckdb
+import psutil
+import pytest
+
+from vectrial.errors import UserError
+from vectrial.results.clean import INSTEAD, clean, clean_name, parsed
+from vectrial.results.reader import RunReader
+from vectrial.results.reading import SECONDS
+from vectrial.results.writer import RunWriter
+
+ENDLESS = "select sum(a.range) from range(100_000_000_000) a, range(1_000_000) b"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("limits") / "run"
+    with RunWriter(folder) as writer:
+        writer.begin(suite_name="s", command="c", version="0", environment={})
+        writer.finish()
+    return folder
+
+
+def test_a_query_without_an_end_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECONDS, "1")
+    with RunReader(folder) as reader, pytest.raises(UserError, match="1 s of processor") as told:
+        reader.query(ENDLESS)
+    assert SECONDS in str(told.value)
+    with RunReader(folder) as reader:
+        assert reader.run()["suite_name"] == "s", "the next one has a process of its own"
+
+
+def test_what_would_fill_the_memory_is_refused(folder: Path) -> None:
+    for sql in (
+        "select * from range(100_000_000_000)",
+        "select repeat('x', 300_000_000)",
+        "select list(range) from range(10_000_000_000)",
+    ):
+        with RunReader(folder) as reader, pytest.raises(UserError):
+            reader.query(sql)
+
+
+def test_the_end_of_the_process_is_said_on_one_line(folder: Path) -> None:
+    with RunReader(folder) as reader:
+        reader.run()
+        here = psutil.Process().children(recursive=True)
+        for child in here:
+            if "vectrial.results.reading" in child.cmdline():
+                os.kill(child.pid, signal.SIGSEGV)
+        with pytest.raises(UserError, match="the process that did it") as told:
+            reader.run()
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "soon", "nan", "inf"])
+def test_the_seconds_are_a_number(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv(SECONDS, given)
+    with pytest.raises(UserError, match=SECONDS):
+        RunReader(folder)
+
+
+def test_text_is_cleaned_once_as_it_is_read(tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "run") as writer:
+        writer.begin(suite_name="s", command="c", version="0", environment={"a": "\x1b[2J\x9b"})
+    with duckdb.connect(str(tmp_path / "run" / "run.duckdb")) as db:
+        db.execute("update run set suite_name = ?", ["a\x1b[2Jb\nc\x85\u202ed\ufffee"])
+    with RunReader(tmp_path / "run") as reader:
+        run = reader.run()
+    assert run["suite_name"] == "a?[2Jb?c??d?e".replace("?", INSTEAD)
+    assert run["environment"] == {"a": f"{INSTEAD}[2J{INSTEAD}"}
+
+
+def test_what_is_text_stays() -> None:
+    said = "größer\tals 5 µs\nzwei\u200d 中文 🙂"
+    assert clean(said) == said
+    assert clean("a\r\nb") == "a\nb"
+    assert clean_name(said) == said.replace("\t", INSTEAD).replace("\n", INSTEAD)
+    assert parsed('{"a": [1e999, NaN, -Infinity, 2.5]}') == {"a": [None, None, None, 2.5]}
+    with pytest.raises(ValueError, match="too deep"):
+        parsed("[" * 100_000)
