@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from vectrial.filters import Filter
 from vectrial.stores.arrow import ids_of
-from vectrial.stores.base import Capabilities, Durability, Index, Params, Schema, Searcher
+from vectrial.stores.base import (
+    Capabilities,
+    Durability,
+    Index,
+    IndexKind,
+    Params,
+    Schema,
+    Searcher,
+)
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite import SqliteStore
 
@@ -212,6 +220,32 @@ class KeepsEverything(SqliteStore):
     capabilities: ClassVar[Capabilities] = replace(
         SqliteStore.capabilities, durability={Durability.SYNCED: "a transaction for each batch"}
     )
+
+
+class WritesElsewhere(MemoryStore):
+    """Persists, it says, and has next to nothing in its folder."""
+
+    name: ClassVar[str] = "writes-elsewhere"
+    capabilities: ClassVar[Capabilities] = replace(MemoryStore.capabilities, persistent=True)
+
+    def flush(self) -> None:
+        (self.location / "rows").write_bytes(b"4096")
+
+
+# -- what is approximate ---------------------------------------------------------------------
+
+
+class LosesSome(Beside):
+    """An index that may be wrong, says so, and knows nothing of one row in twelve."""
+
+    name: ClassVar[str] = "loses-some"
+    capabilities: ClassVar[Capabilities] = replace(
+        MemoryStore.capabilities, indexes={"flat": IndexKind(recall_floor=0.9)}
+    )
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        MemoryStore.insert(self, batch)
+        self.index.insert(batch.filter(pa.array(ids_of(batch) % 12 != 7)))
 
 
 # -- when it is ready ------------------------------------------------------------------------

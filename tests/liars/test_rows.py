@@ -34,8 +34,16 @@ def patience() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Searches of stores that lack rows, and of an honest one."""
-    kinds = (rows.Honest, rows.Drops, rows.DropsAndCounts, rows.NotIndexed)
-    return measure(kinds, [SWEEP, INGEST], tmp_path_factory.mktemp("kept"), dataset=DATA)
+    kinds = (
+        rows.Honest,
+        rows.Drops,
+        rows.DropsAndCounts,
+        rows.NotIndexed,
+        rows.LosesSome,
+        rows.WritesElsewhere,
+    )
+    asked = [SWEEP, INGEST, {"experiment": "footprint"}]
+    return measure(kinds, asked, tmp_path_factory.mktemp("kept"), dataset=DATA)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +60,20 @@ def test_one_row_in_a_thousand_is_missed(kept: Run, kind: type[MemoryStore], che
     for trial in trials:
         assert trial.status == "invalid"
         assert check in (trial.reason or "")
+
+
+def test_rows_that_an_index_may_lose_are_told(kept: Run) -> None:
+    sweep = kept.trial(rows.LosesSome, "recall_sweep")
+    (said,) = [one.detail for one in sweep.gate if one.check_name == "rows_found_by_search"]
+    assert "2,750 of 3,000 rows drawn at random are found" in said
+    assert (sweep.phases[0].metrics["recall_mean"] or 1) < 0.95
+    assert "loses-some" not in kept.headlines()["Fastest at recall ≥ 0.95"]
+
+
+def test_bytes_that_are_elsewhere_are_smallest_in_no_headline(kept: Run) -> None:
+    assert (kept.phase(rows.WritesElsewhere, "footprint").metrics["disk_bytes"] or 0) < 9000
+    assert "writes-elsewhere" not in kept.headlines().get("Smallest on disk", "")
+    assert "of the bytes of the raw vectors on disk" in kept.text
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +116,7 @@ def test_deleted_rows_are_found_by_the_gate_too(changed: Run) -> None:
 
 def test_honest_rows_pass_everything(kept: Run, changed: Run) -> None:
     trials = [*kept.of(rows.Honest), *changed.of(rows.Honest)]
-    assert [(trial.status, trial.reason) for trial in trials] == [("ok", None)] * 3
+    assert [(trial.status, trial.reason) for trial in trials] == [("ok", None)] * 4
     assert all(phase.valid for trial in trials for phase in trial.phases)
     update = changed.phase(rows.Honest, "crud", "update").metrics
     assert (update["checked_by_search"], update["wrong_by_search"]) == (300, 0)
