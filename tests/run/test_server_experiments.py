@@ -47,6 +47,10 @@ experiment = "scalar_index_overhead"
 experiment = "mixed"
 operations = 150
 search = { ef_search = 64 }
+[[experiments]]
+experiment = "durability"
+rows = 200
+buffer_s = 1
 """
 
 
@@ -81,3 +85,7 @@ def test_they_work_on_a_server(
     assert exported
     assert exported[0] > 0
     assert {m["value"] for m in values if m["metric"] == "dead_answers"} == {0.0}
+    crash = {m["metric"]: m["value"] for m in values if m["phase"] == "crash"}
+    assert (crash["acknowledged_rows"], crash["promised_rows"]) == (200, 100)
+    assert crash["kept_rows"] >= 100, "its server was killed and started again"
+    assert crash["lost_rows"] == 0
