@@ -42,6 +42,7 @@ from vectrial.errors import VectrialError
 from vectrial.report.data import RunData, load
 from vectrial.servers.provide import Provider, prepare, provide
 from vectrial.servers.redis import REDIS
+from vectrial.stores.base import Address
 from vectrial.telemetry.environment import git
 
 SLOWER = 0.1
@@ -67,13 +68,13 @@ min_s = {seconds}
 
 
 @contextmanager
-def redis_server(log: Path) -> Iterator[tuple[str, int]]:
-    """One Redis for all runs: host and port."""
+def redis_server(log: Path) -> Iterator[Address]:
+    """One Redis for all runs."""
     prepare(REDIS, lambda text: print(text, file=sys.stderr), Provider.LOCAL)
     with TemporaryDirectory() as folder:
         server = provide(REDIS, Path(folder) / "server", provider=Provider.LOCAL, log=log)
         with server:
-            yield server.address.host, server.address.ports["redis"]
+            yield server.address
 
 
 @contextmanager
@@ -106,9 +107,13 @@ def repeats_of(out: Path) -> int:
     return max((trial.repeat for trial in run.trials if trial.status == "ok"), default=0)
 
 
-def measure(out: Path, suite: Path, port: int, repeats: int) -> None:
+def measure(out: Path, suite: Path, port: int, password: str, repeats: int) -> None:
     """Make the run, or go on with it, until it has so many repeats."""
-    environment = {**os.environ, "VECTRIAL_REDIS_ADDRESS": f"127.0.0.1:redis={port}"}
+    environment = {
+        **os.environ,
+        "VECTRIAL_REDIS_ADDRESS": f"127.0.0.1:redis={port}",
+        "VECTRIAL_REDIS_PASSWORD": password,
+    }
     begun = (out / "latest" / "suite.toml").exists()
     what = ["--resume", str(out / "latest")] if begun else [str(suite), "--out", str(out)]
     what += ["--repeats", str(repeats), "--no-report"]
@@ -167,15 +172,15 @@ def main() -> int:
     suite.write_text(SUITE.format(repeats=given.repeats, seconds=given.seconds))
     planned = schedule(given.plain, given.slowed)
     with ExitStack() as standing:
-        at: tuple[str, int] | None = None
+        at: Address | None = None
         for turn in range(1, given.repeats + 1):
             for name, slower in planned if turn % 2 else planned[::-1]:
                 if repeats_of(given.folder / name) >= turn:
                     continue
                 at = at or standing.enter_context(redis_server(given.folder / "redis.log"))
                 print(f"{name}, repeat {turn}", file=sys.stderr)
-                with proxy(*at, slower) as port:
-                    measure(given.folder / name, suite, port, turn)
+                with proxy(at.host, at.ports["redis"], slower) as port:
+                    measure(given.folder / name, suite, port, at.secrets["password"], turn)
     runs = {name: load(given.folder / name / "latest") for name, _ in planned}
     plain = [name for name in runs if name.startswith("plain")]
     slowed = [name for name in runs if name.startswith("slowed")]

@@ -62,6 +62,7 @@ class Database:
 def weaviate(folder: Path) -> Iterator[Database]:
     from weaviate import connect_to_custom
     from weaviate.classes.config import Configure, DataType, Property, VectorDistances
+    from weaviate.classes.init import Auth
     from weaviate.classes.query import Filter
     from weaviate.collections.filters import _FilterToGRPC
 
@@ -70,8 +71,16 @@ def weaviate(folder: Path) -> Iterator[Database]:
     kept = Filter.by_property("c").less_than(2)
     with provide(WEAVIATE, folder) as server:
         host, ports = server.address.host, server.address.ports
+        key = server.address.secrets["api_key"]
         client = connect_to_custom(
-            host, ports["http"], False, host, ports["grpc"], False, skip_init_checks=True
+            host,
+            ports["http"],
+            False,
+            host,
+            ports["grpc"],
+            False,
+            auth_credentials=Auth.api_key(key),
+            skip_init_checks=True,
         )
         things = client.collections.create(
             NAME,
@@ -97,7 +106,9 @@ def weaviate(folder: Path) -> Iterator[Database]:
             return [one.uuid.int & (1 << 64) - 1 for one in answer.objects]
 
         yield Database(
-            to=target("weaviate", host, ports["grpc"]),
+            to=target(
+                "weaviate", host, ports["grpc"], headers=[("authorization", f"Bearer {key}")]
+            ),
             options={"collection": NAME, "vector": "v"},
             kept=_FilterToGRPC.convert(kept).SerializeToString(),
             ready=lambda: None,

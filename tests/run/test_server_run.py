@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from small import EASY, Vectrial
 from server_programs import program
 from vectrial.home import servers_dir
 from vectrial.results.reader import RunReader
+from vectrial.servers.namespaces import no_network
 from vectrial.servers.weaviate import WEAVIATE
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
@@ -105,11 +107,16 @@ def test_both_lanes_on_a_real_server(served: Path, vectrial: Vectrial) -> None:
         seen = run.rows("select distinct process from telemetry order by process")
         assert seen == [{"process": "client"}, {"process": "server"}]
         _check_telemetry(run)
+        (server,) = run.rows("select distinct server from trial")
+        network = "this machine's" if no_network() else "its own"
+        assert json.loads(str(server["server"]))["network"] == network
         size = {m["metric"]: m["value"] for m in run.measured() if m["experiment"] == "footprint"}
         assert size["disk_bytes"] > 2000 * 16 * 4, "it is the server's folder that is measured"
         assert size["rss_bytes"] > 20e6, "and the server's memory"
     assert list((folder / "logs").glob("weaviate-*-server.log")), "its log is kept"
     assert not list((folder / "work").iterdir()), "its data is not"
+    open_ones = [one for one in (folder, *folder.rglob("*")) if one.stat().st_mode & 0o077]
+    assert [one for one in open_ones if "report" not in one.parts] == [], "others may read them"
 
 
 def _check_telemetry(run: RunReader) -> None:

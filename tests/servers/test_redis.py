@@ -26,7 +26,7 @@ from vectrial.servers.base import NoProgram, Refused, Server, ServerError
 from vectrial.servers.provide import prepare, provide
 from vectrial.servers.redis import REDIS, REDIS_SEARCH, connect
 from vectrial.stores import redis_expressions as expressions
-from vectrial.stores.arrow import batch_of
+from vectrial.stores.arrow import batch_of, metadata_of
 from vectrial.stores.base import (
     Durability,
     Field,
@@ -62,7 +62,7 @@ COLUMNS: Mapping[str, list[Any]] = {
     "flag": [(None, True, False)[i % 3] for i in range(ROWS)],
 }
 BATCH = batch_of(SCHEMA, IDS, VECTORS, COLUMNS)
-METADATA = BATCH.select(list(COLUMNS))
+METADATA = metadata_of(BATCH, SCHEMA)
 
 
 @pytest.fixture(scope="module")
