@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Call
+from vectrial.results import bundle
+from vectrial.results.writer import RunWriter
 
 Refused = Callable[..., str]
 
@@ -489,6 +491,20 @@ def test_traces_that_are_no_file_of_times(
     path = given / trace if (given / trace).exists() else Path(trace)
     said = plan(with_experiment("open_loop", f'arrivals = "trace"\ntrace = "{path}"'))
     assert "20228" not in said
+
+
+def test_the_trace_of_a_bundle(refused: Refused, given: Path) -> None:
+    """A bundle is somebody else's: its suite reads no device, and shows nothing of a file."""
+    secret = given / "secret.txt"
+    secret.write_text("root:*:20228:0:99999:7:::\n")
+    for number, path in enumerate(("/dev/zero", secret)):
+        with RunWriter(given / f"r{number}") as writer:
+            writer.begin(suite_name="s", command="c", version="0", environment={})
+        text = with_experiment("open_loop", f'arrivals = "trace"\ntrace = "{path}"')
+        (given / f"r{number}" / "suite.toml").write_text(text)
+        sealed = bundle.seal(given / f"r{number}").path
+        kept = sealed.rename(given / sealed.name)
+        assert "20228" not in refused("run", "--from", str(kept), "--dry-run")
 
 
 def test_a_trace_that_is_too_long(
