@@ -20,8 +20,9 @@ CLOCKS = 1e-3
 #: it is said that answers are remembered: what lies in a processor's caches makes less of a
 #: difference ...
 REMEMBERED = 1.5
-#: ... where both medians are of so many answers.
-REMEMBERED_OF = 30
+#: ... where both medians are of so many answers, and the first answers took so many seconds in all:
+#: what is shorter may have met the machine in a bad moment, unless it was so many times as slow.
+REMEMBERED_OF, REMEMBERED_S, REMEMBERED_AT_ONCE = 30, 0.1, 5.0
 
 _PERCENTILES = ("p50", "p90", "p95", "p99", "p99_9")
 _STEPS = ("load_s", "flush_s", "build_s", "wait_s")
@@ -53,11 +54,14 @@ def contradictions(
 
 
 def remembered(figures: Mapping[str, float | None]) -> str | None:
-    """Why a search's figures are those of answers that the store had given before: the first answer
-    to each query took longer than the next to the same query. None where they did not."""
+    """Why a search's figures are those of what the store keeps of earlier answers: the first answer
+    to each query took longer than later ones to the same query. None where it did not."""
     first, later = figures.get("first_pass_p50"), figures.get("later_pass_p50")
     least = min(figures.get("first_pass_count") or 0, figures.get("later_pass_count") or 0)
-    if not first or not later or least < REMEMBERED_OF or first <= REMEMBERED * later:
+    if not first or not later or least < REMEMBERED_OF:
+        return None
+    brief = first * (figures.get("first_pass_count") or 0) < REMEMBERED_S * 1e6
+    if first <= (REMEMBERED_AT_ONCE if brief else REMEMBERED) * later:
         return None
     return (
         f"answers are remembered: the first to each query took {first:,.0f} us (median), later"

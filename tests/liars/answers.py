@@ -5,8 +5,9 @@ Each lies in the store that is measured, and not in the small one that the gate 
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,17 @@ from vectrial.filters import Filter
 from vectrial.stores.base import Params, Searcher
 from vectrial.stores.memory import MemoryStore
 
+#: Searches of the gate and of a warm-up together, of the measured store.
+LATER = 120
+
 
 class Honest(MemoryStore):
     """As it is."""
 
     name: ClassVar[str] = "honest"
+
+
+Answer = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 
 class _Liar(MemoryStore):
@@ -35,15 +42,13 @@ class _Liar(MemoryStore):
         if not self.main:
             return honest
 
-        def search(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def search(vector: NDArray[np.float32], /) -> Answer:
             self.searches += 1
             return self.answer(honest, vector)
 
         return search
 
-    def answer(
-        self, honest: Searcher, vector: NDArray[np.float32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
         """What is answered in place of what an honest one would."""
         raise NotImplementedError
 
@@ -55,13 +60,125 @@ class StaleAnswers(_Liar):
 
     def __init__(self, location: Path) -> None:
         super().__init__(location)
-        self.known: dict[bytes, Any] = {}
+        self.known: dict[bytes, Answer] = {}
 
-    def answer(
-        self, honest: Searcher, vector: NDArray[np.float32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
         key = vector.tobytes()
         if key not in self.known:
-            self.known[key] = honest(vector)
-        ids, scores = self.known[key]
+            self.known[key] = self.asked_first(honest, vector)
+        return self.known[key]
+
+    def asked_first(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+        """What is remembered."""
+        return honest(vector)
+
+
+class SlowAtFirst(StaleAnswers):
+    """Takes two milliseconds for an answer that it does not remember."""
+
+    name: ClassVar[str] = "slow-at-first"
+
+    def asked_first(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+        time.sleep(0.002)
+        return honest(vector)
+
+
+class RoundsOff(SlowAtFirst):
+    """The same, of all vectors that agree in three digits."""
+
+    name: ClassVar[str] = "rounds-off"
+
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+        key = np.round(vector, 3).tobytes()
+        if key not in self.known:
+            self.known[key] = self.asked_first(honest, vector)
+        return self.known[key]
+
+
+class ShorterLater(_Liar):
+    """Leaves the last row out of each tenth answer, after the gate and the warm-up."""
+
+    name: ClassVar[str] = "shorter-later"
+
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+        ids, scores = honest(vector)
+        cut = len(ids) - (self.searches > LATER and self.searches % 10 == 0)
+        return ids[:cut], scores[:cut]
+
+
+class SeldomShorter(_Liar):
+    """Leaves the last row out of each hundredth answer: of the recall a thousandth is lost."""
+
+    name: ClassVar[str] = "seldom-shorter"
+
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+        ids, scores = honest(vector)
+        cut = len(ids) - (self.searches % 100 == 99)
+        return ids[:cut], scores[:cut]
+
+
+class TwiceLater(_Liar):
+    """Names its best row twice, after the gate and the warm-up."""
+
+    name: ClassVar[str] = "twice-later"
+
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+        ids, scores = honest(vector)
+        if self.searches > LATER:
+            ids = ids.copy()
+            ids[-1] = ids[0]
         return ids, scores
+
+
+class ScoresLater(_Liar):
+    """Triples its scores, after the gate and the warm-up."""
+
+    name: ClassVar[str] = "scores-later"
+
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+        ids, scores = honest(vector)
+        return ids, scores * np.float32(3 if self.searches > LATER else 1)
+
+
+class UnknownLater(_Liar):
+    """Names a row that was never written in each hundredth answer, after the gate."""
+
+    name: ClassVar[str] = "unknown-later"
+
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+        ids, scores = honest(vector)
+        if self.searches > LATER and self.searches % 100 == 0:
+            ids = ids.copy()
+            ids[-1] = 10**9
+        return ids, scores
+
+
+class FilterLater(MemoryStore):
+    """Ignores the filter in each hundredth answer, after 300 searches under it."""
+
+    name: ClassVar[str] = "filter-later"
+
+    def __init__(self, location: Path) -> None:
+        super().__init__(location)
+        self.filtered = 0
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        honest, free = super().searcher(k, params, where), super().searcher(k, params)
+
+        def search(vector: NDArray[np.float32], /) -> Answer:
+            self.filtered += where is not None
+            lies = where is not None and self.filtered > 300 and self.filtered % 100 == 0
+            return (free if lies else honest)(vector)
+
+        return search
+
+
+class Pausing(_Liar):
+    """Stands still for four tenths of a second, once in three hundred searches."""
+
+    name: ClassVar[str] = "pausing"
+
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+        if self.searches % 300 == 299:
+            time.sleep(0.4)
+        return honest(vector)

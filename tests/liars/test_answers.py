@@ -5,29 +5,116 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from answers import Honest, StaleAnswers
+from answers import (
+    FilterLater,
+    Honest,
+    Pausing,
+    RoundsOff,
+    ScoresLater,
+    SeldomShorter,
+    ShorterLater,
+    SlowAtFirst,
+    StaleAnswers,
+    TwiceLater,
+    UnknownLater,
+)
 
 from run import Run, measure
 
-SWEEP = {"experiment": "recall_sweep", "min_s": 0.2, "warmup_queries": 20}
-MIXED = {"experiment": "mixed", "operations": 1200}
+SWEEP = {"experiment": "recall_sweep", "min_s": 0.3, "warmup_queries": 60}
+#: Long enough for several passes over queries of which the gate knows few.
+LONG = {"experiment": "recall_sweep", "min_s": 2.0, "warmup_queries": 5}
+MANY = {"queries": 160}
+MIXED = {"experiment": "mixed", "operations": 1200, "stores": [Honest.name, StaleAnswers.name]}
+FILTERED = {
+    "experiment": "filtered",
+    "selectivities": [0.1],
+    "predicates": ["independent"],
+    "payload_index": ["on"],
+    "checks": 0,
+    "min_s": 0.3,
+    "stores": [Honest.name, FilterLater.name],
+}
 FASTEST = "Fastest at recall ≥ 0.95"
+LIARS = [
+    Pausing,
+    StaleAnswers,
+    SlowAtFirst,
+    ShorterLater,
+    SeldomShorter,
+    TwiceLater,
+    ScoresLater,
+    UnknownLater,
+    FilterLater,
+]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """All of them in one run."""
     folder: Path = tmp_path_factory.mktemp("liars")
-    return measure([Honest, StaleAnswers], [SWEEP, MIXED], folder)
+    return measure([Honest, *LIARS], [SWEEP, MIXED, FILTERED], folder)
+
+
+@pytest.fixture(scope="module")
+def repeated(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Those who remember, asked the same queries again and again."""
+    folder: Path = tmp_path_factory.mktemp("liars")
+    return measure([Honest, SlowAtFirst], [LONG], folder, dataset=MANY, repeat_queries=True)
 
 
 def test_an_honest_store_passes_everything(run: Run) -> None:
-    assert [record.status for record in run.of(Honest)] == ["ok", "ok"]
-    assert all(phase.valid for record in run.of(Honest) for phase in record.phases)
+    assert [record.status for record in run.of(Honest)] == ["ok"] * 4
+    phases = [phase for record in run.of(Honest) for phase in record.phases]
+    assert [phase.reason for phase in phases if not phase.valid] == []
     assert "INVALID" not in "\n".join(run.lines(Honest))
     own = [point for point in run.data.points if point.series.store == Honest.name]
     assert [point.doubt for point in own] == [None] * len(own)
     assert run.headlines()[FASTEST] == "honest"
+    swept = run.phase(Honest, "recall_sweep").metrics
+    assert (swept["unknown_answers"], swept["wrong_scores"]) == (0, 0)
+    assert (swept["kept_answers"] or 0) >= min(500, swept["count"] or 0)
+    assert (swept["warmup_recall"] or 0) >= 0.999
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (ShorterLater, "an exact index that is not exact under the clock"),
+        (TwiceLater, "answers name a row twice"),
+        (ScoresLater, "scores differ from the l2 computed again"),
+        (UnknownLater, "name rows that were never written"),
+    ],
+)
+def test_who_answers_otherwise_under_the_clock_is_invalid(
+    kind: type[Honest], says: str, run: Run
+) -> None:
+    phase = run.phase(kind, "recall_sweep")
+    assert not phase.valid
+    assert says in (phase.reason or "")
+    (line,) = [one for one in run.lines(kind) if "recall_sweep" in one]
+    assert "INVALID" in line
+    assert run.headlines()[FASTEST] == "honest"
+
+
+def test_a_closed_loop_that_stands_still_says_so(run: Run) -> None:
+    phase = run.phase(Pausing, "recall_sweep")
+    assert phase.valid
+    assert (phase.metrics["stalls"] or 0) >= 1
+    assert "stalled" in (phase.reason or "")
+    assert "open_loop" in (phase.reason or "")
+
+
+def test_short_answers_are_told_at_the_figure(run: Run) -> None:
+    phase = run.phase(SeldomShorter, "recall_sweep")
+    assert "answers have fewer rows than there are" in (phase.reason or "")
+
+
+def test_a_filter_that_is_ignored_now_and_then_is_found_in_the_timed_answers(run: Run) -> None:
+    told = [phase for record in run.of(FilterLater, "filtered") for phase in record.phases]
+    wrong = [phase for phase in told if phase.params.get("predicate") == "independent"]
+    assert [phase.valid for phase in wrong] == [False]
+    assert "answers looked at have rows that their filter" in (wrong[0].reason or "")
 
 
 def test_who_answered_with_dead_rows_anywhere_is_in_no_headline(run: Run) -> None:
@@ -42,3 +129,30 @@ def test_a_trial_of_which_one_phase_is_invalid_says_so_on_its_line(run: Run) -> 
     (line,) = [one for one in run.lines(StaleAnswers) if "mixed" in one]
     assert "INVALID (1 of 4 phases): search:" in line
     assert "answers name rows that were not there" in line
+
+
+def test_nothing_is_gained_by_remembering_where_no_query_comes_twice(run: Run) -> None:
+    told = run.phase(SlowAtFirst, "recall_sweep").metrics
+    assert (told["latency_p50"] or 0) > 2000
+    assert told["recall_mean"] == 1.0
+
+
+def test_who_remembers_what_is_almost_the_same_is_told(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("liars")
+    run = measure([Honest, RoundsOff], [LONG], folder, dataset=MANY)
+    told = run.phase(RoundsOff, "recall_sweep").metrics
+    assert (told["later_pass_p50"] or 0) < 1000, "they were remembered"
+    assert run.headlines()[FASTEST] == "honest"
+    assert any("answers are remembered" in said for said in run.report.warnings)
+
+
+def test_who_remembers_answers_is_told_where_queries_repeat(repeated: Run) -> None:
+    told = repeated.phase(SlowAtFirst, "recall_sweep").metrics
+    assert told["first_pass_count"] == 160
+    assert (told["first_pass_p50"] or 0) > 2000 > 2 * (told["later_pass_p50"] or 0)
+    assert repeated.headlines()[FASTEST] == "honest"
+    assert any("answers are remembered" in said for said in repeated.report.warnings)
+    (point,) = [p for p in repeated.data.points if p.series.store == Honest.name]
+    assert point.doubt is None

@@ -91,6 +91,7 @@ class Phase:
         between: it really ended so much later.
     unsampled: why nobody knows what the server used in it; None where what is sampled from its
         start until it is yielded is its own.
+    pending: what is to be judged of it when it has been sampled: see `look`.
 
     It is yielded when it has ended, before anything else is done; what is judged or read back
     afterwards is written into it then.
@@ -109,6 +110,13 @@ class Phase:
     reason: str | None = None
     paused_ns: int = 0
     unsampled: str | None = None
+    pending: Callable[[], None] | None = None
+
+    def look(self) -> None:
+        """Look at what is left to be judged, if anything; it is judged once."""
+        pending, self.pending = self.pending, None
+        if pending is not None:
+            pending()
 
     def invalidate(self, why: str) -> None:
         """The phase may not be trusted, for this reason beside what there is."""
@@ -138,6 +146,8 @@ class Context:
     progress: called with (done, of, what) outside timed samples.
     show: called with what a long phase is doing right now, as often.
     truth: exact neighbours for k under a filter.
+    repeat_queries: timed searches ask the dataset's own queries again and again; else none twice,
+        as far as there are enough: see `load.queries`.
     crash: kills the store's server, starts it again on the same data, and says where it listens;
         None where the store has none. Raises `Unsupported` where the server is somebody else's.
     beside: a store of the same kind, not created yet, for what needs another schema or other
@@ -160,6 +170,7 @@ class Context:
     resident_bytes: Callable[[], int | None]
     baseline_rss_bytes: int | None
     beside: Callable[[str], AbstractContextManager[Store]]
+    repeat_queries: bool = False
     address: Address | None = None
     empty_disk: Mapping[FileKind, int] = field(default_factory=dict)
     crash: Callable[[], Address] | None = None

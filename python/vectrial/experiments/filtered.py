@@ -354,11 +354,12 @@ def _on_data(context: Context, selectivity: float | str) -> _Condition:
 
 def _state(phase: Phase, told: Stated, looked_at: int) -> None:
     """Say of a phase what its filters were, and whether they held."""
+    timed, violated = (phase.metrics.get(one) or 0 for one in ("checked_answers", "violations"))
     phase.metrics |= {
-        "checked_answers": looked_at,
-        "violations": told.violations if looked_at else None,
+        "checked_answers": timed + looked_at,
+        "violations": violated + told.violations if timed + looked_at else None,
     }
-    if not looked_at:
+    if not timed + looked_at:
         phase.missing["violations"] = "no answer was looked at"
     for name, values in (
         ("selectivity", told.selectivity),

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Judge
-from vectrial.distance import (
-    LARGER_IS_CLOSER,
-    Metric,
-    ScoreKind,
-    distances,
-    score_from_distance,
-)
+from vectrial.distance import LARGER_IS_CLOSER, ScoreKind
 from vectrial.gate.model import Answer, Ids, Report, Subject, Vectors, difference
-from vectrial.gate.sought import FLOAT32_SLACK
+from vectrial.gate.scores import compare
 
 #: Queries and rows that a check looks at.
 PROBES = 50
@@ -108,46 +101,13 @@ def _scores_agree(
     subject: Subject, queries: Vectors, answers: list[Answer], at: list[Ids]
 ) -> tuple[bool, str]:
     """Against distances computed again in float64."""
-    metric, kind = subject.schema.metric, subject.can.scores[subject.schema.metric]
-    got: list[float] = []
-    want: list[float] = []
-    scale: list[float] = []
-    for query, (_, scores), where in zip(queries, answers, at, strict=True):
-        vectors = subject.rows.vectors[where]
-        want += score_from_distance(kind, distances(query, vectors, metric)).tolist()
-        got += scores.tolist()
-        scale += _scale(query, vectors, metric).tolist()
-    g, w, s = np.array(got), np.array(want), np.array(scale)
-    if kind is ScoreKind.INVERSE_L2:  # compared as the distances they stand for
-        with np.errstate(divide="ignore"):
-            g, w, s = 1.0 / g - 1.0, 1.0 / w - 1.0, s + 1.0
-    if kind in (ScoreKind.L2, ScoreKind.INVERSE_L2):
-        g, w, s = g * np.abs(g), w * w, s * s
-    elif kind is ScoreKind.L2_SQUARED:
-        s = s * s
-    if not subject.kind.exact_scores:
-        return _estimates_agree(g, w)
-    off = np.abs(g - w)
-    bad = ~(off <= FLOAT32_SLACK * s + 1e-5 * np.abs(w))  # a score that is no number is bad
-    worst = int(np.argmax(np.where(np.isfinite(off), off - FLOAT32_SLACK * s, np.inf)))
-    detail = f"{int(bad.sum())} of {len(g)} scores differ from the {kind} computed again"
-    if bad.any():
-        detail += f"; the worst is {got[worst]:.6g}, computed {want[worst]:.6g}"
-    return not bad.any(), detail
-
-
-def _scale(query: Vectors, vectors: Vectors, metric: Metric) -> NDArray[np.float64]:
-    """The size of what is added up: rounding is relative to it, not to the result."""
-    if metric is Metric.COSINE:
-        return np.ones(len(vectors))
-    norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
-    query_norm = float(np.linalg.norm(query.astype(np.float64)))
-    return np.asarray(norms + query_norm if metric is Metric.L2 else norms * query_norm)
-
-
-def _estimates_agree(got: NDArray[Any], want: NDArray[Any]) -> tuple[bool, str]:
-    """Scores from compressed vectors must still say the same: correlated, and of the same size."""
-    correlation = float(np.corrcoef(got, want)[0, 1]) if np.ptp(want) > 0 else 1.0
-    off = float(np.median(np.abs(got - want) / np.maximum(np.abs(want), 1e-30)))
-    detail = f"estimates: correlation {correlation:.3f}, median relative error {off:.2f}"
-    return correlation >= 0.8 and off <= 0.5, detail
+    metric = subject.schema.metric
+    told = compare(
+        metric,
+        subject.can.scores[metric],
+        list(queries),
+        [subject.rows.vectors[where] for where in at],
+        [scores for _, scores in answers],
+        exact=subject.kind.exact_scores,
+    )
+    return told.wrong == 0, told.detail

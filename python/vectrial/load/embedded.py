@@ -11,6 +11,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import length_hint
 
 import numpy as np
@@ -21,7 +22,9 @@ from vectrial.datasets.model import Truth
 from vectrial.errors import StoreError, UserError
 from vectrial.experiments.base import Phase
 from vectrial.load.gains import Grader, Judgement
+from vectrial.load.queries import Queries
 from vectrial.load.record import Outset, phase_of
+from vectrial.load.timed import KEPT, Kept, Look, Timed
 from vectrial.stores.base import Searcher
 
 Progress = Callable[[float, float, str], None]
@@ -35,11 +38,23 @@ PROGRESS_S = 0.5
 FATAL = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _FOREVER = 1 << 62
 _clock = time.perf_counter_ns
+#: Requests of all clients that are kept, or not, together.
+_BLOCK = 250
+
+
+@dataclass(frozen=True)
+class Part:
+    """Requests of a client in their order. first: of queries that nobody has asked before in the
+    phase. ends_pass: with the last of them every query was asked as often as any other."""
+
+    requests: list[Request]
+    first: bool
+    ends_pass: bool
 
 
 def closed_loop(
     searcher: Searcher | Sequence[Searcher],
-    queries: NDArray[np.float32],
+    queries: NDArray[np.float32] | Queries,
     truth: Truth | None,
     *,
     clients: int = 1,
@@ -52,26 +67,29 @@ def closed_loop(
     progress: Progress | None = None,
     name: str = "search",
     judgement: Judgement | None = None,
+    look: Look | None = None,
 ) -> Phase:
     """Search with `clients` threads, each sending its next request when it has an answer.
 
-    Every client walks over all queries in an order of its own, drawn anew for each pass. First
-    each warms up, untimed: `warmup_count` requests, or as many as fit into `warmup_max_s`. When
-    all have, they begin together. Without `count` a client makes whole passes until `min_s`
-    seconds have gone, so that every query weighs the same; with it, all clients together send
-    that many requests. No request is sent `max_s` seconds after the start or later; with
-    `min_s == max_s` the phase ends by the clock alone.
+    Every client walks over all queries in an order of its own, drawn anew for each pass; what each
+    asks first, no other has asked before, as far as there are rounds for it. First each warms up,
+    untimed: `warmup_count` requests, or as many as fit into `warmup_max_s`. When all have, they
+    begin together. Without `count` a client makes whole passes until `min_s` seconds have gone, so
+    that every query weighs the same; with it, all clients together send that many requests. No
+    request is sent `max_s` seconds after the start or later; with `min_s == max_s` the phase ends
+    by the clock alone.
 
     With one client, the loop runs in the calling thread.
 
     Args:
         searcher: called as it is; must be safe for concurrent calls when `clients` > 1. One for
             all queries, or one for each.
-        queries: float32 (q, d).
+        queries: float32 (q, d), or rounds of them.
         truth: exact neighbours of the same queries; without it there is no recall.
         progress: called with (done, of, name) every half second, between two samples.
         judgement: of which rows are relevant: then `ndcg` is the mean over the timed answers, and
             `ndcg_exact` that of the exact answers to the same requests.
+        look: called with the phase and what is known of its answers, some of which are kept for it.
 
     Returns:
         The phase. What the store raised is in it as errors, never raised from here; `valid` is
@@ -81,12 +99,14 @@ def closed_loop(
         UserError: arguments that do not fit together.
         StoreError: the searcher's ids are not what `Searcher` promises, a fault of the adapter.
     """
-    _check(queries, truth, clients, count)
+    asked = queries if isinstance(queries, Queries) else Queries.same(queries)
+    _check(asked, truth, clients, count)
     judge = None
     if truth is not None:
         judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
-    crew = Crew(searcher, queries, judge, clients, seed, min_s, max_s, count)
+    crew = Crew(searcher, asked, judge, clients, seed, min_s, max_s, count)
     crew.warmup = (warmup_count, warmup_max_s)
+    crew.keeps = look is not None
     if judgement is not None:
         crew.grader = Grader.of(judgement, clients)
     report = crew.reporter(progress, name)
@@ -108,21 +128,22 @@ def closed_loop(
     }
     if crew.grader is not None:
         phase.metrics |= crew.grader.all().metrics()
+    if look is not None:
+        look(phase, crew.timed())
     return phase
 
 
-def _check(
-    queries: NDArray[np.float32], truth: Truth | None, clients: int, count: int | None
-) -> None:
-    if queries.ndim != 2 or not len(queries):
-        raise UserError(f"queries have shape {queries.shape}, not (q, d) with q ≥ 1")
+def _check(asked: Queries, truth: Truth | None, clients: int, count: int | None) -> None:
+    if asked.rounds.ndim != 3 or not asked.count:
+        shape = asked.rounds.shape[1:]
+        raise UserError(f"queries have shape {shape}, not (q, d) with q ≥ 1")
     if clients < 1:
         raise UserError(f"{clients} clients cannot search", remedy="at least 1")
     if count is not None and count < clients:
         raise UserError(f"{count} requests are too few for {clients} clients")
-    if truth is not None and len(truth.available) != len(queries):
+    if truth is not None and len(truth.available) != asked.count:
         raise UserError(
-            f"the truth is of {len(truth.available)} queries, but there are {len(queries)}"
+            f"the truth is of {len(truth.available)} queries, but there are {asked.count}"
         )
 
 
@@ -130,7 +151,9 @@ class Crew:
     """The clients of one phase in this process, what each has of its own, and the instant they
     share.
 
-    first: the number of the first client, where others are in other processes.
+    first, of: the number of the first client, and how many there are, where others are in other
+        processes.
+    keeps: some answers are kept, to be looked at when the phase has ended.
     begin: called when all are warm, and returns at the instant of their start.
     loop: what each client does from then on, in place of passes over all queries.
     """
@@ -138,7 +161,7 @@ class Crew:
     def __init__(
         self,
         searcher: Searcher | Sequence[Searcher],
-        queries: NDArray[np.float32],
+        queries: NDArray[np.float32] | Queries,
         judge: Judge | None,
         clients: int,
         seed: int,
@@ -147,21 +170,27 @@ class Crew:
         count: int | None,
     ) -> None:
         self.clients, self.seed = clients, seed
-        each = [searcher] * len(queries) if callable(searcher) else searcher
-        self.requests: list[Request] = [
-            (at, query, search)
-            for at, (query, search) in enumerate(zip(queries, each, strict=True))
-        ]
+        asked = queries if isinstance(queries, Queries) else Queries.same(queries)
+        each = [searcher] * asked.count if callable(searcher) else searcher
+        self.rounds = [_requests(one, each) for one in asked.rounds]
+        self.requests = [one for requests in self.rounds for one in requests]
+        self._before = _requests(asked.warmup, each)
         self.min_s, self.max_s, self.count = min_s, max_s, count
         self.warmup = (0, 0.0)
+        # Of each client: what it records in the open loop, and of passes that were made before.
         self.recorders = [Recorder(judge) for _ in range(clients)]
+        self._firsts = [Recorder(judge) for _ in range(clients)]
+        self._warm_answers = [Recorder(judge) for _ in range(clients)]
+        self._judge, self.kept = judge, [Kept() for _ in range(clients)]
+        self._blocks = [0] * clients
         self.warmed, self.warmup_errors = [0] * clients, [0] * clients
         self.issued, self.ended = [0] * clients, [0] * clients
         self.report_at = [0] * clients
         self.failures: list[BaseException] = []
         self.barrier = threading.Barrier(clients, action=self._begin)
         self.halt = False
-        self.first = 0
+        self.first, self.of = 0, clients
+        self.keeps = False
         self.begin: Callable[[], Outset] = Outset.now
         self.loop: Callable[[int], None] | None = None
         self.grader: Grader | None = None
@@ -187,76 +216,107 @@ class Crew:
 
     def merged(self) -> Recorder:
         """One record of all clients."""
-        whole = self.recorders[0]
-        for other in self.recorders[1:]:
-            whole.merge(other)
+        whole = Recorder(self._judge)
+        for one in (*self._firsts, *self.recorders):
+            whole.merge(one)
         return whole
+
+    def timed(self) -> Timed:
+        """What is known of the answers beside their record."""
+        out = Timed(Recorder(self._judge), Recorder(self._judge), Recorder(self._judge), Kept())
+        for client in range(self.clients):
+            out.warmup.merge(self._warm_answers[client])
+            out.first.merge(self._firsts[client])
+            out.later.merge(self.recorders[client])
+            out.kept.add(self.kept[client])
+        return out
 
     def _begin(self) -> None:
         """Run by the last client that is warm, while all others wait."""
         self.outset = self.begin()
-        for recorder in self.recorders:
+        for recorder in (*self.recorders, *self._firsts):
             recorder.start(self.outset.started_ns)
 
     def work(self, client: int, report: Callable[[], None]) -> None:
         """One client: warm up, wait for the others, search."""
         rng = np.random.default_rng([self.seed, self.first + client])
-        self._warm(client, rng)
-        first = self._order(rng)
-        self.barrier.wait()
-        started = self.outset.started_ns
-        stop = _FOREVER if self.max_s is None else started + int(self.max_s * 1e9)
-        self.ended[client] = started
         try:
+            self._warm(client, rng)
+            begins = list(self._first_pass(self.first + client, rng))
+            self.barrier.wait()
+            started = self.outset.started_ns
+            stop = _FOREVER if self.max_s is None else started + int(self.max_s * 1e9)
+            self.ended[client] = started
             if self.loop is not None:
                 self.loop(client)
                 return
-            for batch in self._passes(client, first, rng):
-                if not self._search(client, batch, stop, report):
+            for part in self._parts(client, begins, rng):
+                if not self._search(client, part, stop, report):
                     break
         except ValueError as error:
             # Only the recorder raises here: what the searcher raises is caught and counted.
             raise StoreError(f"an answer cannot be judged: {error}") from error
 
-    def _order(self, rng: np.random.Generator) -> list[Request]:
-        return [self.requests[i] for i in rng.permutation(len(self.requests)).tolist()]
+    def _first_pass(self, number: int, rng: np.random.Generator) -> Iterator[Part]:
+        """What the client of that number, of all, asks in its first pass: its share of the
+        queries, then those that others begin with."""
+        requests = self.rounds[number % len(self.rounds)]
+        # All draw the same shares, so that no two of them begin with the same query.
+        together = _order(requests, np.random.default_rng([self.seed, 1]))
+        others = [one for at, one in enumerate(together) if at % self.of != number]
+        yield Part(_order(together[number :: self.of], rng), True, not others)
+        if others:
+            yield Part(_order(others, rng), False, True)
 
-    def _passes(
-        self, client: int, first: list[Request], rng: np.random.Generator
-    ) -> Iterator[list[Request]]:
-        """Orders of all queries, each time anew, until this client has done its part."""
-        batch = first
+    def _passes(self, client: int, begins: list[Part], rng: np.random.Generator) -> Iterator[Part]:
+        """Passes over all queries, each round in an order drawn anew, without end."""
+        yield from begins
+        turn, rounds = self.first + client, len(self.rounds)
+        while True:
+            turn += self.of
+            # Each goes on with rounds that are its own, every so many-th, until they end.
+            yield Part(_order(self.rounds[turn % rounds], rng), False, True)
+
+    def _parts(self, client: int, begins: list[Part], rng: np.random.Generator) -> Iterator[Part]:
+        """Passes until this client has done its part."""
         if self.count is None:
             end = self.outset.started_ns + int(self.min_s * 1e9)
-            while True:
-                yield batch
-                if _clock() >= end:
+            for part in self._passes(client, begins, rng):
+                yield part
+                if part.ends_pass and _clock() >= end:
                     return
-                batch = self._order(rng)
+            return
         left = self.count // self.clients + (client < self.count % self.clients)
-        while left > 0:
-            yield batch[:left]
-            left -= len(batch)
-            batch = self._order(rng)
+        for part in self._passes(client, begins, rng):
+            if left <= 0:
+                return
+            yield Part(part.requests[:left], part.first, part.ends_pass)
+            left -= len(part.requests)
 
     def _warm(self, client: int, rng: np.random.Generator) -> None:
         count, max_s = self.warmup
         end = _clock() + int(max_s * 1e9)
+        seen = self._warm_answers[client]
+        seen.start(0)
         while self.warmed[client] < count and not self.halt:
-            for _, vector, search in self._order(rng)[: count - self.warmed[client]]:
+            for query, vector, search in _order(self._before, rng)[: count - self.warmed[client]]:
                 try:
-                    search(vector)
+                    ids, _ = search(vector)
                 except FATAL:
                     raise
                 except BaseException:  # noqa: BLE001 - counted and shown with the phase
                     self.warmup_errors[client] += 1
+                else:
+                    seen.answer(query, 0, 0, 0, ids)
                 self.warmed[client] += 1
                 if _clock() >= end:
                     return
 
-    def _taken(self, client: int) -> Callable[[int, int, int, int, NDArray[np.int64]], None]:
-        """What takes an answer of a client's in: its recorder, and the grader if there is one."""
-        record, grader = self.recorders[client].answer, self.grader
+    def _taken(
+        self, client: int, recorder: Recorder
+    ) -> Callable[[int, int, int, int, NDArray[np.int64]], None]:
+        """What takes an answer of a client's in: a recorder, and the grader if there is one."""
+        record, grader = recorder.answer, self.grader
         if grader is None:
             return record
 
@@ -266,12 +326,38 @@ class Crew:
 
         return take
 
-    def _search(
-        self, client: int, batch: list[Request], stop: int, report: Callable[[], None]
+    def _search(self, client: int, part: Part, stop: int, report: Callable[[], None]) -> bool:
+        """Send the requests of a part, block by block; whether there is time for more."""
+        length = max(1, _BLOCK // self.of) if self.keeps else len(part.requests)
+        for begin in range(0, len(part.requests), max(1, length)):
+            block = part.requests[begin : begin + length]
+            recorder = (self._firsts if part.first else self.recorders)[client]
+            kept = self.kept[client] if self._keeps(client) else None
+            if not self._send(client, block, recorder, kept, stop, report):
+                return False
+        return True
+
+    def _keeps(self, client: int) -> bool:
+        """Whether the answers of a client's next block are kept: the first `KEPT` of all clients
+        are, and then those of ever fewer blocks (the 2nd, 4th, 8th …), so that some are of every
+        part of the phase, however long it is. Settled before they are asked for."""
+        self._blocks[client] += 1
+        nth = self._blocks[client]
+        early = len(self.kept[client]) < KEPT / self.of
+        return self.keeps and (early or nth & (nth - 1) == 0)
+
+    def _send(
+        self,
+        client: int,
+        batch: list[Request],
+        recorder: Recorder,
+        kept: Kept | None,
+        stop: int,
+        report: Callable[[], None],
     ) -> bool:
         """Send the requests of `batch`; whether there is time for more."""
-        clock, recorder = _clock, self.recorders[client]
-        answer, rest, done = self._taken(client), iter(batch), self.ended[client]
+        clock = _clock
+        answer, rest, done = self._taken(client, recorder), iter(batch), self.ended[client]
         going = clock() < stop  # whoever was held up on the way here sends nothing any more
         try:
             while going:
@@ -279,7 +365,7 @@ class Crew:
                 for query, vector, search in rest:
                     sent = clock()
                     try:
-                        ids, _ = search(vector)
+                        ids, scores = search(vector)
                     except FATAL:
                         raise
                     except BaseException as failure:  # noqa: BLE001 - recorded, as the design says
@@ -288,6 +374,8 @@ class Crew:
                     else:
                         done = clock()
                         answer(query, sent, sent, done, ids)
+                        if kept is not None:
+                            kept.keep(query, vector, ids, scores)
                     if done >= pause:
                         break
                 else:
@@ -341,7 +429,7 @@ class Crew:
         """A function that tells how far the crew has come, by time or else by requests."""
         if progress is None:
             return lambda: None
-        samples = self.count or len(self.requests) * self.clients
+        samples = self.count or len(self.rounds[0]) * self.clients
 
         def report() -> None:
             if not hasattr(self, "outset"):
@@ -350,9 +438,20 @@ class Crew:
                 elapsed = (_clock() - self.outset.started_ns) / 1e9
                 progress(min(elapsed, self.min_s), self.min_s, name)
             else:
-                progress(sum(one.samples() for one in self.recorders), samples, name)
+                every = (*self.recorders, *self._firsts)
+                progress(sum(one.samples() for one in every), samples, name)
 
         return report
+
+
+def _requests(queries: NDArray[np.float32], each: Sequence[Searcher]) -> list[Request]:
+    return [
+        (at, query, search) for at, (query, search) in enumerate(zip(queries, each, strict=True))
+    ]
+
+
+def _order(requests: list[Request], rng: np.random.Generator) -> list[Request]:
+    return [requests[i] for i in rng.permutation(len(requests)).tolist()]
 
 
 def describe(failure: BaseException) -> tuple[str, str]:

@@ -17,6 +17,9 @@ from vectrial.experiments.base import Phase
 from vectrial.load.embedded import Crew, Progress
 from vectrial.load.offered import Open
 from vectrial.load.open_python import CALLERS, phase_of_served, serve, turns_of
+from vectrial.load.queries import Queries
+from vectrial.load.sdk_process import timed
+from vectrial.load.timed import Look
 from vectrial.stores.base import Searcher
 
 _WARMUP_S = 5.0
@@ -24,7 +27,7 @@ _WARMUP_S = 5.0
 
 def search(
     searcher: Searcher | Sequence[Searcher],
-    queries: NDArray[np.float32],
+    queries: NDArray[np.float32] | Queries,
     truth: Truth,
     load: Open,
     *,
@@ -33,6 +36,7 @@ def search(
     seed: int = 0,
     progress: Progress | None = None,
     name: str = "search",
+    look: Look | None = None,
 ) -> Phase:
     """Search under `load` with as many threads as may be in flight, up to `CALLERS`.
 
@@ -41,6 +45,7 @@ def search(
         alone: the calling thread is the only caller: the searcher must not be called from
             several threads.
         warmup_queries: of all callers together; each has at least one.
+        look: as of `embedded.closed_loop`.
 
     Raises:
         StoreError: the searcher's ids are not what `Searcher` promises, a fault of the adapter.
@@ -50,7 +55,11 @@ def search(
     length_s = load.duration_s
     crew = Crew(searcher, queries, judge, callers, seed, length_s, length_s, None)
     crew.warmup = (max(1, warmup_queries // callers), _WARMUP_S)
-    turns = turns_of(load, len(queries), seed)
+    crew.keeps = look is not None
+    turns = turns_of(load, queries, seed)
     told = serve(crew, turns, crew.reporter(progress, name))
     started_ns, load_1m = crew.outset.started_ns, crew.outset.load_1m
-    return phase_of_served(name, load, turns, callers, started_ns, [told], truth, load_1m)
+    phase = phase_of_served(name, load, turns, callers, started_ns, [told], truth, load_1m)
+    if look is not None:
+        look(phase, timed([told.done], truth))
+    return phase

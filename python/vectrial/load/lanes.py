@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,13 +24,19 @@ from vectrial.load import (
     sdk_open,
     sdk_search,
 )
+from vectrial.load.answers import judge
 from vectrial.load.gains import Judgement
 from vectrial.load.lane import Lane
 from vectrial.load.offered import Closed, Load
+from vectrial.load.queries import drawn
 from vectrial.load.sdk_process import Opening
 from vectrial.load.searchers import hybrid_searchers, searchers, wires
+from vectrial.load.timed import Timed
 from vectrial.stores.base import Returning, Store
 from vectrial.stores.registry import reference
+
+#: Numbers of the phases of this process: the queries of each are moved otherwise.
+_PHASES = itertools.count()
 
 
 def search(
@@ -41,7 +49,7 @@ def search(
     name: str = "search",
 ) -> Phase:
     """Ask the dataset's queries under `load`, through the lane of the trial, and judge every
-    answer.
+    answer. They are moved a little each time, unless the context repeats them.
 
     Args:
         point: the operating point, with the search parameters among its entries.
@@ -50,10 +58,29 @@ def search(
 
     Returns:
         The phase; its `params` are the point's, k, and how the load was offered. What the store
-        or the server did wrong is in it as errors.
+        or the server did wrong is in it as errors. Some of its answers are still to be looked at,
+        by `Phase.look`.
     """
     params, truth = search_params(context, point), context.truth(context.k, where)
     returning = returning_of(point)
+    seed = (context.seed, next(_PHASES))
+    queries = drawn(context.dataset, truth, seed, repeat=context.repeat_queries)
+
+    def look(phase: Phase, timed: Timed) -> None:
+        phase.pending = partial(judge, context, where, phase, timed)
+
+    def look_natively(phase: Phase, timed: Timed) -> None:
+        def pending() -> None:
+            asked = wires(context.store, returning, context.k, params, where)
+            try:
+                told = native_search.probed(*asked, queries.warmup, truth, context.k, timed)
+            except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
+                phase.remark(f"nothing was asked after it: {type(error).__name__}: {error}")
+                told = timed
+            judge(context, where, phase, told)
+
+        phase.pending = pending
+
     match context.lane:
         case Lane.NATIVE:
             phase = native_search.search(
@@ -68,19 +95,21 @@ def search(
                 progress=context.progress,
                 show=context.show,
                 name=name,
+                look=look_natively,
             )
         case Lane.SDK:
             # What the server keeps of the search parameters is settled here, where the store
             # remembers it; the clients then find it as it should be.
             searchers(context.store, returning, context.k, params, where)
             question = sdk_search.Question(opening(context), context.k, params, where, returning)
-            asked = question, context.dataset.queries, truth
+            asked = question, queries, truth
             how: dict[str, Any] = {
                 "cores": context.certificate.placement.pins,
                 "warmup_queries": warmup_queries,
                 "seed": context.seed,
                 "progress": context.progress,
                 "name": name,
+                "look": look,
             }
             if isinstance(load, Closed):
                 phase = sdk_search.search(*asked, load, **how)
@@ -91,7 +120,7 @@ def search(
             if isinstance(load, Closed):
                 phase = embedded.closed_loop(
                     made,
-                    context.dataset.queries,
+                    queries,
                     truth,
                     clients=load.clients,
                     warmup_count=warmup_queries,
@@ -100,11 +129,12 @@ def search(
                     seed=context.seed,
                     progress=context.progress,
                     name=name,
+                    look=look,
                 )
             else:
                 phase = embedded_open.search(
                     made,
-                    context.dataset.queries,
+                    queries,
                     truth,
                     load,
                     alone=_one_thread(context, returning),
@@ -112,6 +142,7 @@ def search(
                     seed=context.seed,
                     progress=context.progress,
                     name=name,
+                    look=look,
                 )
     phase.params = {**phase.params, "k": context.k, **point}
     return phase

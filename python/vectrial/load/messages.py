@@ -46,7 +46,7 @@ class JobSpec:
     certificate: with the placement resolved: its `server_cores` are those of the job's server.
     durability: what is asked of writes; None where the store promises nothing.
     store: "module:Class", since a store's own environment has no entry points.
-    server: of a store of kind "server".
+    server: of a store of kind "server". repeat_queries: as in `Context`.
     """
 
     store: str
@@ -64,6 +64,7 @@ class JobSpec:
     server: Serving | None = None
     durability: Durability | None = None
     metadata: bool = True
+    repeat_queries: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial._engine import Judge
+from vectrial._engine import Judge, Recorder
 from vectrial.datasets.model import Truth
 from vectrial.errors import StoreError
 from vectrial.experiments.base import Phase
@@ -19,9 +19,13 @@ from vectrial.load.native import Requests, arrivals, closed, drive, unfailed
 from vectrial.load.offered import Closed, Load
 from vectrial.load.plain import LoadSource
 from vectrial.load.record import phase_of_outcome
+from vectrial.load.timed import Kept, Look, Timed
 from vectrial.stores.base import Wire
 
 Progress = Callable[[float, float, str], None]
+
+#: Queries that are asked after a phase, and for how many seconds at most.
+PROBED, PROBED_S = 500, 2.0
 
 #: Seconds that the warm-up may take, as in the other lanes.
 WARMUP_S = 5.0
@@ -42,9 +46,11 @@ def search(
     progress: Progress = lambda *_: None,
     show: Callable[[Live], None] = lambda _: None,
     name: str = "search",
+    look: Look | None = None,
 ) -> Phase:
     """Send the queries (q, d), each under its filter (see `searchers.wires`), under `load`, judge
-    the answers by `truth`, and say how near the client was to its limits."""
+    the answers by `truth`, and say how near the client was to its limits. look: called with the
+    phase and its records; what its answers name is asked for by `probed`."""
     requests = Requests(
         name,
         vectors=queries,
@@ -80,7 +86,56 @@ def search(
         no_recall="no ground truth was given",
     )
     certify(phase, clients, certificate)
+    if look is not None:
+        judge = requests.judge
+        look(phase, Timed(record["warmup"], Recorder(judge), record["recorder"], Kept()))
     return phase
+
+
+def probed(
+    wire: Wire,
+    filters: Sequence[bytes],
+    filter_of: NDArray[np.uint32] | None,
+    queries: NDArray[np.float32],
+    truth: Truth,
+    k: int,
+    timed: Timed,
+) -> Timed:
+    """What is known of the answers of a phase that has ended, and of some asked right after it, one
+    at a time: of so many queries, moved so that nobody has asked for them before, and of the same
+    again. The engine keeps no answer under the clock.
+
+    Args:
+        queries: float32 (q, d), the dataset's, moved. timed: of the phase.
+    """
+    judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
+    requests = Requests(
+        "probe",
+        vectors=queries,
+        k=k,
+        filters=filters,
+        filter_of=filter_of,
+        options=wire.options,
+        judge=judge,
+        once=True,
+        keep=True,
+    )
+    passes = []
+    for _ in range(2):
+        ended = drive(
+            wire.target,
+            [requests],
+            [closed(1, count=min(PROBED, len(queries)))],
+            duration_s=PROBED_S,
+        )
+        passes.append(ended["classes"][0])
+    first, later = passes
+    kept = Kept()
+    if first["answers"] is not None:
+        for which, ids, scores in zip(*first["answers"], strict=True):
+            there = ids >= 0
+            kept.keep(int(which), queries[which], ids[there], scores[there])
+    return Timed(timed.warmup, first["recorder"], later["recorder"], kept, timed.later)
 
 
 def answers(

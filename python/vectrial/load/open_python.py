@@ -21,8 +21,10 @@ from vectrial.experiments.base import Phase
 from vectrial.load.embedded import FATAL, PROGRESS_S, Crew, describe
 from vectrial.load.offered import Open
 from vectrial.load.plain import LoadOutcome
+from vectrial.load.queries import Queries
 from vectrial.load.record import phase_of_outcome
 from vectrial.load.sdk_process import Done, done, merged
+from vectrial.load.timed import KEPT
 
 #: Callers in all, where the load allows as many in flight: what the native lane has of connections
 #: that carry one request at a time. Python runs in one of a process's threads at a time, and gains
@@ -36,7 +38,7 @@ _SPARE_NS = 5_000_000
 @dataclass(frozen=True)
 class Turns:
     """The arrivals of one process: when each is due, ns from the start (int64, ascending), and
-    which query it asks (int64). length_ns: nothing is sent from then on."""
+    which query of all rounds it asks (int64). length_ns: nothing is sent from then on."""
 
     due: NDArray[np.int64]
     queries: NDArray[np.int64]
@@ -73,7 +75,10 @@ class Counter:
     def __init__(self, crew: Crew, turns: Turns, report: Callable[[], None] = lambda: None) -> None:
         self._crew, self._length_ns, self._report = crew, turns.length_ns, report
         # Taking from an iterator over a list is one step, whoever else takes.
-        self._next = iter(list(zip(turns.due.tolist(), turns.queries.tolist(), strict=True)))
+        arrivals = zip(
+            turns.due.tolist(), turns.queries.tolist(), _kept(len(turns.due)), strict=True
+        )
+        self._next = iter(list(arrivals))
         self.lags = [Recorder() for _ in range(crew.clients)]
         self.unsent, self.late = [0] * crew.clients, [0] * crew.clients
         self.in_flight_ns = [0] * crew.clients
@@ -85,7 +90,7 @@ class Counter:
         recorder, lag = crew.recorders[client], self.lags[client]
         start, report_at = crew.outset.started_ns, 0
         lag.start(start)
-        for offset, query in self._next:
+        for offset, number, keeps in self._next:
             due, now = start + offset, clock()
             if now >= start + length_ns or crew.halt:
                 self.unsent[client] += 1
@@ -96,10 +101,10 @@ class Counter:
                 report_at = now + int(PROGRESS_S * 1e9)
             while (left_ns := due - clock()) > 0:
                 time.sleep(left_ns / 1e9)
-            _, vector, search = crew.requests[query]
+            query, vector, search = crew.requests[number]
             sent = clock()
             try:
-                ids, _ = search(vector)
+                ids, scores = search(vector)
             except FATAL:
                 raise
             except BaseException as failure:  # noqa: BLE001 - recorded, as the design says
@@ -108,6 +113,8 @@ class Counter:
             else:
                 done = clock()
                 recorder.answer(query, due, sent, done, ids)
+                if keeps and crew.keeps:
+                    crew.kept[client].keep(query, vector, ids, scores)
             lag.operation(due, due, sent)
             crew.issued[client] += 1
             crew.ended[client] = done
@@ -130,10 +137,12 @@ class Counter:
         )
 
 
-def turns_of(load: Open, queries: int, seed: int) -> Turns:
-    """All arrivals of a load on so many queries, drawn from the seed."""
+def turns_of(load: Open, queries: NDArray[np.float32] | Queries, seed: int) -> Turns:
+    """All arrivals of a load, drawn from the seed: in each pass all queries of a round."""
     due = schedule(load, seed)
-    return Turns(due, _asked(len(due), queries, seed), int(load.duration_s * 1e9))
+    asked = queries if isinstance(queries, Queries) else Queries.same(queries)
+    rounds, count = asked.parts(), asked.count
+    return Turns(due, _asked(len(due), rounds, count, seed), int(load.duration_s * 1e9))
 
 
 def serve(crew: Crew, turns: Turns, report: Callable[[], None] = lambda: None) -> Served:
@@ -237,9 +246,17 @@ def schedule(load: Open, seed: int) -> NDArray[np.int64]:
     return kept
 
 
-def _asked(arrivals: int, queries: int, seed: int) -> NDArray[np.int64]:
-    """Which query each arrival asks: all of them in an order drawn anew for each pass."""
+def _kept(arrivals: int) -> list[bool]:
+    """Which of the arrivals of a process have their answers kept, spread over all of them."""
+    every = max(1, arrivals // KEPT)
+    return [at % every == 0 for at in range(arrivals)]
+
+
+def _asked(arrivals: int, rounds: int, queries: int, seed: int) -> NDArray[np.int64]:
+    """Which query each arrival asks: all of a round in an order drawn anew for each pass."""
     rng = np.random.default_rng([seed, 2])
-    passes = [rng.permutation(queries) for _ in range(arrivals // queries + 1)]
+    passes = [
+        rng.permutation(queries) + nth % rounds * queries for nth in range(arrivals // queries + 1)
+    ]
     asked: NDArray[np.int64] = np.concatenate(passes)[:arrivals].astype(np.int64)
     return asked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,9 @@ from vectrial.plausible import ROUNDING, contradictions
 
 #: The greatest share of failed operations at which a phase still counts as measured.
 ERROR_SHARE = 0.001
+#: A closed loop has stalled in a second whose longest answer took longer than this, and than so
+#: many times the phase's median.
+STALL_S, STALL_MEDIANS = 0.1, 50.0
 #: What service times may lack of the time in flight in an open loop, where a connection that had
 #: to be opened first is in flight and not in service.
 OPEN_TOLERANCE = 0.01
@@ -244,6 +247,8 @@ def _phase(
     histograms = {"latency": recorder.histogram("latency")} if count else {}
     if errors:
         histograms["error"] = recorder.histogram("error")
+    windows = recorder.windows()
+    told = None if clients is None else _stalled(windows, metrics)
     return Phase(
         name=name,
         started_ns=between_ns[0],
@@ -252,10 +257,32 @@ def _phase(
         metrics=metrics,
         missing=_missing(metrics, count, errors, no_recall),
         histograms=histograms,
-        windows={name: recorder.windows()},
+        windows={name: windows},
         errors=recorder.errors(),
         valid=reason is None,
-        reason=reason,
+        reason="; ".join(filter(None, (reason, told))) or None,
+    )
+
+
+def _stalled(
+    windows: Mapping[str, Sequence[float | int | None]], metrics: dict[str, float | None]
+) -> str | None:
+    """How often a closed loop stood still, of which its percentiles say little: while it waits, no
+    request is sent that would have to wait, too. Counted as seconds with so long an answer."""
+    median = metrics.get("latency_p50")
+    longest_us = [value for value in windows["max_us"] if value is not None]
+    if median is None or not longest_us:
+        return None
+    least_us = max(STALL_S * 1e6, STALL_MEDIANS * median)
+    stalls = [value for value in longest_us if value > least_us]
+    metrics["stalls"] = len(stalls)
+    p99 = metrics.get("latency_p99")
+    if not stalls or p99 is None or p99 > least_us:  # the percentile tells by itself
+        return None
+    times = "once" if len(stalls) == 1 else f"in {len(stalls)} of {len(longest_us)} seconds"
+    return (
+        f"stalled {times}, for up to {max(stalls) / 1e6:.2g} s, which p99 does not show: a closed"
+        " loop sends nothing while it waits; open_loop tells what callers would have waited"
     )
 
 

@@ -47,7 +47,8 @@ def _crew(share: Share, store: Store, pipe: Connection) -> Crew:
         None,
     )
     crew.warmup = (share.warmup_queries, 5.0)
-    crew.first, crew.begin = share.first, begin
+    crew.first, crew.of, crew.begin = share.first, share.load.clients, begin
+    crew.keeps = share.keeps
     if share.judgement is not None:
         crew.grader = Grader.of(share.judgement, share.clients)
     return crew

@@ -18,13 +18,16 @@ from vectrial.load import sdk_search
 from vectrial.load.embedded import Crew
 from vectrial.load.offered import Closed, Open
 from vectrial.load.open_python import CALLERS, Served, phase_of_served, serve, turns_of
+from vectrial.load.queries import Queries
 from vectrial.load.record import Outset
+from vectrial.load.sdk_process import timed
 from vectrial.load.sdk_search import Progress, Question, Share
+from vectrial.load.timed import Look
 
 
 def search(
     question: Question,
-    queries: NDArray[np.float32],
+    queries: NDArray[np.float32] | Queries,
     truth: Truth,
     load: Open,
     *,
@@ -33,12 +36,14 @@ def search(
     seed: int = 0,
     progress: Progress | None = None,
     name: str = "search",
+    look: Look | None = None,
 ) -> Phase:
     """Search under `load` with as many callers as may be in flight, up to `CALLERS`.
 
     Args:
         cores: those the processes share; empty: all.
         warmup_queries: of all callers together; each has at least one.
+        look: as of `embedded.closed_loop`.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
@@ -46,7 +51,7 @@ def search(
     callers = min(load.in_flight, CALLERS)
     width = len(cores) or len(os.sched_getaffinity(0))
     parts = sdk_search.parts(callers, min(callers, width))
-    turns = turns_of(load, len(queries), seed)
+    turns = turns_of(load, queries, seed)
     shares = [
         Share(
             question,
@@ -60,6 +65,7 @@ def search(
             seed,
             name,
             dealt,
+            keeps=look is not None,
         )
         for nth, (number, dealt) in enumerate(zip(parts, turns.dealt(len(parts)), strict=True))
     ]
@@ -71,6 +77,8 @@ def search(
         "client_processes": len(parts),
         "client_cpu_share": (phase.metrics["cpu_s"] or 0) / seconds / min(len(parts), width),
     }
+    if look is not None:
+        look(phase, timed([one.done for one in told], truth))
     return phase
 
 

@@ -17,6 +17,7 @@ from vectrial.datasets.model import Truth
 from vectrial.errors import StoreError
 from vectrial.load.embedded import Crew
 from vectrial.load.gains import Gains
+from vectrial.load.timed import Kept, PackedTimed, Timed
 from vectrial.stores import registry
 from vectrial.stores.base import Address, Durability, Index, Schema, Store
 
@@ -55,7 +56,7 @@ class Ready:
 @dataclass(frozen=True)
 class Done:
     """A process's record, packed, and what was counted beside it. rows: inserted. gains: of its
-    answers, where they are graded."""
+    answers, where they are graded. timed: what else is known of answers."""
 
     record: bytes
     issued: int
@@ -65,6 +66,7 @@ class Done:
     warmup_errors: int = 0
     rows: int = 0
     gains: Gains | None = None
+    timed: PackedTimed | None = None
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def done(crew: Crew, cpu_ns: int) -> Done:
         warmed=sum(crew.warmed),
         warmup_errors=sum(crew.warmup_errors),
         gains=None if crew.grader is None else crew.grader.all(),
+        timed=crew.timed().pack() if crew.keeps else None,
     )
 
 
@@ -134,4 +137,17 @@ def merged(told: Sequence[Done], truth: Truth) -> Recorder:
     whole, *others = [Recorder.unpack(one.record, judge) for one in told]
     for other in others:
         whole.merge(other)
+    return whole
+
+
+def timed(told: Sequence[Done], truth: Truth) -> Timed:
+    """What is known of the answers of all processes."""
+    judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
+    whole = Timed(Recorder(judge), Recorder(judge), Recorder(judge), Kept())
+    for one in told:
+        if one.timed is not None:
+            whole.warmup.merge(Recorder.unpack(one.timed.warmup, judge))
+            whole.first.merge(Recorder.unpack(one.timed.first, judge))
+            whole.later.merge(Recorder.unpack(one.timed.later, judge))
+            whole.kept.add(one.timed.kept)
     return whole

@@ -24,6 +24,7 @@ from vectrial.fusion import Blend
 from vectrial.load.gains import Gains, Judgement
 from vectrial.load.offered import Closed
 from vectrial.load.open_python import Turns
+from vectrial.load.queries import Queries
 from vectrial.load.record import Outset, phase_of
 from vectrial.load.sdk_process import (
     Done,
@@ -33,8 +34,10 @@ from vectrial.load.sdk_process import (
     expect,
     merged,
     processes,
+    timed,
 )
 from vectrial.load.searchers import hybrid_searchers, searchers
+from vectrial.load.timed import Look
 from vectrial.stores.base import Params, Returning, Searcher, Store
 
 Progress = Callable[[float, float, str], None]
@@ -88,10 +91,10 @@ class HybridQuestion:
 class Share:
     """What one process does: `clients` of all, numbered from `first`, on `cores`; in an open loop
     (`turns`) with the arrivals that fall to it. judgement: by which answers of a closed loop are
-    graded."""
+    graded. keeps: some answers are kept, to be looked at afterwards."""
 
     question: Asked
-    queries: NDArray[np.float32]
+    queries: NDArray[np.float32] | Queries
     truth: Truth
     load: Closed
     clients: int
@@ -102,11 +105,12 @@ class Share:
     name: str
     turns: Turns | None = None
     judgement: Judgement | None = None
+    keeps: bool = False
 
 
 def search(
     question: Asked,
-    queries: NDArray[np.float32],
+    queries: NDArray[np.float32] | Queries,
     truth: Truth,
     load: Closed,
     *,
@@ -116,11 +120,13 @@ def search(
     progress: Progress | None = None,
     name: str = "search",
     judgement: Judgement | None = None,
+    look: Look | None = None,
 ) -> Phase:
     """Search with the clients of `load`, as `embedded.closed_loop` does, in other processes.
 
     Args:
         cores: those the processes share; empty: all.
+        look: as of `embedded.closed_loop`.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
@@ -133,7 +139,7 @@ def search(
         one = Share(
             question, queries, truth, load, clients, first, cores, warmup_queries, seed, name
         )
-        shares.append(replace(one, judgement=judgement))
+        shares.append(replace(one, judgement=judgement, keeps=look is not None))
     outset = replace(Outset.now(), cpu_ns=0)
     started_ns, told = together(shares, Done, progress, load.min_s)
     phase = phase_of(
@@ -162,6 +168,8 @@ def search(
         for process in told:
             gains.add(process.gains or Gains())
         phase.metrics |= gains.metrics()
+    if look is not None:
+        look(phase, timed(told, truth))
     return phase
 
 

@@ -218,6 +218,7 @@ class _Measurement:
             if phase.unsampled is None:
                 sampler.mark(len(out.phases), phase.started_ns)
             out.phases.append(phase)
+            phase.look()
         if experiment.starts_from is State.EMPTY:
             self.loaded = True
         if experiment.mutates:
@@ -318,6 +319,7 @@ class _Measurement:
             progress=self.progress,
             show=self.show,
             truth=self._truth,
+            repeat_queries=self.spec.repeat_queries,
             resident_bytes=self._resident_bytes,
             baseline_rss_bytes=self.baseline_rss_bytes,
             beside=lambda name: beside(self.make, self.spec.data_dir / "beside" / name),

@@ -134,6 +134,8 @@ class Suite(_Part):
     batch_rows: rows per insert when loading. seed: of every random choice.
     durability: what has become of a write when it is acknowledged: "synced", "buffered" or
         "memory"; unless given, each store's own default.
+    repeat_queries: timed searches ask the dataset's own queries again and again, so that a store
+        may remember their answers; unless so, each is moved a little whenever it is asked.
     trial_timeout_s: a trial that takes longer is ended and fails.
     placement: processors of clients and servers.
     client_limits: beyond which a trial of the native lane is client-bound.
@@ -148,6 +150,7 @@ class Suite(_Part):
     k: int = Field(default=10, ge=1, le=10_000)
     batch_rows: int = Field(default=1000, ge=1, le=1_000_000)
     durability: Durability | None = None
+    repeat_queries: bool = False
     trial_timeout_s: float = Field(default=3600, gt=0, le=30 * 86_400)
     placement: Placement = Placement()
     client_limits: ClientLimits = ClientLimits()

@@ -374,6 +374,8 @@ def _trial_row(
         defining["provider"] = suite.provider(store.name)
     if not shape.metadata:
         defining["metadata"] = False
+    if suite.repeat_queries:
+        defining["repeat_queries"] = True
     canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
     differences = store.capabilities.differences
     if durability is not None:

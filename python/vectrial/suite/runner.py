@@ -455,4 +455,5 @@ def _spec(
         server=serving,
         durability=job.durability,
         metadata=job.metadata,
+        repeat_queries=plan.suite.repeat_queries,
     )

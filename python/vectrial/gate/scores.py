@@ -1,0 +1,91 @@
+"""Scores that a store returned, held against distances computed again in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial.distance import Metric, ScoreKind, distances, score_from_distance
+
+#: How far a float32 computation may be off, relative to the scale of what it adds up.
+FLOAT32_SLACK = 2e-5
+#: Estimates from compressed vectors correlate at least so much, and are off by this share at most,
+#: in the median.
+CORRELATION, OFF = 0.8, 0.5
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What became of a comparison. wrong: of `count` scores those that differ; of estimates, which
+    are judged together, all or none. detail: for people."""
+
+    wrong: int
+    count: int
+    detail: str
+
+
+def compare(
+    metric: Metric,
+    kind: ScoreKind,
+    queries: Sequence[NDArray[np.float32]],
+    rows: Sequence[NDArray[np.float32]],
+    scores: Sequence[NDArray[np.float32]],
+    *,
+    exact: bool,
+    slack: float = 1.0,
+) -> Compared:
+    """Compare the scores of answers with those of the rows that they name.
+
+    Args:
+        queries: (d,) of each answer. rows: the vectors that it names, (m, d). scores: (m,).
+        exact: they are those of the vectors; else estimates from compressed ones.
+        slack: how many times as far off as `FLOAT32_SLACK` they may be.
+    """
+    got: list[float] = []
+    want: list[float] = []
+    scale: list[float] = []
+    for query, vectors, told in zip(queries, rows, scores, strict=True):
+        want += score_from_distance(kind, distances(query, vectors, metric)).tolist()
+        got += told.tolist()
+        scale += _scale(query, vectors, metric).tolist()
+    g, w, s = np.array(got), np.array(want), np.array(scale)
+    if kind is ScoreKind.INVERSE_L2:  # compared as the distances they stand for
+        with np.errstate(divide="ignore"):
+            g, w, s = 1.0 / g - 1.0, 1.0 / w - 1.0, s + 1.0
+    if kind in (ScoreKind.L2, ScoreKind.INVERSE_L2):
+        g, w, s = g * np.abs(g), w * w, s * s
+    elif kind is ScoreKind.L2_SQUARED:
+        s = s * s
+    if not exact:
+        return _estimates(g, w)
+    off = np.abs(g - w)
+    bad = ~(off <= slack * (FLOAT32_SLACK * s + 1e-5 * np.abs(w)))  # what is no number is bad
+    detail = f"{int(bad.sum())} of {len(g)} scores differ from the {kind} computed again"
+    if bad.any():
+        worst = int(np.argmax(np.where(np.isfinite(off), off - FLOAT32_SLACK * s, np.inf)))
+        detail += f"; the worst is {got[worst]:.6g}, computed {want[worst]:.6g}"
+    return Compared(int(bad.sum()), len(g), detail)
+
+
+def _scale(
+    query: NDArray[np.float32], vectors: NDArray[np.float32], metric: Metric
+) -> NDArray[np.float64]:
+    """The size of what is added up: rounding is relative to it, not to the result."""
+    if metric is Metric.COSINE:
+        return np.ones(len(vectors))
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    query_norm = float(np.linalg.norm(query.astype(np.float64)))
+    return np.asarray(norms + query_norm if metric is Metric.L2 else norms * query_norm)
+
+
+def _estimates(got: NDArray[Any], want: NDArray[Any]) -> Compared:
+    """Scores from compressed vectors must still say the same: correlated, and of the same size."""
+    correlation = float(np.corrcoef(got, want)[0, 1]) if np.ptp(want) > 0 else 1.0
+    off = float(np.median(np.abs(got - want) / np.maximum(np.abs(want), 1e-30)))
+    detail = f"estimates: correlation {correlation:.3f}, median relative error {off:.2f}"
+    agree = correlation >= CORRELATION and off <= OFF
+    return Compared(0 if agree else len(got), len(got), detail)
