@@ -13,12 +13,11 @@ import numpy as np
 
 from vectrial.distance import Metric, distances
 from vectrial.gate.model import Ids, Vectors
+from vectrial.gate.scores import FLOAT32_SLACK
 from vectrial.stores.base import Capabilities, Index, Params, Searcher
 
 #: Neighbours asked for: some stores refuse more than their search effort.
 NEIGHBOURS = 10
-#: How far a float32 computation may be off, relative to the scale of what it adds up.
-FLOAT32_SLACK = 2e-5
 #: Standard deviations by which a sample of an approximate index may lie below its floor.
 _DEVIATIONS = 3.0
 
