@@ -25,9 +25,14 @@ def finishing(context: Context, point: Mapping[str, Any]) -> Iterator[bulk.Step]
     What the store raises is raised.
     """
     yield from bulk.finishing(context.store, context.progress)
+    yield first_search(context, point)
+
+
+def first_search(context: Context, point: Mapping[str, Any]) -> bulk.Step:
+    """Make ready to search, and search once. What the store raises is raised."""
     started = perf_counter_ns()
     looking_for(context.store, context, point)(_queries(context)[0])
-    yield bulk.Step("first_search", started, perf_counter_ns())
+    return bulk.Step("first_search", started, perf_counter_ns())
 
 
 def finish(context: Context, point: Mapping[str, Any]) -> list[bulk.Step]:

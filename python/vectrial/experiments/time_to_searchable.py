@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ from vectrial.experiments.base import (
     looking_for,
     search_points,
 )
-from vectrial.experiments.readiness import finish
+from vectrial.experiments.readiness import first_search
 from vectrial.load import bulk
 from vectrial.load.embedded import FATAL, describe
 from vectrial.stores.base import Index, Store
@@ -182,6 +183,14 @@ def _load(context: Context, watch: _Watch, between: Callable[[], None]) -> None:
     watch.loaded_s = watch.elapsed_s()
 
 
+def _finish(context: Context, watch: _Watch) -> None:
+    """Until the store is served by the final index, and has answered a search or failed to: the
+    look that follows tells why."""
+    bulk.finish(context.store, context.progress)
+    with suppress(Exception):
+        first_search(context, watch.point)
+
+
 def _between(context: Context, watch: _Watch) -> None:
     """Look in the loading thread, the clock standing still: a library is not called twice."""
 
@@ -194,7 +203,7 @@ def _between(context: Context, watch: _Watch) -> None:
 
     _load(context, watch, look)
     look()
-    finish(context, watch.point)
+    _finish(context, watch)
     watch.ready_s = watch.elapsed_s()
     watch.look(context.store, {"stage": "ready"})
 
@@ -221,7 +230,7 @@ def _beside(context: Context, watch: _Watch) -> None:
     try:
         thread.start()
         _load(context, watch, lambda: None)
-        finish(context, watch.point)
+        _finish(context, watch)
         watch.ready_s = watch.elapsed_s()
     finally:
         ended.set()
