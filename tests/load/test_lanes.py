@@ -259,7 +259,7 @@ def test_a_trace_is_told_from_another_at_any_pace() -> None:
     ("wrong", "why"),
     [
         ("", "rates are missing"),
-        ("rates = [0]", "above 0"),
+        ("rates = [0]", "greater than 0"),
         ('arrivals = "trace"', "goes with a trace"),
         ('arrivals = "trace"\ntrace = [1, 0]', "ascend"),
         ('arrivals = "trace"\ntrace = "absent.txt"', "cannot be read"),
