@@ -225,7 +225,7 @@ class Told(MemoryStore):
     def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
         rows = pa.Table.from_batches(list(self.scan()))
         ids, vectors = rows["id"].to_numpy(), np.array(rows["vector"].to_pylist(), np.float32)
-        index = Bm25(self.indexed(rows[blend.field].to_pylist()))
+        index = Bm25(self.indexed(rows[self._open.schema.columns[blend.field]].to_pylist()))
 
         def search(
             vector: NDArray[np.float32], text: str, /
