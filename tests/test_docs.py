@@ -12,7 +12,7 @@ import duckdb
 import pytest
 import typer.main
 
-from vectrial.cli.main import app
+from vectrial.cli.app import app
 from vectrial.datasets.readers import open_source
 from vectrial.distance import Metric
 from vectrial.results.schema import DDL

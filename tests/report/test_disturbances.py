@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from vectrial.cli import capacity, tune
-from vectrial.cli.main import app
+from vectrial.cli.app import app
 from vectrial.report import cautions, disturbances
 from vectrial.report.data import PhaseResult, RunData, Series, Trial, Value
 from vectrial.results.schema import METRICS

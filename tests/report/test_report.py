@@ -18,7 +18,7 @@ from written import Written
 
 from synthetic import LONG, SCRIPT, dataset_facts, write_run
 from vectrial._engine import histogram_merge, histogram_quantiles
-from vectrial.cli.main import app
+from vectrial.cli.app import app
 from vectrial.report import export, html, markdown, styles, terminal, text
 from vectrial.report.analysis import sweeps
 from vectrial.report.build import build

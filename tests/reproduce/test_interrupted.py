@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
@@ -17,15 +15,6 @@ from vectrial.reproduce.planning import Settings, plan_parts
 from vectrial.stores import registry
 
 
-@pytest.fixture
-def handlers() -> Iterator[None]:
-    """What measuring does to the handler of SIGTERM is undone."""
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-@pytest.mark.usefixtures("handlers")
 def test_who_interrupts_is_told_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

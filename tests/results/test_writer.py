@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ import pytest
 from vectrial.errors import UserError
 from vectrial.experiments.base import Phase
 from vectrial.gate import GateRow
+from vectrial.results.database import _fault
+from vectrial.results.folder import replace_text
 from vectrial.results.reader import RunReader
 from vectrial.results.schema import METRICS
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
@@ -365,3 +370,32 @@ print(dict(build(load(folder)).meta)["Measured"])
     assert began.endswith("+00:00")
     assert "UTC" in kind
     assert measured == f"{began[:10]} {began[11:16]} UTC"
+
+
+def test_every_table_can_be_read_as_documented(tmp_path: Path) -> None:
+    """Times too, by the DuckDB of this environment."""
+    with RunWriter(tmp_path / "run") as writer:
+        writer.begin(suite_name="s", command="c", version="0", environment={})
+        writer.trial(replace(record(), started_at=datetime(2026, 1, 2, tzinfo=UTC)))
+    with duckdb.connect(str(tmp_path / "run" / "run.duckdb"), read_only=True) as run:
+        for (table,) in run.sql("select table_name from duckdb_tables()").fetchall():
+            run.sql(f'select * from "{table}"').fetchall()
+        (when,) = run.sql("select started_at from trial").fetchall()
+    assert when == (datetime(2026, 1, 2, tzinfo=UTC),)
+
+
+def test_a_run_that_may_not_be_written_is_not_damaged(tmp_path: Path) -> None:
+    error = duckdb.IOException('IO Error: Cannot open file "run.duckdb": Read-only file system')
+    told = str(_fault(tmp_path, error))
+    assert "may not be written here" in told
+    assert "damaged" not in told
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # write(2) names none
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        replace_text(tmp_path / "suite.toml", "name")
+    assert raised.value.filename == str(tmp_path / "suite.toml")

@@ -11,7 +11,6 @@ import pytest
 from small import SUITE, Done, Inside, Vectrial
 
 from vectrial.cli import main as command
-from vectrial.cli import run as run_command
 
 
 @pytest.fixture
@@ -51,7 +50,6 @@ def inside(
     """Run the command in this process and an empty folder: what it calls can be replaced."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(run_command.signal, "signal", lambda *given: None)
 
     def run(*arguments: str) -> Done:
         monkeypatch.setattr(sys, "argv", ["vectrial", *arguments])

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import psutil
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from vectrial.errors import StoreError
 from vectrial.servers.base import NotReady
-from vectrial.stores.base import Address
+from vectrial.stores.base import Address, Index, Schema
 from vectrial.stores.memory import MemoryStore
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
@@ -21,8 +24,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 import little
 
 LITTLE = little.recipe()
-#: "load", "build" or "leak"; and the file in which it is noted that it happened.
-MOMENT, NOTE = "VECTRIAL_TEST_FRAIL", "VECTRIAL_TEST_FRAIL_NOTE"
+#: "load", "build", "gate", "read", "upsert", "delete" or "leak"; how: "kill", "stop", or "hang",
+#: where the store waits for the stopped server for ever; and the file in which it is noted that it
+#: happened.
+MOMENT, HOW, NOTE = "VECTRIAL_TEST_FRAIL", "VECTRIAL_TEST_FRAIL_HOW", "VECTRIAL_TEST_FRAIL_NOTE"
 
 
 class Frail(MemoryStore):
@@ -37,6 +42,27 @@ class Frail(MemoryStore):
         super().__init__(location)
         assert address is not None
         self._address = address
+        self._measured = location.name == "data"
+
+    def create(self, schema: Schema, index: Index) -> None:
+        if not self._measured:
+            self._reach("gate")
+        super().create(schema, index)
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        if self._measured and len(ids) == 1:
+            self._reach("read")
+        return super().get(ids)
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        if self._measured:
+            self._reach("upsert")
+        super().upsert(batch)
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        if self._measured:
+            self._reach("delete")
+        super().delete(ids)
 
     def insert(self, batch: pa.RecordBatch) -> None:
         self._reach("load")
@@ -56,10 +82,19 @@ class Frail(MemoryStore):
             ports = set(self._address.ports.values())
             for one in psutil.net_connections("tcp"):
                 if one.pid and one.status == psutil.CONN_LISTEN and one.laddr.port in ports:
-                    server = psutil.Process(one.pid)
-                    server.kill()
-                    psutil.wait_procs([server], timeout=30)
+                    _end(psutil.Process(one.pid))
         try:
             little.starts(self._address)
         except NotReady as error:
             raise StoreError(f"cannot be reached: {error}") from error
+
+
+def _end(server: psutil.Process) -> None:
+    how = os.environ.get(HOW, "kill")
+    if how == "kill":
+        server.kill()
+        psutil.wait_procs([server], timeout=30)
+        return
+    server.suspend()
+    if how == "hang":
+        time.sleep(600)

@@ -17,7 +17,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from vectrial.cli import reproduce
-from vectrial.cli.main import app
+from vectrial.cli.app import app
 from vectrial.nearest import suggestion
 from vectrial.reproduce import REPRODUCTIONS
 from vectrial.reproduce.planning import PartPlan
@@ -132,7 +132,7 @@ def test_a_remedy_is_short() -> None:
 
 def test_help_waits_for_nothing_that_it_does_not_need() -> None:
     """What takes seconds to import is imported where it is used: a typo is told at once."""
-    said = "import sys, vectrial.cli.main; print(*sys.modules)"
+    said = "import sys, vectrial.cli.app; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
     heavy = {"scipy", "altair", "pandas", "optuna", "tantivy", "pymilvus", "weaviate", "starlette"}
     assert not heavy & set(ran.stdout.split())

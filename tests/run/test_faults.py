@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from frail import LITTLE, MOMENT, NOTE, Frail
+from frail import HOW, LITTLE, MOMENT, NOTE, Frail
 from small import Vectrial
 
 from server_programs import program
@@ -27,6 +27,7 @@ from vectrial.report.build import build
 from vectrial.report.data import load
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+from vectrial.servers import base
 from vectrial.servers.base import Recipe, Refused, ServerError
 from vectrial.servers.elasticsearch import ELASTICSEARCH
 from vectrial.servers.guarded import free_ports
@@ -40,6 +41,7 @@ from vectrial.stores.arrow import batch_of
 from vectrial.stores.base import Address, Index, Schema, Store, untested
 from vectrial.stores.milvus import credentials
 from vectrial.stores.weaviate import Weaviate
+from vectrial.suite import heartbeat
 from vectrial.suite.model import parse_suite
 from vectrial.suite.plan import DatasetShape, make_plan
 from vectrial.suite.runner import run_plan
@@ -89,7 +91,7 @@ def frail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "run"
 
 
-def measured(folder: Path) -> tuple[list[dict[str, object]], list[str]]:
+def measured(folder: Path, suite: str = SUITE) -> tuple[list[dict[str, object]], list[str]]:
     """The trials of a run of the frail store, and what was worth a line."""
 
     def load_store(name: str) -> type[Store]:
@@ -97,7 +99,7 @@ def measured(folder: Path) -> tuple[list[dict[str, object]], list[str]]:
 
     entry, watcher = catalog.entry(DATASET), Noting()
     plan = make_plan(
-        parse_suite(SUITE, "t.toml"),
+        parse_suite(suite, "t.toml"),
         where="t.toml",
         load_store=load_store,
         shape_of=lambda ref: DatasetShape(ref.name, 2000, entry.dim, entry.metric, entry.fields),
@@ -130,6 +132,64 @@ def test_a_server_that_dies_fails_its_trial_and_the_run_goes_on(
     assert len(said) == 1
     assert "not a version that its driver was tested with: 0.1*" in said[0]
     assert notes.count(said[0]) == 1, "once, however many trials"
+
+
+EVERYTHING = f"""
+name = "faults"
+repeats = 1
+k = 10
+[[datasets]]
+name = "{DATASET}"
+queries = 20
+[[stores]]
+store = "frail"
+index = "flat"
+[[experiments]]
+experiment = "footprint"
+[[experiments]]
+experiment = "mixed"
+operations = 200
+[[experiments]]
+experiment = "crud"
+samples = 20
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "how", "experiment"),
+    [
+        ("gate", "kill", "mixed"),  # and what has waited for the gate, if it is told of
+        ("read", "kill", "crud"),
+        ("upsert", "kill", "mixed"),
+        ("gate", "stop", "mixed"),
+        ("delete", "stop", "mixed"),
+        ("load", "hang", "footprint"),
+    ],
+)
+def test_a_server_that_is_gone_is_no_wrong_answer(
+    moment: str, how: str, experiment: str, frail: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its store made of that; and whoever goes on with the run measures it."""
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.2)
+    monkeypatch.setattr(heartbeat, "SILENCE_S", 4.0)
+    monkeypatch.setattr(base, "_REACTS_S", 1.0)
+    monkeypatch.setenv(MOMENT, moment)
+    monkeypatch.setenv(HOW, how)
+    trials, _ = measured(frail, EVERYTHING)
+    gone = {t["experiment"]: t for t in trials if t["status"] != "ok"}
+    assert set(gone) <= {experiment, *(["footprint"] if moment == "gate" else [])}, trials
+    failed = gone[experiment]
+    assert Path(os.environ[NOTE]).read_text() == moment
+    assert {trial["status"] for trial in gone.values()} == {"failed"}, trials
+    said = "the server ended" if how == "kill" else "the server does not answer"
+    assert str(failed["reason"]).startswith(said)
+    assert "server.log ends: little: hello" in str(failed["reason"])
+    with RunReader(frail) as run:
+        wrong = run.rows("select check_name, detail from gate where passed = false")
+    assert wrong == [], "nothing was judged that was not answered"
+    if (moment, how) == ("gate", "kill"):
+        again, _ = measured(frail, EVERYTHING)
+        assert [trial["status"] for trial in again] == ["ok"] * 3, again
 
 
 def test_versions() -> None:

@@ -114,7 +114,7 @@ def test_both_lanes_on_a_real_server(served: Path, vectrial: Vectrial) -> None:
         assert size["disk_bytes"] > 2000 * 16 * 4, "it is the server's folder that is measured"
         assert size["rss_bytes"] > 20e6, "and the server's memory"
     assert list((folder / "logs").glob("weaviate-*-server.log")), "its log is kept"
-    assert not list((folder / "work").iterdir()), "its data is not"
+    assert not (folder / "work").exists(), "its data is not"
     open_ones = [one for one in (folder, *folder.rglob("*")) if one.stat().st_mode & 0o077]
     assert [one for one in open_ones if "report" not in one.parts] == [], "others may read them"
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from vectrial.cli.main import app
+from vectrial.cli.app import app
 from vectrial.errors import StoreError, UserError
 from vectrial.filters import Filter
 from vectrial.stores import probe, registry

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
+import psutil
 import typer
 from rich.console import Console
 
-from vectrial import __version__
+from vectrial import __version__, interrupts
 from vectrial.cli.form import Form, FormOption, on_stdout, say
 from vectrial.cli.run_status import KeptView
-from vectrial.cli.run_suite import Fingerprints, keep, require_same, wanted
+from vectrial.cli.run_suite import RESOLVED, Fingerprints, keep, require_same, wanted
 from vectrial.cli.run_view import View, dry_run_table, make_view, plan_lines
 from vectrial.datasets import catalog, library
 from vectrial.datasets.entry import Entry
@@ -103,7 +103,8 @@ def run(
     --from the comparison with the bundle's run goes to stderr, or with --format jsonl to stdout
     before the last line, as `vectrial compare --format jsonl` prints it.
     Exit codes: 0, 1 where nothing could be measured, 2 for a suite or data that cannot be used,
-    130 after Ctrl-C.
+    130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP: measuring ends within seconds, and the
+    last line says how to go on. That nobody reads the progress any more ends nothing.
     """
     console = Console(stderr=True)
     if resume is not None and out is not None:
@@ -132,18 +133,20 @@ def run(
         again,
         allow_exposed=allow_exposed,
     )
+    interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     try:
         _show(folder, report, console)
         if bundle is not None and outcome.counts.get("ok"):
             _compare(bundle, folder, console, form)
     finally:
-        # It was measured, whatever can be said of it.
-        if form is Form.JSONL:
-            trials = {"trials": dict(outcome.counts), "measured_before": outcome.before}
-            repeated = {"bundle": str(bundle), "seal": asked.seal} if asked.seal else {}
-            print(json.dumps({"folder": str(folder), **trials, **repeated}))
-        else:
-            print(folder)
+        # It was measured, whatever can be said of it, and whoever reads that or does not.
+        with suppress(BrokenPipeError):
+            if form is Form.JSONL:
+                trials = {"trials": dict(outcome.counts), "measured_before": outcome.before}
+                repeated = {"bundle": str(bundle), "seal": asked.seal} if asked.seal else {}
+                print(json.dumps({"folder": str(folder), **trials, **repeated}))
+            else:
+                print(folder)
     if not outcome.measured:
         sys.exit(1)
 
@@ -274,10 +277,10 @@ def measure(
     """
     check_machine(plan)
     exposure.check(plan, lambda line: say(console, line), allow_exposed=allow_exposed)
-    signal.signal(signal.SIGTERM, _terminated)
     again = again or _again(folder)
-    with private_files(), RunWriter(folder) as writer, _view(plan, writer, console) as view:
-        try:
+    interrupts.set_hint(f"interrupted; go on with: {again}")
+    try:
+        with private_files(), RunWriter(folder) as writer, _view(plan, writer, console) as view:
             _prepare(plan, writer, view, suite, text, same or {})
             try:
                 outcome = run_plan(plan, writer, view, allow_exposed)
@@ -285,9 +288,11 @@ def measure(
             except Exception:
                 say(console, f"what had been measured is kept; go on with: {again}")
                 raise
-        except KeyboardInterrupt:
-            say(console, f"interrupted; go on with: {again}")
-            raise SystemExit(130) from None
+    except KeyboardInterrupt:
+        began = (folder / RESOLVED).is_file()
+        say(console, f"interrupted; go on with: {again}" if began else "interrupted at its start")
+        interrupts.set_hint("")
+        raise SystemExit(interrupts.code()) from None
     return outcome
 
 
@@ -297,6 +302,7 @@ def _prepare(
     """Keep what the run is, and have its data here; what cannot be prepared is no run."""
     try:
         _begin(writer, suite, text)
+        interrupts.check()  # what the database imports may have swallowed one
         for ref in plan.datasets:
             with readable_files():
                 dataset = catalog.ensure(ref.name, view.fetching)
@@ -306,6 +312,10 @@ def _prepare(
         _point_latest(writer.folder)
     except Exception:
         writer.discard()
+        raise
+    except KeyboardInterrupt:
+        if not (writer.folder / RESOLVED).is_file():
+            writer.discard()
         raise
 
 
@@ -359,10 +369,6 @@ def _compare(bundle: Path, folder: Path, console: Console, form: Form) -> None:
     say(console, f"again: {shlex.join(['vectrial', 'compare', str(bundle), str(folder)])}")
 
 
-def _terminated(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def _dataset_row(dataset: Dataset) -> dict[str, object]:
     metadata = dataset.metadata
     return {
@@ -388,5 +394,9 @@ def _dataset_row(dataset: Dataset) -> dict[str, object]:
 def _point_latest(folder: Path) -> None:
     """`latest` beside the run folder points at it; replaced in one step."""
     link, fresh = folder.parent / "latest", folder.parent / f".latest-{os.getpid()}"
+    for left in folder.parent.glob(".latest-*"):  # of a run that was killed just here
+        pid = left.name.rpartition("-")[2]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            left.unlink(missing_ok=True)
     fresh.symlink_to(folder.name, target_is_directory=True)
     fresh.replace(link)

@@ -47,7 +47,7 @@ class CrashWriter:
         self._schema = opening.schema
         self._pipe, theirs = Pipe()
         with theirs:
-            command = python("vectrial.load.crash_writer", str(theirs.fileno()))
+            command = python("vectrial.load.crash_writer", str(theirs.fileno()), str(os.getpid()))
             self._process = subprocess.Popen(
                 command,
                 pass_fds=(theirs.fileno(),),

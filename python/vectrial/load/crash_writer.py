@@ -1,6 +1,6 @@
 """The process that writes rows to a library and is killed: what it wrote is then looked for.
 
-Run as `python -m vectrial.load.crash_writer FD`; it is told everything over the pipe.
+Run as `python -m vectrial.load.crash_writer FD PARENT`; it is told everything over the pipe.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def _serve(pipe: Connection) -> None:
 
 
 def main() -> None:
-    """Serve the pipe whose file descriptor is the first argument."""
-    die_with_parent()
+    """Serve the pipe whose file descriptor is the first argument; the second is the process
+    id of whoever asks."""
+    die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     with Connection(int(sys.argv[1])) as pipe:
         _serve(pipe)

@@ -1,8 +1,8 @@
 """A process of the sdk lane: it connects, warms up, waits for the common start, and searches or
 inserts.
 
-Run as `python -m vectrial.load.sdk_client FD` by `vectrial.load.sdk_process`; what it is to do
-comes over the pipe: a `Share` of a search, a `Portion` of a load, or a `Caller` that reads out.
+Run as `python -m vectrial.load.sdk_client FD PARENT` by `vectrial.load.sdk_process`; what it is to
+do comes over the pipe: a `Share` of a search, a `Portion` of a load, or a `Caller` that reads out.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def _measure(share: Share, pipe: Connection) -> Done | Served:
 
 
 def main() -> None:
-    """Do what comes over the pipe whose file descriptor is the first argument."""
-    die_with_parent()
+    """Do what comes over the pipe whose file descriptor is the first argument; the
+    second is the process id of whoever sends it."""
+    die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     with Connection(int(sys.argv[1])) as pipe:
         task = pipe.recv()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -90,7 +91,7 @@ def processes(shares: Sequence[object]) -> Iterator[list[Connection]]:
             ours, theirs = Pipe()
             with theirs:
                 number = theirs.fileno()
-                command = python("vectrial.load.sdk_client", str(number))
+                command = python("vectrial.load.sdk_client", str(number), str(os.getpid()))
                 process = subprocess.Popen(command, pass_fds=(number,), stdin=subprocess.DEVNULL)
             started.append((process, ours))
         for share, (_, pipe) in zip(shares, started, strict=True):

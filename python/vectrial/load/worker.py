@@ -1,8 +1,8 @@
 """The process that measures: one job, inside the store's own environment.
 
 The parent sends a `JobSpec` over a pipe and receives messages; a `Finished` it answers by `Kept`.
-Nothing crosses the pipe inside a timed sample. Run as `python -m vectrial.load.worker FD`. Imports
-only what a store's own environment has: numpy, pyarrow, pydantic, psutil.
+Nothing crosses the pipe inside a timed sample. Run as `python -m vectrial.load.worker FD PARENT`.
+Imports only what a store's own environment has: numpy, pyarrow, pydantic, psutil.
 """
 
 from __future__ import annotations
@@ -332,18 +332,21 @@ class _Measurement:
         return truth.truth_of(self.dataset, k, where)
 
 
-def die_with_parent() -> None:
-    """No measuring process outlives its run, however the run ends."""
+def die_with_parent(parent: int) -> None:
+    """No measuring process outlives its run, however the run ends.
+
+    parent: the process id of whoever started this one: it may have ended before this is called.
+    """
     if sys.platform == "linux":
-        parent = os.getppid()
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the request
+        if os.getppid() != parent:
             os._exit(1)
 
 
 def main() -> None:
-    """Measure the job that comes over the pipe whose file descriptor is the first argument."""
-    die_with_parent()
+    """Measure the job that comes over the pipe whose file descriptor is the first argument; the
+    second is the process id of whoever sends it."""
+    die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     with Connection(int(sys.argv[1])) as pipe:
         spec: JobSpec = pipe.recv()

@@ -139,6 +139,12 @@ def _fault(folder: Path, error: Exception) -> UserError:
     """What is said of a database that cannot be opened, on one line."""
     if os.strerror(errno.ENOSPC) in str(error):
         return _not_written(folder, error)
+    if any(os.strerror(one) in str(error) for one in (errno.EROFS, errno.EACCES, errno.EPERM)):
+        return UserError(
+            f"its {DATABASE} may not be written here, or not read: {_first_line(error)}",
+            where=str(folder),
+            remedy="copy the run to where you may write, and go on with it there",
+        )
     return _damaged(folder, error)
 
 

@@ -27,6 +27,11 @@ def replace_text(path: Path, text: str) -> None:
     try:
         fresh.write_text(text, encoding="utf-8")
         fresh.replace(path)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk names none
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise

@@ -84,6 +84,8 @@ class RunWriter:
             UserError: it cannot be made, another process writes this run, or its layout is another
                 version's.
         """
+        # Of --out, too, nothing is left of a run that could not begin.
+        self._above = None if folder.parent.exists() else folder.parent
         try:
             self._made = _make(folder)
         except OSError as error:
@@ -105,6 +107,9 @@ class RunWriter:
         self._db.close()
         if self._discarded:
             shutil.rmtree(self.folder, ignore_errors=True)
+            if self._above is not None:
+                with suppress(OSError):  # another run has begun there
+                    self._above.rmdir()
 
     def discard(self) -> None:
         """Leave no folder behind, of a run that could not begin. One that was there before, or

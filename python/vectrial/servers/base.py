@@ -8,8 +8,10 @@ nor stopped here, or `local`, a program that runs on this machine for as long as
 from __future__ import annotations
 
 import signal
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +23,10 @@ from vectrial.stores.registry import Availability
 
 #: Told in one line what is being done; seconds apart.
 Progress = Callable[[str], None]
+#: Seconds that a server has to react when something is said to its port.
+_REACTS_S = 5.0
+#: What every protocol answers, or hangs up on.
+_GREETING = b"GET / HTTP/1.0\r\n\r\n"
 #: How long a server may take until it answers, in seconds.
 READY_S = 300.0
 
@@ -142,8 +148,11 @@ class Server(ABC):
         try:
             self.start()
             self.wait_ready()
-        except BaseException:
+        except Exception:
             self.stop()
+            raise
+        except BaseException:  # Ctrl-C: nobody waits for a gentle end
+            self.abandon()
             raise
         return self
 
@@ -153,7 +162,10 @@ class Server(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
+        if isinstance(error, KeyboardInterrupt):
+            self.abandon()
+        else:
+            self.stop()
 
     @property
     @abstractmethod
@@ -179,6 +191,17 @@ class Server(ABC):
     @abstractmethod
     def lives(self) -> bool:
         """It was started and has not ended; of one that runs elsewhere it is believed."""
+
+    @abstractmethod
+    def answers(self) -> bool:
+        """Whether it says anything now, if only that it is busy or does not let us in; takes ten
+        seconds or so where it does not. May be called from another thread than the rest."""
+
+    def abandon(self) -> None:
+        """End it at once, as when its data is thrown away; one that is not ours is left alone."""
+        with suppress(Unsupported):
+            self.kill()
+        self.stop()
 
     @abstractmethod
     def processes(self) -> Mapping[str, int]:
@@ -232,6 +255,9 @@ class External(Server):
     def lives(self) -> bool:
         return True
 
+    def answers(self) -> bool:
+        return answers(self._recipe, self._address)
+
     def processes(self) -> Mapping[str, int]:
         return {}
 
@@ -280,3 +306,29 @@ def wait_until(
             return
         time.sleep(pause_s)
         pause_s = min(pause_s * 1.5, 0.5)
+
+
+def answers(recipe: Recipe, address: Address) -> bool:
+    """Whether a server reacts: it is ready, refuses us, or says on one of its ports that it is not
+    ready, as one does that has too many clients."""
+    try:
+        recipe.ready(address)
+    except NotReady:
+        return any(_reacts(address.host, port) for port in address.ports.values())
+    except VectrialError:
+        return True  # it answered: that it does not let us in, or lacks something
+    return True
+
+
+def _reacts(host: str, port: int) -> bool:
+    """Whether who listens on a port says anything, or hangs up. The kernel takes connections for a
+    process that is stopped, which then says nothing."""
+    try:
+        with socket.create_connection((host, port), _REACTS_S) as connection:
+            connection.sendall(_GREETING)
+            connection.recv(1)
+    except ConnectionResetError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -21,6 +21,7 @@ from vectrial.servers.base import (
     Recipe,
     Server,
     ServerError,
+    answers,
 )
 from vectrial.servers.guarded import HOST, Guarded, free_ports, taken, until_ready
 from vectrial.servers.limits import Limits
@@ -118,6 +119,9 @@ class Docker(Server):
 
     def lives(self) -> bool:
         return self._process.lives()
+
+    def answers(self) -> bool:
+        return answers(self._recipe, self.address)
 
     def processes(self) -> Mapping[str, int]:
         """The container's first process, which stands for all of them; none when the engine runs

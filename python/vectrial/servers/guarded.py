@@ -186,6 +186,8 @@ class Guarded:
         guard = self._guard
         if guard is None:
             return
+        if self.pid == 0:  # we were interrupted before it said whom it started
+            guard.terminate()
         try:
             guard.wait(self.recipe.stop_s)
         except subprocess.TimeoutExpired:

@@ -23,6 +23,7 @@ from vectrial.servers.base import (
     Refused,
     Server,
     ServerError,
+    answers,
 )
 from vectrial.servers.guarded import HOST, Guarded, free_ports, taken, until_ready
 from vectrial.servers.inside import Inside
@@ -217,6 +218,11 @@ class Local(Server):
 
     def lives(self) -> bool:
         return self._process.lives()
+
+    def answers(self) -> bool:
+        if self._inside is not None:
+            return self._inside.answers(self.address)
+        return answers(self._recipe, self.address)
 
     def processes(self) -> Mapping[str, int]:
         return {"server": self._process.pid} if self.lives() else {}

@@ -10,17 +10,15 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import psutil
 
-from vectrial import home
+from vectrial import home, interrupts
 from vectrial.errors import UserError
 from vectrial.servers.account import let_pass
 from vectrial.servers.base import Progress, Recipe, ServerError
@@ -96,7 +94,7 @@ def hold(
     ready: Callable[[Standing], None],
     allow_exposed: bool = False,
 ) -> None:
-    """Start a server, call `ready`, and hold it until this process gets SIGINT or SIGTERM.
+    """Start a server, call `ready`, and hold it until this process is interrupted.
 
     Args:
         store: whose server it is. wanted: as of `choose`.
@@ -125,7 +123,6 @@ def hold(
     log.unlink(missing_ok=True)
     me = psutil.Process()
     one = Standing(store, choice.provider, me.pid, me.create_time(), "", {}, str(place), str(log))
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         _reserve(note, one)
         server = provide(
@@ -145,8 +142,14 @@ def hold(
             for line in warnings(recipe, choice.provider):
                 progress(f"{store}: {line}")
             ready(one)
-            while server.lives():
-                time.sleep(_POLL_S)
+            try:
+                while server.lives():
+                    time.sleep(_POLL_S)
+            except KeyboardInterrupt:
+                if data is not None:  # it may have something to write
+                    interrupts.allow(recipe.stop_s + _SPARE_S)
+                    server.stop()
+                raise
             raise ServerError(f"{store} ended by itself; its log is {log}")
     finally:
         _forget(note, me.pid)
@@ -235,7 +238,3 @@ def _forget(note: Path, pid: int) -> None:
 
 def _plain(one: Standing) -> dict[str, Any]:
     return {**asdict(one), "ports": dict(one.ports), "secrets": dict(one.secrets)}
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

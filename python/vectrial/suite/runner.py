@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
-from vectrial import environments
+from vectrial import environments, interrupts
 from vectrial.child_environment import for_measuring
 from vectrial.children import python
 from vectrial.errors import Unsupported, VectrialError
@@ -40,17 +41,25 @@ from vectrial.servers.namespaces import Network, no_network
 from vectrial.servers.provide import Choice, Provider, prepare, provide, recipe_of
 from vectrial.stores.base import Store
 from vectrial.stores.registry import availability, reference
+from vectrial.suite import heartbeat
 from vectrial.suite.clients import Clients
+from vectrial.suite.heartbeat import Heartbeat
 from vectrial.suite.plan import Job, Plan, PlannedTrial
 from vectrial.suite.secrecy import Secrecy, short_secrets
 from vectrial.suite.watcher import Discreet, Watcher
 
+#: In a run's folder, while it is measured: a folder for each job.
+WORK = "work"
+#: Names that `results.folder.replace_text` gives.
+_ABOUT_TO_REPLACE = re.compile(r"\.[a-z.]+\.\d+")
 #: How often the parent looks whether a trial has been under way for too long.
 _POLL_S = 0.25
 #: How long a server that closed its connections may take to end.
 _DYING_S = 1.0
+#: How long a trial whose server has ended may take to say what it saw of that.
+_MOURNING_S = 10.0
 #: How much of a dead process's log goes into the trial's reason.
-_LOG_TAIL_BYTES = 600
+_LOG_TAIL_BYTES, _LOG_TAIL_LINES = 600, 3
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,14 @@ def run_plan(
     process is ended, what was finished stays written, and the interrupt goes on to the caller.
     """
     sweep()
+    tidy(writer.folder)
+    try:
+        return _run_plan(plan, writer, watcher, allow_exposed)
+    finally:
+        tidy(writer.folder)
+
+
+def _run_plan(plan: Plan, writer: RunWriter, watcher: Watcher, allow_exposed: bool) -> Outcome:
     counts: dict[str, int] = {}
     noted: set[str] = set()
 
@@ -126,6 +143,15 @@ def run_plan(
             for log in (writer.folder / "logs").glob(f"{job.store.name}-*.log"):
                 secrecy.file(log)
     return Outcome(counts, len(finished & {trial.row.key for trial in plan.trials}))
+
+
+def tidy(folder: Path) -> None:
+    """Remove what runs that were killed left in a run's folder: data of jobs, and files that were
+    about to replace others. Nobody else runs there: the database lets one process in."""
+    shutil.rmtree(folder / WORK, ignore_errors=True)
+    for path in folder.glob(".*"):
+        if _ABOUT_TO_REPLACE.fullmatch(path.name) and not path.is_dir():
+            path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -193,6 +219,7 @@ def _run_job(
             rest = replace(job, trials=tuple(left))
             process = _Process(rest, plan, here, watcher.note)
             with process:
+                # Where the server is gone, those that ended with it are heard before they end.
                 for message in process.messages(plan.suite.trial_timeout_s):
                     match message:
                         case Started(key):
@@ -207,13 +234,14 @@ def _run_job(
                         case Finished():
                             trial = by_key[message.key]
                             left.remove(trial)
-                            alone = not process.server_lives(
-                                after_failure=message.status == "failed"
-                            )
-                            record = _record(trial, message, server_ended=alone)
+                            suspect = suspicion(message)
+                            fault = process.server_fault(suspected=suspect is not None)
+                            alone = fault is not None
+                            record = _record(trial, message)
+                            if fault is not None and suspect is not None:
+                                reason = f"{fault}: {suspect}{process.server_log()}"
+                                record = replace(record, status="failed", reason=reason, gate=[])
                             write(replace(record, server=process.server_facts()))
-                    if alone:
-                        break
         except ServerError as error:  # it could not be started: it will not be for the next trial
             for trial in left:
                 facts = process.server_facts()
@@ -226,10 +254,8 @@ def _run_job(
             write(TrialRecord(failed.row, "failed", process.why(), server=facts))
 
 
-def _record(trial: PlannedTrial, message: Finished, *, server_ended: bool) -> TrialRecord:
+def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:
     status, reason = message.status, message.reason
-    if status == "failed" and server_ended:
-        reason = f"the server ended: {reason}"
     invalid = [phase for phase in message.phases if not phase.valid]
     if status == "ok" and invalid and len(invalid) == len(message.phases):
         status, reason = "invalid", invalid[0].reason
@@ -256,6 +282,13 @@ class _Process:
         ServerError: when it is entered and the server does not start.
     """
 
+    #: Seconds that the trial under way was allowed, once it has taken longer.
+    _overdue: float | None = None
+    #: What is wrong with the server, once it is.
+    _fault: str | None = None
+    _server: Server | None = None
+    _heartbeat: Heartbeat | None = None
+
     def __init__(
         self,
         job: Job,
@@ -269,9 +302,7 @@ class _Process:
         self._log = folder / "logs" / f"{name}-{job.trials[0].row.key[:8]}.log"
         self._output = Log(self._log, here.secrecy)
         # Beside the results, on a real disk: a temporary folder may be memory.
-        self._data = folder / "work" / self._log.stem
-        self._overdue: float | None = None
-        self._server: Server | None = None
+        self._data = folder / WORK / self._log.stem
         self._choice = here.choice
         recipe = recipe_of(job.store)
         if recipe is not None:
@@ -297,6 +328,7 @@ class _Process:
         with ExitStack() as undone:
             if self._server is not None:
                 undone.enter_context(self._server)
+                self._listen_to(self._server)
             self._start(self._serving())
             undone.pop_all()
         return self
@@ -306,6 +338,13 @@ class _Process:
         if self._server is None:
             return None
         return Serving(self._server.address, self._server.processes(), self._server.data_dirs())
+
+    def _listen_to(self, server: Server) -> None:
+        """Watch the server that runs now, which has other processes than before its restart."""
+        if self._heartbeat is not None:
+            self._heartbeat.__exit__(None, None, None)
+        self._heartbeat = Heartbeat(server)
+        self._heartbeat.__enter__()
 
     def crash_server(self) -> None:
         """Kill the server, start it again on the same data, and tell the measuring process where
@@ -319,6 +358,7 @@ class _Process:
         try:
             self._server.kill()
             self._server.restart()
+            self._listen_to(self._server)
         except Unsupported as error:
             answer = str(error)
         except ServerError as error:
@@ -331,7 +371,7 @@ class _Process:
         ours, theirs = Pipe()
         self._pipe: Connection[Any, Any] = ours
         with self._output.opened() as log, theirs:
-            command = _command(self._job.store, str(theirs.fileno()))
+            command = _command(self._job.store, str(theirs.fileno()), str(os.getpid()))
             network = None if self._inside is None else self._inside.network
             files = () if network is None else network.files
             self._child = subprocess.Popen(
@@ -351,7 +391,7 @@ class _Process:
     def __exit__(self, *exc: object) -> None:
         try:
             if self._child.poll() is None:
-                at_once = exc[0] is not None or not self.server_lives()
+                at_once = exc[0] is not None or self.server_fault(suspected=False) is not None
                 try:
                     self._child.wait(timeout=0 if at_once else 30)
                 except subprocess.TimeoutExpired:
@@ -359,8 +399,14 @@ class _Process:
                     self._child.wait()
             self._pipe.close()
         finally:
+            if self._heartbeat is not None:
+                self._heartbeat.__exit__(None, None, None)
             if self._server is not None:
-                self._server.stop()
+                # Its data is thrown away: gentleness is for a server that is well, with time.
+                if self._fault is None and not isinstance(exc[1], KeyboardInterrupt):
+                    self._server.stop()
+                else:
+                    self._server.abandon()
         shutil.rmtree(self._data, ignore_errors=True)
 
     def server_facts(self) -> Mapping[str, Any] | None:
@@ -370,23 +416,51 @@ class _Process:
         cores = list(self._certificate.placement.server_cores or ())
         return {**self._server.facts(), "why": self._choice.why, "cores": cores}
 
-    def server_lives(self, *, after_failure: bool = False) -> bool:
-        """The store's server is there, or it needs none. One that dies closes its connections
-        first, so that a failure is known a moment before the death it comes from."""
-        if self._server is None:
-            return True
-        ends = time.monotonic() + (_DYING_S if after_failure else 0.0)
+    def server_fault(self, *, suspected: bool) -> str | None:
+        """What is wrong with the store's server; None where it is well, or there is none.
+
+        suspected: a trial has just failed, or met errors. A server that dies closes its connections
+        first, so that an error is known a moment before the death it comes from; and whether it
+        answers is not said before it does, or was silent for long.
+        """
+        if self._server is None or self._heartbeat is None or self._fault is not None:
+            return self._fault
+        ends = time.monotonic() + (_DYING_S if suspected else 0.0)
         while self._server.lives():
-            if time.monotonic() >= ends:
-                return True
+            if time.monotonic() >= ends and (not suspected or self._server.answers()):
+                return None
+            if self._heartbeat.silence_s() >= heartbeat.SILENCE_S:
+                self._fault = "the server does not answer"
+                return self._fault
             time.sleep(_POLL_S / 5)
-        return False
+        self._fault = "the server ended"
+        return self._fault
+
+    def server_log(self) -> str:
+        """The end of the server's log, for the reason of a trial; nothing where it has none."""
+        path = self._log.with_name(f"{self._log.stem}-server.log")
+        last = _tail(path)
+        return f" ({path.name} ends: {' | '.join(last)})" if last else ""
+
+    def _watch(self, since_dead: float | None) -> float | None:
+        """Look after the server while its trial is under way, and note when it is found dead
+        (`time.monotonic`): the trial has a moment to tell what it saw of that."""
+        if self._server is None or self._heartbeat is None:
+            return None
+        if not self._server.lives():
+            since_dead = since_dead or time.monotonic()
+            if time.monotonic() - since_dead > _MOURNING_S:
+                self._fault = "the server ended"
+        elif self._heartbeat.silence_s() >= heartbeat.SILENCE_S:
+            self._fault = "the server does not answer"
+        return since_dead
 
     def messages(self, timeout_s: float) -> Iterator[object]:
         """What the process says, until it ends or a trial takes longer than `timeout_s`. Whoever
         asks for the next message has done with the one before: what a trial left is kept."""
-        since = time.monotonic()
+        since, dead = time.monotonic(), None
         while True:
+            interrupts.check()
             message = None
             if self._pipe.poll(_POLL_S):
                 try:
@@ -401,21 +475,51 @@ class _Process:
                         self._pipe.send(Kept())
             # One that has ended is heard, and those that wait behind it, however late.
             ended = isinstance(message, Finished)
+            dead = self._watch(dead)
             if not ended and time.monotonic() - since > timeout_s:
                 self._overdue = timeout_s
+            if self._overdue is not None or (self._fault is not None and not ended):
                 os.killpg(self._child.pid, signal.SIGKILL)
                 return
 
     def why(self) -> str:
         """Why the process ended before its trials did."""
+        if self._fault is not None:
+            return f"{self._fault}{self.server_log()}"
         if self._overdue is not None:
             return f"took longer than trial_timeout_s = {self._overdue:g}"
         code = self._child.returncode
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         self._output.settle()
-        tail = self._log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip()
-        last = tail.splitlines()[-1] if tail else "its log is empty"
+        last = (_tail(self._log) or ["its log is empty"])[-1]
         return f"the measuring process ended with {how}: {last} (log: {self._log.name})"
+
+
+def _tail(log: Path) -> list[str]:
+    """The last lines of a log, as they can be shown; none where there are none."""
+    try:
+        text = log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+    except FileNotFoundError:
+        return []
+    lines = ("".join(c if c.isprintable() else " " for c in line) for line in text.splitlines())
+    return [line.strip() for line in lines if line.strip()][-_LOG_TAIL_LINES:]
+
+
+def suspicion(message: Finished) -> str | None:
+    """The first that went wrong in a trial, which may be its server's end; None where all went
+    well. An exception in the gate counts there as a wrong answer."""
+    if message.status == "failed":
+        return message.reason
+    for check in message.gate:
+        if check.passed is False:
+            return f"gate: {check.check_name}: {check.detail}"
+    for phase in message.phases:
+        if phase.errors:
+            kind, count, said = phase.errors[0]
+            return f"{phase.name}: {count:,} × {kind}" + (f": {said[0]}" if said else "")
+        if not phase.valid:
+            return f"{phase.name}: {phase.reason}"
+    return None
 
 
 def _command(store: type[Store], *arguments: str) -> environments.Command:

@@ -1,0 +1,133 @@
+"""Ctrl-C, SIGTERM and SIGHUP end a command within seconds, at any moment.
+
+The first one raises `KeyboardInterrupt` where the command is, so that it cleans up. Since that can
+be lost in a library, or come late where one computes, it is noted, too: loops that last ask
+`check`, and a thread ends the process when it takes too long, or another signal comes.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+#: What ends a command. One that the caller has it ignore (`nohup`, a script's `&`) stays ignored.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Seconds that a command may take to clean up.
+PATIENCE_S = 4.0
+#: A signal that comes within so many seconds of the first is the same wish: a terminal that is
+#: closed says it more than once.
+_SAME_WISH_S = 1.0
+
+
+class _Heard:
+    """The signal that came (0: none), what is said when the process is ended by force, and after
+    how many seconds."""
+
+    number = 0
+    hint = ""
+    patience_s = PATIENCE_S
+
+
+def code() -> int:
+    """The exit status of a command that a signal ended: 128 and its number, 130 for Ctrl-C."""
+    return 128 + (_Heard.number or signal.SIGINT)
+
+
+def came() -> bool:
+    """Whether a signal came that ends the command."""
+    return _Heard.number != 0
+
+
+def check() -> None:
+    """Raise the interruption that came, unless it was raised and heard already.
+
+    Raises:
+        KeyboardInterrupt: it came.
+    """
+    if _Heard.number:
+        raise KeyboardInterrupt
+
+
+def set_hint(text: str) -> None:
+    """What is said when the command is interrupted, such as how to go on; once: whoever says it
+    sets none."""
+    _Heard.hint = text
+
+
+def hint() -> str:
+    """What is still to be said."""
+    return _Heard.hint
+
+
+def allow(seconds: float) -> None:
+    """Cleaning up may take longer, as where a server has to write what it holds."""
+    _Heard.patience_s = max(_Heard.patience_s, seconds)
+
+
+@contextmanager
+def handled() -> Iterator[None]:
+    """Signals end the command that runs inside, as this module says."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _Heard.number, _Heard.hint, _Heard.patience_s = 0, "", PATIENCE_S
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    threading.Thread(target=_watch, args=(reading,), daemon=True, name="interrupts").start()
+    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    before = {one: signal.getsignal(one) for one in _SIGNALS}
+    try:
+        for one in _SIGNALS:
+            if before[one] is not signal.SIG_IGN:
+                signal.signal(one, _raise_once)
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+        signal.set_wakeup_fd(wakeup)
+        os.close(writing)  # which ends the thread
+
+
+def _raise_once(number: int, frame: FrameType | None) -> None:
+    if not _Heard.number:
+        _Heard.number = number
+        raise KeyboardInterrupt
+
+
+def _watch(pipe: int) -> None:
+    """End the process when it does not end by itself; `pipe` says which signals came. It is read
+    without this interpreter's lock, which the main thread may hold for long only now and then."""
+    first: float | None = None
+    with os.fdopen(pipe, "rb", buffering=0) as source:
+        while True:
+            left = None if first is None else first + _Heard.patience_s - time.monotonic()
+            if left is not None and left <= 0:
+                _end()
+            if not select.select([source], [], [], left)[0]:
+                continue
+            said = source.read(64)
+            if not said:
+                return
+            ends = [number for number in said if number in _SIGNALS]
+            now = time.monotonic()
+            if ends and first is None:
+                first = now
+                _Heard.number = _Heard.number or ends[0]
+            elif ends and first is not None and now - first > _SAME_WISH_S:
+                _end()
+
+
+def _end() -> None:
+    """End the process at once; whatever it started ends with it."""
+    with suppress(OSError):
+        os.write(2, f"{_Heard.hint or 'interrupted'}\n".encode(errors="replace"))
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    os._exit(code())

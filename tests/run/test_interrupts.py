@@ -1,0 +1,126 @@
+"""Signals end a command at any moment, also where the interruption is lost in a library."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+START = """
+import os, signal, sys, time
+from vectrial import interrupts
+def lost(seconds):
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        try:
+            time.sleep(0.05)
+        except KeyboardInterrupt:
+            pass  # as DuckDB takes it for a library that is missing
+with interrupts.handled():
+    interrupts.set_hint("go on with: it")
+    print("begun", flush=True)
+"""
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+def command(body: str, **options: object) -> subprocess.Popen[str]:
+    """A process that runs a body of commands under our handlers, and has begun."""
+    lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
+    process = subprocess.Popen(
+        [sys.executable, "-c", START + lines],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,  # type: ignore[call-overload]
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda one: one.name)
+def test_one_that_is_lost_is_raised_where_somebody_asks(number: signal.Signals) -> None:
+    process = command("""
+interrupts.allow(600)  # it is not the force that ends it
+try:
+    while True:
+        lost(0.1)
+        interrupts.check()
+except KeyboardInterrupt:
+    print("heard", interrupts.came())
+    sys.exit(interrupts.code())
+""")
+    process.send_signal(number)
+    said, errors = process.communicate(timeout=60)
+    assert (process.returncode, said, errors) == (128 + number, "heard True\n", "")
+
+
+def test_who_does_not_hear_is_ended_by_force() -> None:
+    process = command("interrupts.allow(4.5)\nlost(600)")
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=60) == ("", "go on with: it\n")
+    assert process.returncode == 143
+
+
+def test_who_asks_twice_does_not_wait() -> None:
+    process = command("interrupts.allow(600)\nlost(600)")
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGHUP)  # the same wish, as of a terminal that is closed
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 143
+
+
+def test_what_the_caller_ignores_stays_ignored() -> None:
+    def ignoring() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+
+    process = command("time.sleep(1)\nprint('done')", preexec_fn=ignoring)
+    process.send_signal(signal.SIGHUP)
+    assert process.communicate(timeout=60) == ("done\n", "")
+    assert process.returncode == 0
+
+
+def test_handlers_are_put_back(tmp_path: Path) -> None:
+    body = """
+before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+with interrupts.handled():
+    pass
+assert before == [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", START.partition("with ")[0] + body], cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0
+
+
+# -- nobody looks on -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-"])
+def test_a_stream_that_is_closed_is_none(closed: str, tmp_path: Path) -> None:
+    line = f'"{sys.executable}" -m vectrial.cli.main experiments {closed}'
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.stdout == "") == (closed == ">&-")
+
+
+def test_who_looks_on_may_go() -> None:
+    """Progress of which the reader has gone ends nothing, nor does the last line."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    code = (
+        "import sys\nfrom vectrial.cli import app\napp._encode()\n"
+        "for n in range(3): print('progress', file=sys.stderr)\n"
+        "print('last')\napp._flush()\n"
+    )
+    env = {**os.environ, "PYTHONUNBUFFERED": ""}
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, stdout=writing, stderr=writing, env=env, check=False)
+    os.close(writing)
+    assert done.returncode == 0
