@@ -13,16 +13,20 @@ import pytest
 START = """
 import os, signal, sys, time
 from vectrial import interrupts
+begin = ["begun"]
 def lost(seconds):
     ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
+    while True:
         try:
-            time.sleep(0.05)
+            while begin:  # a signal that comes from now on is lost here
+                print(begin.pop(), flush=True)
+            while time.monotonic() < ends:
+                time.sleep(0.05)
+            return
         except KeyboardInterrupt:
             pass  # as DuckDB takes it for a library that is missing
 with interrupts.handled():
     interrupts.set_hint("go on with: it")
-    print("begun", flush=True)
 """
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -73,14 +77,15 @@ def test_who_asks_twice_does_not_wait() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(2)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 143
+    # Of two that come at once the system chooses which is heard first.
+    assert process.wait(60) in (143, 129)
 
 
 def test_what_the_caller_ignores_stays_ignored() -> None:
     def ignoring() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
 
-    process = command("time.sleep(1)\nprint('done')", preexec_fn=ignoring)
+    process = command("lost(1)\nprint('done')", preexec_fn=ignoring)
     process.send_signal(signal.SIGHUP)
     assert process.communicate(timeout=60) == ("done\n", "")
     assert process.returncode == 0
