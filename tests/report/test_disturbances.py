@@ -188,7 +188,7 @@ def test_capacity_and_tune_say_it_at_their_end(
     busy = run([trial(other_cores=1.4)])
     for module in (capacity, tune):
         monkeypatch.setattr(module, "load", lambda _: busy)
-    monkeypatch.setattr(capacity.one, "measure", lambda *_: tmp_path)
+    monkeypatch.setattr(capacity.one, "measure", lambda *_, **__: tmp_path)
     monkeypatch.setattr(tune, "search", lambda *_, **__: [])
     asked = [command, "hnswlib", "--dataset", "clustered-16-2k", "--out", str(tmp_path / "runs")]
     done = CliRunner().invoke(app, asked)

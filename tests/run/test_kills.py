@@ -89,7 +89,7 @@ class Chain:
     """One run that is ended again and again, and gone on with."""
 
     def __init__(self, base: Path, env: Mapping[str, str], stores: list[str], toll: Toll) -> None:
-        base.mkdir()
+        base.mkdir(parents=True)
         (base / "tmp").mkdir()
         self._base, self._toll = base, toll
         self._env = {**env, "TMPDIR": str(base / "tmp")}
