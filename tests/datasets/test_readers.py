@@ -299,7 +299,7 @@ def test_parquet_ids_that_are_none(tmp_path: Path) -> None:
     file = layouts.parquet(tmp_path / "b.parquet", X, id=pa.array([2**63] * 30, pa.uint64()))
     source = open_source(file)
     assert source.labels == "id"
-    assert any("numbers of 2^63 and more" in note for note in source.notes)
+    assert any("some are 2^63 or more" in note for note in source.notes)
 
 
 def test_parquet_without_vectors(tmp_path: Path) -> None:

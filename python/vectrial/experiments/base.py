@@ -17,6 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic import Field as Bound
 
@@ -361,7 +363,22 @@ def fields_of(dataset: Dataset) -> tuple[Field, ...]:
     if dataset.metadata is None:
         return ()
     kinds = {arrow: kind for kind, arrow in ARROW_TYPES.items()}
-    return tuple(Field(c.name, kinds[c.type]) for c in dataset.metadata.schema)
+    return tuple(
+        Field(
+            column.name,
+            kinds[column.type],
+            missing=dataset.metadata.column(column.name).null_count > 0,
+            longest=_longest(dataset.metadata.column(column.name)),
+        )
+        for column in dataset.metadata.schema
+    )
+
+
+def _longest(column: Any) -> int:
+    """Bytes of the longest text of a column, as UTF-8; 0 of other columns."""
+    if not pa.types.is_string(column.type):
+        return 0
+    return int(pc.max(pc.binary_length(column)).as_py() or 0)
 
 
 def own_filters(dataset: Dataset) -> frozenset[str] | None:

@@ -59,12 +59,17 @@ ARROW_TYPES: Mapping[FieldType, pa.DataType] = {
 class Field:
     """A metadata column. `indexed` asks for a payload index where the store can choose. `text` asks
     for a full-text index of a string column, for `hybrid_searcher`; where a store has one index of
-    a column or the other, filters on such a column need not hold."""
+    a column or the other, filters on such a column need not hold.
+
+    missing: some rows have no value. longest: bytes of the longest text, as UTF-8. Both of the rows
+    that are loaded first, for stores that have limits."""
 
     name: str
     type: FieldType
     indexed: bool = True
     text: bool = False
+    missing: bool = False
+    longest: int = 0
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,8 @@ class Capabilities:
     filters: operators of the filter algebra that `search` honours; empty: no filtered search.
     find: operators that `find` (no vector) honours; empty: no find.
     field_types: metadata column types; empty: no metadata at all.
-    nulls: metadata values may be missing.
+    nulls: metadata values may be missing. text_bytes: of the longest text of a column; columns: the
+        most of them; None: no limit is known.
     payload_index: `Field.indexed` makes a difference: an index can be left off.
     filters_need_index: a column without an index can be kept and read, but not filtered by.
     get, scan, upsert, delete: the operation exists.
@@ -226,6 +232,8 @@ class Capabilities:
     find: frozenset[str] = frozenset()
     field_types: frozenset[FieldType] = frozenset()
     nulls: bool = False
+    text_bytes: int | None = None
+    columns: int | None = None
     payload_index: bool = False
     filters_need_index: bool = False
     get: bool = True
@@ -551,6 +559,12 @@ def refuse(
     for column in schema.fields:
         if column.type not in can.field_types:
             raise Unsupported(f"{store.name} cannot keep column '{column.name}' ({column.type})")
+        _refuse_values(store, column)
+    if can.columns is not None and len(schema.fields) > can.columns:
+        raise Unsupported(
+            f"{store.name} keeps at most {can.columns} metadata columns, not {len(schema.fields)}",
+            remedy="import the dataset with `--keep`, which names those that filters read",
+        )
     kind = None
     if index is not None:
         kind = can.indexes.get(index.kind)
@@ -566,6 +580,20 @@ def refuse(
         read = fields(where)
         if any(column.name in read and not column.indexed for column in schema.fields):
             refuse_unindexed(store)
+
+
+def _refuse_values(store: type[Store], column: Field) -> None:
+    can, remedy = store.capabilities, "import the dataset with `--keep`, and without this column"
+    if column.missing and not can.nulls:
+        raise Unsupported(
+            f"{store.name} keeps no missing values, as column '{column.name}' has", remedy=remedy
+        )
+    if can.text_bytes is not None and column.longest > can.text_bytes and not column.text:
+        raise Unsupported(
+            f"{store.name} keeps texts of at most {can.text_bytes:,} bytes, and column"
+            f" '{column.name}' has one of {column.longest:,}",
+            remedy=remedy,
+        )
 
 
 def refuse_filter(store: type[Store], where: Filter, kind: IndexKind | None = None) -> None:

@@ -87,6 +87,7 @@ class Elasticsearch(LuceneStore):
         find=ALL_OPERATORS,
         field_types=frozenset(FieldType),
         nulls=True,
+        text_bytes=32_766,  # of a term
         payload_index=True,
         persistent=True,
         concurrent_search=True,

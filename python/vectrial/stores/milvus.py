@@ -93,6 +93,8 @@ class Milvus(Store):
         payload_index=True,
         persistent=True,
         concurrent_search=True,
+        text_bytes=_LONGEST_STRING,
+        columns=62,  # proxy.maxFieldNum is 64, id and vector among them
         returns=frozenset(Returning),
         durability={
             Durability.BUFFERED: "in rocksmq's write-ahead log, which is not forced to the disk;"

@@ -94,6 +94,7 @@ class MilvusLite(Store):
         find=ALL_OPERATORS,
         field_types=frozenset(FieldType),
         nulls=True,
+        text_bytes=_LONGEST_STRING,
         persistent=True,
         differences=(
             "every call goes through gRPC to a server thread in the same process, which is Python",

@@ -20,6 +20,9 @@ TYPES: Mapping[FieldType, str] = {
     FieldType.STRING: "text",
     FieldType.BOOL: "bool",
 }
+#: Longer texts may not fit into a page of a B-tree, which refuses the row; a hash index takes any,
+#: and filters of texts ask for equality alone.
+_BTREE_BYTES = 2_600
 OPERATORS = {Metric.L2: "<->", Metric.COSINE: "<=>", Metric.IP: "<#>"}
 _CLASSES = {
     Metric.L2: "vector_l2_ops",
@@ -127,7 +130,8 @@ def build(table: str, schema: Schema, params: Params) -> Iterator[str]:
     for field in schema.fields:
         if field.indexed:
             column = schema.columns[field.name]
-            yield f"CREATE INDEX IF NOT EXISTS {table}_{column} ON {table} ({column})"
+            using = "USING hash " if field.longest > _BTREE_BYTES else ""
+            yield f"CREATE INDEX IF NOT EXISTS {table}_{column} ON {table} {using}({column})"
 
 
 def upsert(table: str, schema: Schema) -> str:

@@ -26,6 +26,8 @@ NAMES = (
     *("a.b.c", "a__b", "[0]", "1st", "", "  ", "long " * 60),
 )
 KINDS = tuple(FieldType)
+#: Letters of a long text, no two parts of which are alike: it cannot be compressed.
+LONG = 30_000
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +41,8 @@ def named(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
         Field(name, kinds[at % len(kinds)], indexed=at < 6 or case.can.filters_need_index)
         for at, name in enumerate(NAMES)
     )
+    if FieldType.STRING in kinds:
+        fields = (*fields, Field("long", FieldType.STRING, longest=LONG + 2))
     world = make_rows(Schema(DIM, case.metric, fields), nulls=case.can.nulls)
     store = case.make(folder(tmp_path_factory.mktemp("named"), "store"))
     load(store, case, world)
@@ -52,6 +56,9 @@ def make_rows(schema: Schema, *, nulls: bool) -> World:
     columns = {}
     for at, field in enumerate(schema.fields):
         cells = [_cell(field.type, at, row) for row in range(ROWS)]
+        if field.longest:
+            letters = rng.integers(97, 123, (5, LONG)).astype(np.uint8)
+            cells = [f"{row % 5} {letters[row % 5].tobytes().decode()}" for row in range(ROWS)]
         if nulls:
             cells = [None if row % 7 == at % 7 else cell for row, cell in enumerate(cells)]
         columns[field.name] = pa.array(cells, ARROW_TYPES[field.type])

@@ -55,7 +55,7 @@ def plan_columns(
     """Decide what to take from a table of that schema.
 
     Args:
-        odd_ids: why the integers that `Plan.ids` named cannot be ids ("it has negative numbers"),
+        odd_ids: why the integers that `Plan.ids` named cannot be ids ("some are negative"),
             found by `odd_ids` on reading them.
 
     Raises:
@@ -166,7 +166,7 @@ def _plan_ids(
             where=where,
             remedy="choose another column with `--id`; `--id none` numbers the rows",
         )
-    why = odd or ("it is text" if _is_text(kind) else "they are UUIDs")
+    why = odd or ("they are text" if _is_text(kind) else "they are UUIDs")
     notes.append(
         f"own ids '{wanted}' are kept as metadata, and rows are numbered from 0, since {why}"
     )
@@ -183,9 +183,9 @@ def odd_ids(batches: Iterable[Any], kind: pa.DataType) -> str | None:
     for column in batches:
         ends: Any = pc.min_max(column)
         if signed and ends["min"].is_valid and ends["min"].as_py() < 0:
-            return "it has negative numbers"
+            return "some are negative"
         if ends["max"].is_valid and ends["max"].as_py() >= 1 << 63:
-            return "it has numbers of 2^63 and more"
+            return "some are 2^63 or more"
     return None
 
 

@@ -41,7 +41,7 @@ def open_jsonl(path: Path, options: Options) -> Source:
     found = infer(path, options.rows)
     plan = plan_columns(found.schema(), options, str(path))
     if plan.ids is not None and plan.ids in found.negative:
-        odd = "it has negative numbers"
+        odd = "some are negative"
         plan = plan_columns(found.schema(), options, str(path), odd_ids=odd)
     schema = pa.schema([found.schema().field(name) for name in plan.columns])
     vector = _vector(first.get(plan.vectors), path, 0, plan.vectors)

@@ -1,0 +1,75 @@
+"""A newcomer's own file, the whole way of the README: import, run, report, compare, bundle, again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from small import EASY, Vectrial
+
+ROWS, DIM = 300, 8
+STORES = ("memory", "flat"), ("hnswlib", "hnsw"), ("sqlite", "flat")
+SUITE = (
+    'name = "mine"\nrepeats = 1\n[[datasets]]\nname = "mine"\n'
+    + "".join(f'[[stores]]\nstore = "{store}"\nindex = "{index}"\n' for store, index in STORES)
+    + """
+[[experiments]]
+experiment = "filtered"
+selectivities = [1.0, 0.1]
+min_s = 0.05
+max_s = 2
+warmup_queries = 5
+[[experiments]]
+experiment = "crud"
+samples = 20
+"""
+    + EASY
+)
+
+
+def write(file: Path) -> None:
+    """Text ids in `id`, the vectors in another column, and metadata of unlucky names."""
+    rng = np.random.default_rng(1)
+    centres = rng.normal(size=(10, DIM))
+    vectors = centres[rng.integers(0, 10, ROWS)] + 0.3 * rng.normal(size=(ROWS, DIM))
+    columns = {
+        "id": [f"doc-{at}" for at in range(ROWS)],
+        "embedding": pa.array(vectors.tolist(), pa.list_(pa.float32())),
+        "vector": [at % 7 for at in range(ROWS)],
+        "score": [None if at % 5 == 0 else at / 2 for at in range(ROWS)],
+        "select": [("en", "de", None)[at % 3] for at in range(ROWS)],
+        "a.b": [at % 3 == 0 for at in range(ROWS)],
+    }
+    pq.write_table(pa.table(columns), file)
+
+
+def test_own_data_go_the_whole_way(vectrial: Vectrial, tmp_path: Path) -> None:
+    write(tmp_path / "my.parquet")
+    (tmp_path / "mine.toml").write_text(SUITE)
+    as_the_readme_says = "--vectors embedding --id id --metric cosine --queries 40 --name mine"
+    made = vectrial("data", "import", "my.parquet", *as_the_readme_says.split())
+    assert made.returncode == 0, made.stderr
+    assert "own ids 'id' are kept as metadata" in " ".join(made.stdout.split())
+    where = '{"eq": {"vector": 3}}'
+    truth = vectrial("data", "truth", "mine", "-k", "3", "--filter", where, "--format", "jsonl")
+    first = json.loads(truth.stdout.splitlines()[0])
+    assert all(int(own.removeprefix("doc-")) % 7 == 3 for own in first["ids"])
+
+    run = vectrial("run", "mine.toml")
+    assert run.returncode == 0, run.stderr
+    folder = Path(run.stdout.splitlines()[-1])
+    with duckdb.connect(str(folder / "run.duckdb"), read_only=True) as db:
+        wrong = db.execute("select store, status, reason from trial where status <> 'ok'")
+        assert wrong.fetchall() == []
+    assert (folder / "report" / "report.html").is_file()
+    compared = vectrial("compare", str(folder), "--stores", "memory,sqlite", "--format", "jsonl")
+    assert compared.returncode == 0, compared.stderr
+
+    sealed = vectrial("bundle", str(folder), "--out", "mine.vectrial.tar.gz")
+    assert sealed.returncode == 0, sealed.stderr
+    again = vectrial("run", "--from", "mine.vectrial.tar.gz", "--no-report")
+    assert again.returncode == 0, again.stderr
