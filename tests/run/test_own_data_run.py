@@ -1,4 +1,4 @@
-"""A newcomer's own file, the whole way of the README: import, run, report, compare, bundle, again."""
+"""The README's way for own data: import, run, report, compare, bundle, and run again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUITE = (
     + """
 [[experiments]]
 experiment = "filtered"
-selectivities = [1.0, 0.1]
+selectivities = [0.5, 0.1]
 min_s = 0.05
 max_s = 2
 warmup_queries = 5
