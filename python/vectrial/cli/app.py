@@ -30,6 +30,7 @@ from vectrial.cli import serve as serve_command
 from vectrial.cli import stores as stores_command
 from vectrial.cli import up as up_command
 from vectrial.errors import VectrialError
+from vectrial.results.clean import shown
 
 app = typer.Typer(
     name="vectrial",
@@ -103,13 +104,13 @@ def _run() -> None:
     try:
         app()
     except VectrialError as error:
-        print(f"vectrial: {error}", file=sys.stderr)
+        print(shown(f"vectrial: {error}"), file=sys.stderr)
         sys.exit(error.exit_code)
     except OSError as error:
         if error.filename is None and error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = "" if error.filename is None else f"{error.filename}: "
-        print(f"vectrial: {where}{error.strerror}", file=sys.stderr)
+        print(shown(f"vectrial: {where}{error.strerror}"), file=sys.stderr)
         sys.exit(2)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     SpinnerColumn,
@@ -18,13 +17,14 @@ from rich.progress import (
     Progress as Bars,
 )
 
+from vectrial.cli.form import on_stderr
 from vectrial.datasets.progress import Progress
 
 
 @contextmanager
 def bars() -> Iterator[Progress]:
     """A `Progress` that draws one bar per kind of work; nothing where stderr is no terminal."""
-    console = Console(stderr=True)
+    console = on_stderr()
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from vectrial.cli.form import Form, FormOption, say
+from vectrial.cli.form import Form, FormOption, on_stderr, say
 from vectrial.errors import UserError
 from vectrial.results.bundle import SUFFIX, Bundle, opened, seal
 from vectrial.results.bundle import unpack as lay_out
@@ -52,7 +51,7 @@ def bundle(
     must be sent and imported as well.
     Exit codes: 0, 2 where there is no run, or a bundle is not what was sealed, or is another.
     """
-    console = Console(stderr=True)
+    console = on_stderr()
     if run.is_file() and out is not None:
         raise UserError(
             "--out is where a bundle is written, and this is one already",

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from vectrial.cli import one_store as one
-from vectrial.cli.form import Form, FormOption, on_stdout
+from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout
 from vectrial.load.record import ERROR_SHARE
 from vectrial.report import capacities
 from vectrial.report.capacities import Tried
@@ -101,7 +100,7 @@ def capacity(
         repeats=repeats,
         experiments=[asked],
     )
-    console = Console(stderr=True)
+    console = on_stderr()
     folder = one.measure(suite, out, console, allow_exposed=allow_exposed)
     run = load(folder)
     found = capacities.trials(run)

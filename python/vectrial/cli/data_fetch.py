@@ -14,7 +14,7 @@ from rich.text import Text
 
 from vectrial.cli.bars import bars
 from vectrial.cli.dataset_view import as_json
-from vectrial.cli.form import Form, FormOption, on_stdout, say
+from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
 from vectrial.datasets import catalog, library
 from vectrial.datasets.model import Dataset
 from vectrial.errors import UserError
@@ -106,7 +106,7 @@ def fetch(
     asked = names if rows is None else [_variant(name, rows) for name in names]
     here = library.names()
     wanted = {name: catalog.entry(name) for name in asked if name not in here}
-    console = Console(stderr=True)
+    console = on_stderr()
     _agree(list(wanted.values()), yes, console)
     for name in asked:
         if name in wanted:

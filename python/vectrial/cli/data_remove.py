@@ -7,9 +7,8 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from vectrial.cli.form import Form, FormOption, say
+from vectrial.cli.form import Form, FormOption, on_stderr, say
 from vectrial.datasets import library
 from vectrial.errors import UserError
 
@@ -33,7 +32,7 @@ def remove(
     """
     asked = list(dict.fromkeys(names))
     sizes = {name: library.size_bytes(name) / 1e6 for name in asked}
-    console = Console(stderr=True)
+    console = on_stderr()
     for name, megabytes in sizes.items():
         say(console, f"{name}: {megabytes:,.1f} MB in {library.path(name)}")
     if not yes:

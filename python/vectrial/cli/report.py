@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from vectrial.cli.form import on_stdout
+from vectrial.cli.form import on_stderr, on_stdout
 
 
 class Format(StrEnum):
@@ -83,7 +82,7 @@ def _write(run: Path, format_: Format, out: Path) -> None:
         return
     made = build(loaded)
     folder = write.made(out)
-    console = Console(stderr=True)
+    console = on_stderr()
     with console.status("drawing") as status:
         if format_ in (Format.ALL, Format.MARKDOWN):
             write.write_figures(made, folder, lambda name: status.update(f"drawing {name}"))

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vectrial.cli import run as run_command
-from vectrial.cli.form import on_stdout
+from vectrial.cli.form import CleanConsole, on_stderr, on_stdout
 from vectrial.cli.one_store import ExposedOption
 from vectrial.cli.run_view import dry_run_table, plan_lines
 from vectrial.errors import UserError
@@ -109,7 +109,7 @@ def reproduce(
     cells as reproduction.jsonl and the page with the report's figures drawn again
     (report/report.html, figures/) stay in the folder.
     """
-    console = Console(stderr=True)
+    console = on_stderr()
     if show is not None and resume is not None:
         raise UserError("--show and --resume exclude each other", remedy="give one of them")
     if show is not None and dry_run:
@@ -246,7 +246,7 @@ def _plan(part: PartPlan, suite: Suite, report: Reproduction, folder: Path | Non
     plan = run_command.plan_of(suite, report.name)
     if folder is None:
         return plan
-    return run_command.left_of(plan, folder / part.part.name, Console(stderr=True))
+    return run_command.left_of(plan, folder / part.part.name, on_stderr())
 
 
 def _part_lines(report: Reproduction, part: PartPlan, folder: Path | None) -> Iterator[str]:
@@ -346,7 +346,7 @@ def _write(
         case Format.MARKDOWN:
             print(text, end="")
         case Format.TABLE:
-            console = Console()
+            console = CleanConsole()
             # Names and six figures need so much; a pipe has 80.
             console.width = max(console.width, _WIDTH)
             render.terminal(report, every, about, console)

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from vectrial import __version__, interrupts
-from vectrial.cli.form import Form, FormOption, on_stdout, say
+from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
 from vectrial.cli.run_status import KeptView
 from vectrial.cli.run_suite import RESOLVED, Fingerprints, keep, require_same, wanted
 from vectrial.cli.run_view import View, dry_run_table, make_view, plan_lines
@@ -106,7 +106,7 @@ def run(
     130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP: measuring ends within seconds, and the
     last line says how to go on. That nobody reads the progress any more ends nothing.
     """
-    console = Console(stderr=True)
+    console = on_stderr()
     if resume is not None and out is not None:
         raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
     asked = wanted(suite_path, resume, bundle, seal).restricted(only or (), repeats)

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from vectrial.cli.form import Form, FormOption, say
+from vectrial.cli.form import Form, FormOption, on_stderr, say
 from vectrial.errors import NotInstalled, UserError
 
 #: The variable that holds the token.
@@ -90,7 +89,7 @@ def serve(
     from vectrial.serve.app import make_app
 
     app = make_app(runs, Access(local, tuple(name or ()), token), ending)
-    say(Console(stderr=True), f"{runs.root}: Ctrl-C ends")
+    say(on_stderr(), f"{runs.root}: Ctrl-C ends")
     told = {"address": address, "folder": str(runs.root), "pid": os.getpid()}
     print(json.dumps(told) if form is Form.JSONL else address, flush=True)
     if open_:

@@ -7,12 +7,11 @@ from importlib import metadata
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from vectrial import environments
-from vectrial.cli.form import Form, FormOption, on_stdout
+from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout
 from vectrial.errors import StoreError
 from vectrial.load.lane import lanes_of
 from vectrial.servers.base import Progress
@@ -50,7 +49,7 @@ def stores(
     Ends with 1 where a store that was tried does not work.
     """
     facts = []
-    with Console(stderr=True).status("") as status:
+    with on_stderr().status("") as status:
         for name in names or registry.names():
             status.update(f"{'trying' if try_them else 'looking at'} {name} …")
 

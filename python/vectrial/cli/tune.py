@@ -15,7 +15,7 @@ from rich.table import Table
 
 from vectrial.cli import one_store as one
 from vectrial.cli import run as run_command
-from vectrial.cli.form import Form, FormOption, on_stdout, say
+from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
 from vectrial.cli.run_suite import RESOLVED, toml_of
 from vectrial.errors import StoreError, UserError
 from vectrial.experiments.dial import ladder
@@ -86,7 +86,7 @@ def tune(
     chosen = [one.index_of(kind, name) for name in index or (None,)]
     if resume is not None and out is not None:
         raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
-    console = Console(stderr=True)
+    console = on_stderr()
     shape = run_command.shape_of(DatasetRef(name=dataset, rows=rows))
     bench = _Bench(kind, dataset, shape.rows, lane, k, seconds, console, allow_exposed)
     if resume is None:

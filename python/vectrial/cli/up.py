@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from vectrial.children import python
-from vectrial.cli.form import Form, FormOption, on_stdout, say
+from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
 from vectrial.errors import UserError, VectrialError
 from vectrial.load.placement import Placement
 from vectrial.nearest import suggestion
@@ -84,7 +83,7 @@ def up(
     if detach:
         _show(_detached(store, provider, data, cpus, memory, allow_exposed), form, held=False)
         return
-    console = Console(stderr=True)
+    console = on_stderr()
     try:
         hold(
             store,

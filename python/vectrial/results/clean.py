@@ -18,6 +18,7 @@ _NO_TEXT = (
     "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff"
 )
 _FAULT = re.compile(f"[{_NO_TEXT}\ud800-\udfff]")
+_FAULT_SHOWN = re.compile(f"[{_NO_TEXT}\ud800-\udc7f\udd00-\udfff]")
 _FAULT_IN_NAME = re.compile(f"[{_NO_TEXT}\ud800-\udfff\t\n]")
 #: For RE2, which knows no surrogates; nor can what it searches hold any.
 PATTERN, PATTERN_IN_NAME = f"[{_NO_TEXT}]", f"[{_NO_TEXT}\t\n]"
@@ -28,6 +29,13 @@ def clean(text: str) -> str:
     if _FAULT.search(text) is None:
         return text
     return _FAULT.sub(INSTEAD, text.replace("\r\n", "\n"))
+
+
+def shown(text: str) -> str:
+    """As `clean`, but for bytes of a file's name that are no text, which stand as surrogates."""
+    if _FAULT_SHOWN.search(text) is None:
+        return text
+    return _FAULT_SHOWN.sub(INSTEAD, text.replace("\r\n", "\n"))
 
 
 def clean_name(text: str) -> str:
