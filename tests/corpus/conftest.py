@@ -13,14 +13,10 @@ from typing import NamedTuple
 import pytest
 import typer
 
+from vectrial.cli import app as gathered
 from vectrial.cli import main as command
 from vectrial.cli import run as run_command
 from vectrial.stores import registry
-
-try:
-    from vectrial.cli import app as gathered
-except ImportError:
-    gathered = command
 
 #: Seconds after which a case hangs. It is a watch, not a measure of speed.
 WATCH_S = 300

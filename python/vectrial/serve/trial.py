@@ -27,7 +27,7 @@ from vectrial.report.document import (
     plain,
 )
 from vectrial.report.theme import chart_of, described, finished, ink, legend
-from vectrial.results.clean import clean
+from vectrial.results.clean import clean, parsed
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.results.schema import METRICS
@@ -96,7 +96,7 @@ def _asked(reader: RunReader, trial: Mapping[str, Any]) -> Table:
         ("dataset", f"{trial['dataset']}, {text.rows(trial['rows'])}, {trial['dim']} dimensions"),
         ("metric", trial["metric_space"]),
         ("experiment", trial["experiment"]),
-        ("index", f"{trial['index_kind']}: {text.params(json.loads(trial['index_params']))}"),
+        ("index", f"{trial['index_kind']}: {text.params(parsed(trial['index_params']))}"),
         ("point", text.params(reader.parsed(trial["params"], dict))),
         ("seed", trial["seed"]),
         ("environment", trial["environment_name"] or "Vectrial's own"),
