@@ -19,7 +19,10 @@ SUITE = (
     + """
 [[experiments]]
 experiment = "filtered"
-selectivities = [0.5, 0.1]
+selectivities = [0.5]
+predicates = ["column"]
+payload_index = ["on"]
+checks = 10
 min_s = 0.05
 max_s = 2
 warmup_queries = 5

@@ -158,7 +158,7 @@ def test_one_store_in_detail_with_probe() -> None:
     assert told.exit_code == 0
     assert "nothing is written to disk" in told.stdout
     assert "10 of the 10 nearest found" in told.stdout
-    assert "16 checks passed" in told.stdout
+    assert "18 checks passed" in told.stdout
 
 
 @pytest.mark.parametrize("name", ["weaviate", "memory"])
