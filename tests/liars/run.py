@@ -154,7 +154,7 @@ def _measured(plan: Plan, folder: Path) -> Run:
             worker._Measurement(runner._spec(job, plan, certificate, place, None), ear).run()
             by_key = {trial.row.key: trial for trial in job.trials}
             for ended in ear.ended:
-                write(runner._record(by_key[ended.key], ended, server_ended=False))
+                write(runner._record(by_key[ended.key], ended))
         writer.finish()
     return Run(folder, tuple(records), said.getvalue())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,13 @@ duration_s = 0.5
 [[experiments]]
 experiment = "footprint"
 """
+#: What is said of a null server's answers, for a store that declares exact ones.
+NONSENSE = re.compile(
+    r"an exact index that is not exact under the clock: recall [\d.]+, at least 0\.999; of \d+ answers"
+    r" looked at, \d+ of \d+ scores differ from the l2 computed again; the worst is [^;]+"
+)
+#: What the native lane tells of answers that it asks for twice after a phase.
+AGAIN = ("count", "p50", "p99")
 #: Nobody is too near to a ceiling here: a test machine may be busy.
 EASY = """
 [client_limits]
@@ -166,7 +174,10 @@ def test_experiments_run_unchanged_on_the_native_lane(folder: Path) -> None:
         assert figures[experiment, "ceiling_qps"] > 0
         assert figures[experiment, "ceiling_share"] > 0
         assert figures[experiment, "client_cpu_share"] > 0
-    assert [row["reason"] for row in rows if not row["valid"] and row["value"] is not None] == []
+    # Nothing is wrong with it but that the store declares exact answers, and the server has none.
+    told = {row["reason"] for row in rows if not row["valid"] and row["value"] is not None}
+    assert [reason for reason in told if not NONSENSE.fullmatch(reason)] == []
+    assert len(told) == len(searches)
 
 
 def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Path) -> None:
@@ -208,7 +219,8 @@ def test_the_python_client_is_asked_by_the_same_schedule(folder: Path) -> None:
     native = {row["metric"]: row for row in rows if row["lane"] == "native"}
     figures = {name: row["value"] for name, row in sdk.items()}
     assert sdk["qps"]["phase_params"] == native["qps"]["phase_params"]
-    assert set(native) - set(sdk) == {"ceiling_qps", "ceiling_share"}
+    asked_again = {f"{which}_pass_{what}" for which in ("first", "later") for what in AGAIN}
+    assert set(native) - set(sdk) == {"ceiling_qps", "ceiling_share", *asked_again}
     assert figures["count"] + figures["unsent"] == 100
     assert figures["offered_rate"] == pytest.approx(100)
     assert figures["recall_mean"] == 1, "the store itself answered"
