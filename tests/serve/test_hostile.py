@@ -39,7 +39,7 @@ def sound(folder: Path) -> Path:
     phase.metrics = {"qps": 100.0, "recall_mean": 0.9, "latency_p99": 12.0, "latency_p50": 7.0}
     phase.errors = [("Timeout", 2, ["no answer"])]
     with RunWriter(folder) as writer:
-        writer.begin(suite_name="sound", command="c", version="0", environment={"cpu": "x"})
+        writer.begin(suite_name="sound", command="c", version="0", environment={})
         writer.dataset(
             dict.fromkeys(("name", "fingerprint", "metric_space", "source", "licence"), "d")
             | dict.fromkeys(("rows", "dim", "queries", "raw_bytes", "metadata_bytes"), 100)

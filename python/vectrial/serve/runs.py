@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -222,6 +223,7 @@ def summary_of(folder: Path) -> Summary:
         ) or ({},)
         if not run:
             reader.run()  # says what is amiss
+        datetime.fromtimestamp(run["started"], UTC)  # raises where that is no time of a calendar
 
         def distinct(column: str) -> tuple[str, ...]:
             found = reader.rows(
