@@ -50,8 +50,9 @@ experiment = "footprint"
 """
 #: What is said of a null server's answers, for a store that declares exact ones.
 NONSENSE = re.compile(
-    r"an exact index that is not exact under the clock: recall [\d.]+, at least 0\.999; of \d+ answers"
-    r" looked at, \d+ of \d+ scores differ from the l2 computed again; the worst is [^;]+"
+    r"an exact index that is not exact under the clock: recall [\d.]+, at least 0\.999;"
+    r" of \d+ answers looked at, \d+ of \d+ scores differ from the l2 computed again;"
+    r" the worst is [^;]+"
 )
 #: What the native lane tells of answers that it asks for twice after a phase.
 AGAIN = ("count", "p50", "p99")

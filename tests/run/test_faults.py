@@ -27,7 +27,7 @@ from vectrial.report.build import build
 from vectrial.report.data import load
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
-from vectrial.servers import base
+from vectrial.servers import reaction
 from vectrial.servers.base import Recipe, Refused, ServerError
 from vectrial.servers.elasticsearch import ELASTICSEARCH
 from vectrial.servers.guarded import free_ports
@@ -86,7 +86,7 @@ def frail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     monkeypatch.setenv(NOTE, str(tmp_path / "note"))
-    monkeypatch.setenv("VECTRIAL_PASS", f"{MOMENT},{NOTE}")
+    monkeypatch.setenv("VECTRIAL_PASS", f"{MOMENT},{HOW},{NOTE}")
     catalog.ensure(DATASET, lambda *_: None)
     return tmp_path / "run"
 
@@ -172,7 +172,7 @@ def test_a_server_that_is_gone_is_no_wrong_answer(
     """Whatever its store made of that; and whoever goes on with the run measures it."""
     monkeypatch.setattr(heartbeat, "EVERY_S", 0.2)
     monkeypatch.setattr(heartbeat, "SILENCE_S", 4.0)
-    monkeypatch.setattr(base, "_REACTS_S", 1.0)
+    monkeypatch.setattr(reaction, "REACTS_S", 1.0)
     monkeypatch.setenv(MOMENT, moment)
     monkeypatch.setenv(HOW, how)
     trials, _ = measured(frail, EVERYTHING)

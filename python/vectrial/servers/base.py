@@ -8,7 +8,6 @@ nor stopped here, or `local`, a program that runs on this machine for as long as
 from __future__ import annotations
 
 import signal
-import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -18,15 +17,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from vectrial.errors import Unsupported, VectrialError
+from vectrial.servers.reaction import any_reacts
 from vectrial.stores.base import Address
 from vectrial.stores.registry import Availability
 
 #: Told in one line what is being done; seconds apart.
 Progress = Callable[[str], None]
-#: Seconds that a server has to react when something is said to its port.
-_REACTS_S = 5.0
-#: What every protocol answers, or hangs up on.
-_GREETING = b"GET / HTTP/1.0\r\n\r\n"
 #: How long a server may take until it answers, in seconds.
 READY_S = 300.0
 
@@ -314,21 +310,7 @@ def answers(recipe: Recipe, address: Address) -> bool:
     try:
         recipe.ready(address)
     except NotReady:
-        return any(_reacts(address.host, port) for port in address.ports.values())
+        return any_reacts(address.host, address.ports.values())
     except VectrialError:
         return True  # it answered: that it does not let us in, or lacks something
-    return True
-
-
-def _reacts(host: str, port: int) -> bool:
-    """Whether who listens on a port says anything, or hangs up. The kernel takes connections for a
-    process that is stopped, which then says nothing."""
-    try:
-        with socket.create_connection((host, port), _REACTS_S) as connection:
-            connection.sendall(_GREETING)
-            connection.recv(1)
-    except ConnectionResetError:
-        return True
-    except OSError:
-        return False
     return True

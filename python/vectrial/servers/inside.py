@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 from vectrial.child_environment import for_measuring
 from vectrial.children import python
@@ -24,22 +25,8 @@ from vectrial.stores.base import Address
 _POLL_S = 0.05
 #: Seconds beyond the deadline for the process that asks.
 _SPARE_S = 30.0
-
-#: A program: exits with 0 when who listens on one of the ports says anything, or hangs up.
-_REACTS = """
-import socket, sys
-for port in sys.argv[2:]:
-    try:
-        with socket.create_connection((sys.argv[1], int(port)), 5) as connection:
-            connection.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
-            connection.recv(1)
-    except ConnectionResetError:
-        sys.exit(0)
-    except OSError:
-        continue
-    sys.exit(0)
-sys.exit(1)
-"""
+#: A program of few imports: see there.
+_REACTION = Path(__file__).with_name("reaction.py")
 
 
 @dataclass(frozen=True)
@@ -52,8 +39,8 @@ class Inside:
     def answers(self, address: Address) -> bool:
         """Whether the server reacts to what is said on one of its ports; asked by a process that
         costs next to nothing, since something may be measured meanwhile."""
-        ports = " ".join(map(str, address.ports.values()))
-        argv = (sys.executable, "-I", "-S", "-c", _REACTS, address.host, *ports.split())
+        ports = map(str, address.ports.values())
+        argv = (sys.executable, "-I", "-S", str(_REACTION), address.host, *ports)
         with contextlib.suppress(subprocess.TimeoutExpired):
             done = subprocess.run(
                 self.network.enter(argv),
