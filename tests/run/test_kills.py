@@ -4,7 +4,7 @@ are whole: no finished trial is lost or measured twice, and nothing is left.
 A few kills and signals by default. More of them, or on other stores:
 
     VECTRIAL_TEST_KILLS=100 VECTRIAL_TEST_SIGNALS=100 VECTRIAL_TEST_SEED=7 \\
-    VECTRIAL_TEST_KILLED=redis,pgvector .venv/bin/python -m pytest -s tests/run/test_kills.py
+    VECTRIAL_TEST_KILLED=pgvector,weaviate .venv/bin/python -m pytest -s tests/run/test_kills.py
 
 The seed is printed, so that the choices can be made again; moments are of the machine.
 """
@@ -28,9 +28,10 @@ import psutil
 import pytest
 from small import EASY
 
+from server_programs import prepared
 from vectrial.datasets import catalog
 from vectrial.results.reader import RunReader
-from vectrial.servers.provide import prepare, recipe_of
+from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 
 #: Lines of a run before the moment at most, and seconds after the last of them.
@@ -66,7 +67,6 @@ samples = 10
 INDEXES = {
     "memory": 'index = "flat"',
     "hnswlib": 'index = "hnsw"\nparams = { m = 8, ef_construction = 40 }',
-    "redis": 'index = "hnsw"',
     "pgvector": 'index = "hnsw"',
     "weaviate": 'index = "hnsw"',
 }
@@ -260,11 +260,11 @@ def test_embedded_stores(tmp_path: Path, variables: dict[str, str]) -> None:
 def test_servers(
     tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stores = (os.environ.get("VECTRIAL_TEST_KILLED") or "redis").split(",")
+    stores = (os.environ.get("VECTRIAL_TEST_KILLED") or "pgvector").split(",")
     for store in stores:
         recipe = recipe_of(registry.load(store))
         assert recipe is not None
-        prepare(recipe, lambda line: None)
+        prepared(recipe)
     # The programs are those of this machine's cache.
     env = {name: value for name, value in variables.items() if name != "VECTRIAL_HOME"}
     catalog.ensure("clustered-16-2k", lambda *_: None)
