@@ -121,7 +121,9 @@ def _steps(known: Mapping[str, float], rounding: float) -> Iterator[str]:
 
 
 def _size(known: Mapping[str, float], rounding: float) -> Iterator[str]:
-    if "disk_bytes" in known and known["disk_bytes"] < known.get("raw_bytes", 0.0) * (1 - rounding):
+    if not {"disk_bytes", "raw_bytes"} <= known.keys():
+        return
+    if known["disk_bytes"] < known["raw_bytes"] * (1 - rounding):
         share = known["disk_bytes"] / known["raw_bytes"]
         yield (
             f"{share:.0%} of the bytes of the raw vectors on disk: compressed, or not all of it is"

@@ -154,8 +154,9 @@ def test_builds_are_tried_and_the_suite_of_the_choice_is_one(
 def test_a_store_that_cannot_be_had_is_tried_once(
     vectrial: Vectrial, home: dict[str, str], tmp_path: Path
 ) -> None:
-    """Here one whose program is none."""
-    without = {**home, "VECTRIAL_QDRANT_BIN": str(tmp_path / "none"), "PATH": str(tmp_path)}
+    """Here one that has neither a program nor a container engine."""
+    without = {name: value for name, value in home.items() if name != "VECTRIAL_QDRANT_BIN"}
+    without["PATH"] = str(tmp_path)
     done = vectrial("tune", "qdrant", *SMALL, env=without)
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
     assert "vectrial: qdrant cannot be measured here: " in done.stderr.splitlines()[-1]

@@ -28,7 +28,7 @@ def test_who_interrupts_is_told_how_to_go_on(
     console = Console(file=StringIO(), width=1000)
     folder = tmp_path / "kept"
     with pytest.raises(SystemExit) as ended:
-        reproduce._measure(report, settings, parts, folder, console)
+        reproduce._measure(report, settings, parts, folder, console, allow_exposed=False)
     assert ended.value.code == 130
     assert isinstance(console.file, StringIO)
     assert f"vectrial reproduce --resume {folder}\n" in console.file.getvalue()

@@ -188,8 +188,8 @@ def test_the_run_is_named_though_nothing_can_be_shown_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
-    monkeypatch.setattr(run_command, "measure", lambda *given: Outcome({"ok": 1}))
+    monkeypatch.setattr(run_command, "measure", lambda *_, **__: Outcome({"ok": 1}))
     with pytest.raises(UserError, match="there is no run here"):
-        run_command.run(tmp_path / "tiny.toml", None, False, None, None, None, None, tmp_path, True)
+        run_command.run(tmp_path / "tiny.toml", out=tmp_path)
     (folder,) = capsys.readouterr().out.splitlines()
     assert Path(folder).parent == tmp_path

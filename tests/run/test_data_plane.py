@@ -103,7 +103,7 @@ def test_the_data_plane_on_both_lanes(
         assert told[store, lane, "aligned", "filter_correlation"] > 0.3
         for predicate in ("column", "own", "aligned"):
             assert told[store, lane, predicate, "violations"] == 0
-            assert told[store, lane, predicate, "checked_answers"] == 20
+            assert told[store, lane, predicate, "checked_answers"] >= 20, "the timed ones, too"
     changed = [m for m in rows if m["experiment"] == "crud" and m["metric"] == "verified"]
     by_lane = {(m["lane"], m["phase"]): m["value"] for m in changed if m["store"] == "weaviate"}
     for lane in ("native", "sdk"):
