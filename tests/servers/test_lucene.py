@@ -213,12 +213,11 @@ def test_rows_written_over_the_wire_are_those_that_the_client_reads(store: Lucen
     assert (told["recorder"].errors(), told["rows"]) == ([], ROWS)
     assert store.count() == ROWS
     rows = {row["id"]: row for row in store.get(IDS).to_pylist()}
+    place = Schema(DIM, Metric.L2, FIELDS).columns
     for at, id_ in enumerate(IDS.tolist()):
         np.testing.assert_array_equal(np.float32(rows[id_]["vector"]), VECTORS[at])
-        assert (rows[id_]["number"], rows[id_]["colour"]) == (
-            COLUMNS["number"][at],
-            COLUMNS["colour"][at],
-        )
+        for name in ("number", "colour"):
+            assert rows[id_][place[name]] == COLUMNS[name][at]
     again = write("insert", vectors=VECTORS[:200], ids=IDS[:200])["recorder"].errors()
     assert [(kind, count) for kind, count, _ in again] == [("incomplete", 2)], "rows are there"
     assert "version_conflict" in again[0][2][0]

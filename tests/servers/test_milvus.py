@@ -174,10 +174,11 @@ def test_the_native_lane_finds_what_is_true_and_what_it_wrote(
     assert store.count() == ROWS
     do("get", IDS, None)
     place = {id_: at for at, id_ in enumerate(IDS.tolist())}
+    column = Schema(DIM, Metric.L2, FIELDS).columns
     for row in store.get(IDS[-5:]).to_pylist():
         at = place[row["id"]]
         np.testing.assert_array_equal(np.float32(row["vector"]), VECTORS[at])
-        assert (row["a number"], row["colour"]) == (NUMBERS[at], COLOURS[at])
+        assert (row[column["a number"]], row[column["colour"]]) == (NUMBERS[at], COLOURS[at])
     colours = np.array(COLOURS)
     filters: list[tuple[Filter | None, NDArray[np.bool_]]] = [
         (None, EVERY),

@@ -25,13 +25,16 @@ HOLDER = """
 import sys
 sys.path.insert(0, {here!r})
 import little
+from vectrial import interrupts
 from vectrial.errors import VectrialError
 from vectrial.servers.limits import Limits
 from vectrial.servers.standing import hold
 
 try:
-    hold("little", little.recipe(), None, data=None, limits=Limits(), progress=print,
-         ready=lambda one: print("ready", flush=True))
+    with interrupts.handled():
+        interrupts.allow(60)  # it ends by itself, however busy the machine is
+        hold("little", little.recipe(), None, data=None, limits=Limits(), progress=print,
+             ready=lambda one: print("ready", flush=True))
 except KeyboardInterrupt:
     sys.exit(7)
 except VectrialError as error:
