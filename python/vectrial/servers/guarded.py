@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from vectrial import interrupts
 from vectrial.redaction import Log, of_environment
 from vectrial.servers.base import Progress, Recipe, ServerError, wait_until
 from vectrial.servers.guard import remove
@@ -140,6 +141,7 @@ class Guarded:
 
         def still_there() -> None:
             nonlocal reported
+            interrupts.check()
             if not self.lives():
                 raise self.ended()
             if (now := time.monotonic()) - reported > _TELL_EVERY_S:

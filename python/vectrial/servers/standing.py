@@ -145,6 +145,7 @@ def hold(
             try:
                 while server.lives():
                     time.sleep(_POLL_S)
+                    interrupts.check()  # looking at processes may have swallowed one
             except KeyboardInterrupt:
                 if data is not None:  # it may have something to write
                     interrupts.allow(recipe.stop_s + _SPARE_S)
