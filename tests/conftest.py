@@ -31,6 +31,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     background, where it is ignored: what is ignored stays so in every descendant."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Processes that run tests side by side are given the terminal's: tables would be as wide.
+    os.environ.pop("COLUMNS", None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
