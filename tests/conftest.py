@@ -27,14 +27,17 @@ _HOME = os.environ.get("VECTRIAL_HOME")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Ctrl-C reaches the programs that tests start, also when this was started in a shell's
-    background, where it is ignored: what is ignored stays so in every descendant."""
+    """Signals reach the programs that tests start, also when this was started in a shell's
+    background, where Ctrl-C is ignored: what is ignored stays so in every descendant."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as below nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # Processes that run tests side by side are given the terminal's: tables would be as wide.
     os.environ.pop("COLUMNS", None)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the plugin looks at the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of one file share servers and loads, as do the conformance tests of one store: where
     tests run side by side, these stay together in one process."""
