@@ -178,9 +178,12 @@ class MilvusLite(Store):
 
     def wait_indexed(self) -> str:
         self._client.flush(_ROWS)
-        # Loading attaches the index of every segment, building those that are missing.
-        self._client.release_collection(_ROWS)
-        self._client.load_collection(_ROWS)
+        # A flush leaves indexes to a background thread that only closing waits for, and a load
+        # beside it reads index files half written. Loading after that attaches the index of every
+        # segment, building those that are missing.
+        schema, index = self._schema, self._index
+        self.close()
+        self.open(schema, index)
         if self._index.kind == "flat":
             return "there is no index to build: every search scans all rows"
         until = time.monotonic() + 600
@@ -188,7 +191,7 @@ class MilvusLite(Store):
             if time.monotonic() > until:
                 raise StoreError(f"segments without an index after ten minutes: {missing}")
             time.sleep(0.05)
-        return "flushed and loaded; every data file has its index file beside it"
+        return "flushed, opened anew and loaded; every data file has its index file beside it"
 
     def _without_index(self) -> list[str]:
         """Data files that have no index file."""
