@@ -1,8 +1,16 @@
 """Vectrial puts vector databases on trial."""
 
-from importlib.metadata import PackageNotFoundError, version
+from __future__ import annotations
 
-try:
-    __version__ = version("vectrial")
-except PackageNotFoundError:  # imported from a source tree by a store's own environment
-    __version__ = "0+source"
+
+def __getattr__(name: str) -> str:
+    """`__version__`, found out when it is asked for: a command that was just started must end by
+    Ctrl-C without a word, and Python's imports before it answers with a traceback."""
+    if name != "__version__":
+        raise AttributeError(f"module 'vectrial' has no attribute '{name}'")
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("vectrial")
+    except PackageNotFoundError:  # imported from a source tree by a store's own environment
+        return "0+source"

@@ -129,3 +129,16 @@ def test_who_looks_on_may_go() -> None:
     done = subprocess.run(argv, stdout=writing, stderr=writing, env=env, check=False)
     os.close(writing)
     assert done.returncode == 0
+
+
+def test_nothing_is_imported_before_a_command_ends_by_a_signal_without_a_word() -> None:
+    """What `vectrial.cli.main` imports of Python before it sees to signals is what takes none."""
+    code = (
+        "import sys, os, signal, contextlib, collections.abc; before = set(sys.modules)\n"
+        "import vectrial.cli.main; print(sorted(set(sys.modules) - before - {'__future__'}))\n"
+        "print(vectrial.__version__)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported, version = out.stdout.splitlines()
+    assert imported == "['vectrial', 'vectrial.cli', 'vectrial.cli.main']"
+    assert version.split(".")[0].isdecimal()
