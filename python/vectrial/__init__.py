@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+__version__: str
+
 
 def __getattr__(name: str) -> str:
     """`__version__`, found out when it is asked for: a command that was just started must end by
