@@ -32,10 +32,10 @@ $(VENV)/.built: $(VENV)/.installed $(ENGINE_SOURCES)
 setup: $(VENV)/.built ## virtual environment, dependencies, compiled engine
 
 setup-stores: setup ## environments of the stores that need one of their own (a library is compiled: minutes)
-	$(BIN)/python -m vectrial.environments
+	$(BIN)/python -m vectrial.util.environments
 
 setup-servers: setup ## programs of the servers that can be had here (some are built: minutes)
-	$(BIN)/python -m vectrial.servers
+	$(BIN)/python -m vectrial.stores
 
 demo: setup ## measure real word vectors on embedded stores, and write the report
 	$(BIN)/vectrial run suites/demo.toml
@@ -46,15 +46,16 @@ lock: | $(BIN)/uv ## pin everything again from pyproject.toml
 	  $(abspath $(BIN))/uv pip compile $$source --python-version 3.11 --generate-hashes --no-header --quiet -o $${source%.in}.lock; done
 
 matrix: setup ## docs/matrix.md: which experiment works on which store
-	$(BIN)/python -m vectrial.reproduce.matrix > docs/matrix.md.new && mv docs/matrix.md.new docs/matrix.md
+	$(BIN)/python -m vectrial.reports.matrix > docs/matrix.md.new && mv docs/matrix.md.new docs/matrix.md
 
 clean: ## remove what was built here (datasets stay in the cache)
 	rm -rf $(VENV) target python/vectrial/_engine*.so
 
-lint: setup ## ruff, mypy strict, rustfmt, clippy with warnings as errors
+lint: setup ## ruff, mypy strict, the direction of imports, rustfmt, clippy with warnings as errors
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 	cargo fmt --all --check
 	cargo clippy --all-targets --quiet -- -D warnings
 

@@ -31,8 +31,8 @@ from native_load import (
     start,
 )
 from vectrial._engine import histogram_quantiles
-from vectrial.load.native import Requests, arrivals, drive, target
-from vectrial.load.null_server import NullServer, null_server
+from vectrial.engine.client import Requests, arrivals, drive, target
+from vectrial.engine.null_server import NullServer, null_server
 
 PROTOCOL = "null-grpc"
 PROCESSES = 8

@@ -8,7 +8,7 @@ import sys
 
 import python_clients
 from native_load import SERVER_CORE, alone, beside, requests, start
-from vectrial.load.null_server import null_server
+from vectrial.engine.null_server import null_server
 
 
 def main() -> int:

@@ -16,8 +16,8 @@ import numpy as np
 import harness
 import python_clients
 from vectrial._engine import Judge
-from vectrial.load.native import Requests, closed, drive, target
-from vectrial.load.null_server import NullServer
+from vectrial.engine.client import Requests, closed, drive, target
+from vectrial.engine.null_server import NullServer
 
 CLIENT_CORE, SERVER_CORE = 0, 1
 QUERIES = 1000

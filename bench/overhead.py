@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 
 import harness
-from vectrial.datasets.model import Truth
 from vectrial.datasets.truth import exact_topk
-from vectrial.distance import Metric
-from vectrial.load.bulk import make_batch
-from vectrial.load.embedded import closed_loop
-from vectrial.stores.base import Index, Schema, Searcher, Store
+from vectrial.model.dataset import Truth
+from vectrial.model.metric import Metric
+from vectrial.model.store import Index, Schema, Searcher, Store
 from vectrial.stores.registry import load
+from vectrial.workload.ingest import make_batch
+from vectrial.workload.python.closed_loop import closed_loop
 
 ROWS, DIM, QUERIES, K, EF = 50_000, 100, 1_000, 10, 64
 REPEATS = 41

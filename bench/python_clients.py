@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from vectrial.load.null_server import null_server
+from vectrial.engine.null_server import null_server
 
 Search = Callable[[np.ndarray], object]
 #: A client, given the core that its null server runs on.

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 import harness
-from vectrial.load.embedded import closed_loop
+from vectrial.workload.python.closed_loop import closed_loop
 
 SEARCH_NS = 100_000
 QUERIES = np.zeros((200, 8), np.float32)

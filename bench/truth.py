@@ -23,7 +23,7 @@ import numpy as np
 
 import harness
 from vectrial.datasets.truth import exact_topk
-from vectrial.distance import Metric
+from vectrial.model.metric import Metric
 
 QUERIES = 1000
 CASES = (

@@ -34,15 +34,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import harness
+from vectrial.analysis.run_data import RunData, load
 from vectrial.compare.build import compare, metrics_of
 from vectrial.compare.cells import Asked
 from vectrial.compare.judge import Kind
 from vectrial.compare.sides import Side
-from vectrial.errors import VectrialError
-from vectrial.report.data import RunData, load
-from vectrial.servers.provide import Provider, prepare, provide
-from vectrial.servers.redis import REDIS
-from vectrial.stores.base import Address
+from vectrial.model.errors import VectrialError
+from vectrial.model.provider import Provider
+from vectrial.model.store import Address
+from vectrial.servers.provide import prepare, provide
+from vectrial.stores.redis.server import REDIS
 from vectrial.telemetry.environment import git
 
 SLOWER = 0.1

@@ -26,8 +26,8 @@ from pathlib import Path
 import grpc
 import numpy as np
 
-from vectrial.load.native import Requests, closed, drive, target
-from vectrial.load.null_server import null_server
+from vectrial.engine.client import Requests, closed, drive, target
+from vectrial.engine.null_server import null_server
 
 HERE = Path(__file__).parent
 TARGETS = sorted(path.stem for path in (HERE / "fuzz_targets").glob("*.rs"))

@@ -14,12 +14,12 @@ import typer.main
 
 from vectrial.cli.app import app
 from vectrial.datasets.readers import open_source
-from vectrial.distance import Metric
-from vectrial.results.schema import DDL
+from vectrial.model.metric import Metric
+from vectrial.model.results_schema import DDL
+from vectrial.model.store import Field, FieldType
+from vectrial.plan.plan import DatasetShape, make_plan
 from vectrial.stores import registry
-from vectrial.stores.base import Field, FieldType
 from vectrial.suite.model import parse_suite
-from vectrial.suite.plan import DatasetShape, make_plan
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.load.plain import (
+from vectrial.engine.types import (
     LoadOutcome,
     LoadPlan,
-    LoadTarget,
     LoadWindow,
     NullSettings,
 )
+from vectrial.model.target import LoadTarget
 
 __version__: str
 
@@ -25,7 +25,7 @@ class Judge:
         accept_ids: NDArray[np.int64],
         available: NDArray[np.int64],
     ) -> None:
-        """From the fields of `vectrial.datasets.model.Truth`; accept_ids ascend within a query.
+        """From the fields of `vectrial.model.dataset.Truth`; accept_ids ascend within a query.
 
         Raises ValueError when the arrays do not fit together."""
     def recall(self, query: int, ids: NDArray[np.int64]) -> float:
@@ -64,8 +64,9 @@ class Recorder:
         """What was packed, unchanged; `judge` is equal to the one it had. Raises ValueError for
         bytes that are no such record."""
     def summary(self) -> dict[str, float | int | None]:
-        """By metric name of `vectrial.results.schema`: count, errors, saturated, short_answers,
-        duplicate_answers, qps, latency_* (us), recall_*; None where nothing was recorded.
+        """By metric name of `vectrial.model.results_schema`: count, errors, saturated,
+        short_answers, duplicate_answers, qps, latency_* (us), recall_*; None where nothing was
+        recorded.
         Mean, least and greatest latency are exact, also beyond 100 s."""
     def windows(self) -> dict[str, list[float | int | None]]:
         """Columns second, count, errors, p50_us, p99_us (both to two digits), max_us, recall; one
@@ -107,8 +108,8 @@ class TopK:
     ) -> None:
         """For `queries` (q, d). `centre` (d,) and the power of two `scale` move and stretch the
         vectors to the origin's unit ball, roughly: they change the speed, never the answer.
-        `tie` and `noise` are those of `vectrial.distance`; `filters` (q,) is the row of `allowed`
-        that holds for a query, or -1. Raises ValueError when the arguments do not fit."""
+        `tie` and `noise` are those of `vectrial.model.metric`; `filters` (q,) is the row of
+        `allowed` that holds for a query, or -1. Raises ValueError when the arguments do not fit."""
     def scan(
         self,
         vectors: NDArray[np.float32],
@@ -151,4 +152,4 @@ def run_load(target: LoadTarget, plan: LoadPlan, control: LoadControl) -> LoadOu
 
 def serve_null(settings: NullSettings, ready: Callable[[int], None]) -> None:
     """Serve for ever, in this thread; `ready` is called with the port. See
-    `vectrial.load.null_server`."""
+    `vectrial.engine.null_server`."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from vectrial.analysis.run_data import load
 from vectrial.report.build import build
-from vectrial.report.data import load
 from vectrial.stores import registry
 from vectrial.stores.registry import availability
 from vectrial.suite.model import read_suite

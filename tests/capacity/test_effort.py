@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from vectrial.experiments import capacity
-from vectrial.experiments.base import Context, Phase
 from vectrial.experiments.capacity import Capacity
-from vectrial.load.ceiling import Certificate, ClientLimits
-from vectrial.load.lane import Lane
-from vectrial.load.offered import Closed, Load, Open
-from vectrial.load.placement import Placement
-from vectrial.stores.base import Index, IndexKind, NoParams, Params
+from vectrial.model.client_limits import Certificate, ClientLimits
+from vectrial.model.context import Context
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase
+from vectrial.model.placement import Placement
+from vectrial.model.store import Index, IndexKind, NoParams, Params
+from vectrial.model.workload import Closed, Load, Open
 
 RECALL = 0.95
 #: The least value of the ladder 10, 14, 20, 28, … that gives the recall to one caller.

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vectrial.experiments.capacity_search import (
+from vectrial.experiments.common.capacity_search import (
     MOST_STEPS,
     Found,
     Limit,

@@ -8,14 +8,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from runs import ALONE, NOISE, SECOND, Made
+from compared_runs import ALONE, NOISE, SECOND, Made
 
+from vectrial.analysis.run_data import load
 from vectrial.compare.build import Comparison, compare, metrics_of
 from vectrial.compare.cells import Asked
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.compare.sides import Side, sides_of
-from vectrial.experiments.base import Phase
-from vectrial.report.data import load
+from vectrial.model.phase import Phase
 
 
 def of_runs(tmp_path: Path, a: Made, b: Made, *metrics: str, **asked: object) -> Comparison:

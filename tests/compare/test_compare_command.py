@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import pytest
-from runs import Made, verdicts
+from compared_runs import Made, verdicts
 
 from vectrial.cli.main import main
 

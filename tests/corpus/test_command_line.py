@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import files
+import data_files
 import pytest
 from test_suites import BASE, with_experiment
 
@@ -184,7 +184,7 @@ CASES: list[tuple[str, ...]] = [
 )
 def test_what_cannot_be_meant(refused: Refused, given: Path, words: tuple[str, ...]) -> None:
     (given / "suite.toml").write_text(BASE)
-    (given / "a.npy").write_bytes(files.GOOD_NPY)
+    (given / "a.npy").write_bytes(data_files.GOOD_NPY)
     names = {"suite": given / "suite.toml", "none": given / "none", "npy": given / "a.npy"}
     refused(*(word.format(**names) if word.startswith("{") else word for word in words))
 

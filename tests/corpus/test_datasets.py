@@ -6,20 +6,20 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import files
+import data_files
 import numpy as np
 import pytest
 
 from conftest import Call
 from vectrial.datasets import catalog, library
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
 
 Refused = Callable[..., str]
 
 
-@pytest.mark.parametrize("name", files.CASES)
+@pytest.mark.parametrize("name", data_files.CASES)
 def test_imports_that_cannot_be(refused: Refused, given: Path, tmp_path: Path, name: str) -> None:
-    path, options = files.CASES[name](given)
+    path, options = data_files.CASES[name](given)
     kept = sorted(given.rglob("*"))
     said = refused("data", "import", str(path), *options)
     assert "root:" not in said, "nothing of another file is shown"
@@ -31,14 +31,14 @@ def test_imports_that_cannot_be(refused: Refused, given: Path, tmp_path: Path, n
     "name", ["zip: two datasets in Parquet", "zip: two datasets", "zip: two formats"]
 )
 def test_an_archive_with_two_datasets_names_both(refused: Refused, given: Path, name: str) -> None:
-    path, options = files.CASES[name](given)
+    path, options = data_files.CASES[name](given)
     said = refused("data", "import", str(path), *options)
     members = zipfile.ZipFile(path).namelist()
     assert all(member in said for member in members), said
 
 
 GOOD = {
-    "npy": lambda folder: files.CASES["npy: no metric"](folder)[0],
+    "npy": lambda folder: data_files.CASES["npy: no metric"](folder)[0],
     "shards": lambda folder: _shards(folder),
     "missing neighbours": lambda folder: _missing(folder),
 }
@@ -46,15 +46,15 @@ GOOD = {
 
 def _shards(folder: Path) -> Path:
     path = folder / "a.zip"
-    members = {f"data/train-0000{n}-of-00002.parquet": files.whole for n in range(2)}
-    files.zipped(path, {**members, "data/test-00000-of-00001.parquet": files.whole})
+    members = {f"data/train-0000{n}-of-00002.parquet": data_files.whole for n in range(2)}
+    data_files.zipped(path, {**members, "data/test-00000-of-00001.parquet": data_files.whole})
     return path
 
 
 def _missing(folder: Path) -> Path:
     path = folder / "a.hdf5"
     neighbors = np.array([[0, -1], [1, -1], [2, 3]])
-    files.hdf5(path, train=files.X, test=files.Q, neighbors=neighbors)
+    data_files.hdf5(path, train=data_files.X, test=data_files.Q, neighbors=neighbors)
     return path
 
 
@@ -74,7 +74,7 @@ def test_a_name_of_the_catalogue_is_not_something_else(
     call: Call, given: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a library has other data under a pinned name, they are not measured as that."""
-    path, _ = files.CASES["npy: no metric"](given)
+    path, _ = data_files.CASES["npy: no metric"](given)
     with monkeypatch.context() as patched:
         patched.setattr(catalog, "is_made_here", lambda name: False)
         said = call("data", "import", str(path), "--metric", "l2", "--name", "glove-words-50")
@@ -86,7 +86,7 @@ def test_a_name_of_the_catalogue_is_not_something_else(
 
 
 def test_a_filter_that_is_nested_too_deeply(call: Call, given: Path) -> None:
-    path, _ = files.CASES["npy: no metric"](given)
+    path, _ = data_files.CASES["npy: no metric"](given)
     assert call("data", "import", str(path), "--metric", "l2", "--name", "mine").code == 0
     for depth in (60, 2000, 100_000):
         text = '{"not": ' * depth + '{"eq": {"a": 1}}' + "}" * depth

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from vectrial.datasets.archive import Limits, is_archive, safe_unpack
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
+from vectrial.util.archive import Limits, is_archive, safe_unpack
 
 FILES = {"vectors.npy": b"\x93NUMPY" + bytes(5000), "deep/er/payloads.jsonl": b'{"a": 1}\n' * 300}
 

@@ -14,17 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import reader_layouts as layouts
-from faulty_server import Site, serving
+from faulty_http_server import Site, serving
 
 from vectrial.cli.main import main
-from vectrial.datasets import catalog, entries, library
-from vectrial.datasets.model import Provenance
-from vectrial.datasets.progress import silent
+from vectrial.datasets import catalog, library
+from vectrial.datasets.catalog import entries
 from vectrial.datasets.sources import published, synthetic
-from vectrial.datasets.sources.material import Material, SourceUnavailable
-from vectrial.distance import Metric
-from vectrial.errors import DataError, UserError
-from vectrial.filters import evaluate
+from vectrial.datasets.sources.material import Material
+from vectrial.model.dataset import Provenance
+from vectrial.model.errors import DataError, SourceUnavailable, UserError
+from vectrial.model.filters import evaluate
+from vectrial.model.metric import Metric
+from vectrial.util.progress import silent
 
 
 @pytest.fixture(autouse=True)

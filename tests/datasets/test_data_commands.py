@@ -95,7 +95,7 @@ def test_inspect_a_file_without_importing_it(call: Call, tmp_path: Path) -> None
 def test_inspect_finds_facts_that_were_never_looked_for(call: Call) -> None:
     from test_library import SOURCE
 
-    from vectrial.distance import Metric
+    from vectrial.model.metric import Metric
 
     library.save("bare", metric=Metric.L2, vectors=X, queries=Q, provenance=SOURCE)
     assert json.loads(call("inspect", "bare", "--format", "jsonl").out)["facts"]["norms"]
@@ -247,7 +247,7 @@ def test_keep_chooses_metadata(call: Call, tmp_path: Path) -> None:
 def test_a_narrow_list_has_whole_figures(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     from test_library import SOURCE
 
-    from vectrial.distance import Metric
+    from vectrial.model.metric import Metric
 
     name = "some-company-product-descriptions-2026-openai-3-large-cut"
     library.save(name, metric=Metric.L2, vectors=X, queries=Q, provenance=SOURCE)
@@ -343,7 +343,7 @@ def test_what_is_here_costs_nothing_also_a_part_of_an_entry(
 ) -> None:
     from test_library import SOURCE
 
-    from vectrial.distance import Metric
+    from vectrial.model.metric import Metric
 
     def never(*given: object) -> None:
         pytest.fail("it is here")

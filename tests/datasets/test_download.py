@@ -7,12 +7,11 @@ import os
 from pathlib import Path
 
 import pytest
-from faulty_server import Site, serving
+from faulty_http_server import Site, serving
 
-from vectrial.datasets.download import Policy, Remote, download
-from vectrial.datasets.progress import silent
-from vectrial.datasets.sources.material import SourceUnavailable
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError, SourceUnavailable
+from vectrial.util.download import Policy, Remote, download
+from vectrial.util.progress import silent
 
 CONTENT = os.urandom(1_500_000)
 SUM = hashlib.sha256(CONTENT).hexdigest()

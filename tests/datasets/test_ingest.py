@@ -7,11 +7,11 @@ import reader_layouts as layouts
 
 from vectrial.datasets import ingest, library, truth
 from vectrial.datasets.ingest import Import, import_file
-from vectrial.datasets.model import Truth
 from vectrial.datasets.readers import Options, open_source
-from vectrial.distance import Metric
-from vectrial.errors import DataError, UserError
-from vectrial.filters import Eq
+from vectrial.model.dataset import Truth
+from vectrial.model.errors import DataError, UserError
+from vectrial.model.filters import Eq
+from vectrial.model.metric import Metric
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((200, 6)).astype(np.float32)

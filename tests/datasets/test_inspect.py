@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from vectrial.datasets import inspect
-from vectrial.datasets.model import Dataset, Provenance
-from vectrial.distance import Metric
-from vectrial.filters import Eq
+from vectrial.model.dataset import Dataset, Provenance
+from vectrial.model.filters import Eq
+from vectrial.model.metric import Metric
 
 RNG = np.random.default_rng(5)
 

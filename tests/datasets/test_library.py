@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from vectrial import home
 from vectrial.datasets import library
-from vectrial.datasets.model import Dataset, Provenance
-from vectrial.distance import Metric
-from vectrial.errors import DataError, UserError
-from vectrial.filters import And, Eq, Not, Range
+from vectrial.model.dataset import Dataset, Provenance
+from vectrial.model.errors import DataError, UserError
+from vectrial.model.filters import And, Eq, Not, Range
+from vectrial.model.metric import Metric
+from vectrial.util import paths
 
 SOURCE = Provenance(source="made here", licence="none", checksum="", notes=("a note",))
 RNG = np.random.default_rng(0)
@@ -67,7 +67,7 @@ def test_names_remove_and_nearest() -> None:
     assert library.names() == ()
     saved("glove-100")
     saved("sift-128")
-    (home.datasets_dir() / "stray").mkdir()
+    (paths.datasets_dir() / "stray").mkdir()
     assert library.names() == ("glove-100", "sift-128")
     with pytest.raises(UserError, match=r"did you mean 'glove-100'\?.*data import") as caught:
         library.load("glove100")
@@ -177,7 +177,7 @@ def test_existing_is_replaced_only_when_asked() -> None:
     assert second.fingerprint != first.fingerprint
     # The old mapping stays readable for whoever holds it.
     np.testing.assert_array_equal(first.vectors, X)
-    assert [p.name for p in home.datasets_dir().iterdir()] == ["set"]
+    assert [p.name for p in paths.datasets_dir().iterdir()] == ["set"]
 
 
 def with_value(row: int, column: int, value: float) -> np.ndarray:
@@ -209,7 +209,7 @@ def with_value(row: int, column: int, value: float) -> np.ndarray:
 def test_bad_parts_leave_nothing_behind(change: dict[str, object], message: str) -> None:
     with pytest.raises(DataError, match=message):
         saved(**change)
-    assert list(home.datasets_dir().iterdir()) == []
+    assert list(paths.datasets_dir().iterdir()) == []
 
 
 def test_zero_vectors_are_fine_outside_cosine() -> None:

@@ -19,12 +19,12 @@ import pytest
 from vectrial.cli.dataset_view import as_json, truth_lines
 from vectrial.datasets import library
 from vectrial.datasets.ingest import Import, import_file
-from vectrial.datasets.model import Dataset
 from vectrial.datasets.readers import Options
 from vectrial.datasets.truth import truth_of
-from vectrial.distance import Metric
-from vectrial.errors import DataError, UserError
-from vectrial.filters import Eq, evaluate
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import DataError, UserError
+from vectrial.model.filters import Eq, evaluate
+from vectrial.model.metric import Metric
 
 ROWS, DIM = 60, 4
 RNG = np.random.default_rng(11)

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from vectrial.datasets.progress import silent
-from vectrial.datasets.sources.material import SourceUnavailable
-from vectrial.datasets.sources.packages import Client, Package, archive, unpacked
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError, SourceUnavailable
+from vectrial.util.packages import Client, Package, archive, unpacked
+from vectrial.util.progress import silent
 
 
 @pytest.fixture

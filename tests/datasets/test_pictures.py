@@ -12,12 +12,12 @@ import pytest
 
 from vectrial.cli.main import main
 from vectrial.datasets import catalog, library
-from vectrial.datasets.labelled import ANOMALOUS, CLASS, DEFECT, GOOD
-from vectrial.datasets.progress import silent
 from vectrial.datasets.sources import efficientnet, picture_folder, textures
 from vectrial.datasets.sources.defects import KINDS, flawed
 from vectrial.datasets.sources.inspection import Shot, material
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
+from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD
+from vectrial.util.progress import silent
 
 LEARNED, GOOD_ONES, FAULTY = 30, 4, 3
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from vectrial.datasets.readers import Options, Source, open_source
-from vectrial.distance import Metric
-from vectrial.errors import DataError, Unsupported, UserError
-from vectrial.filters import Eq, In, Or, Range
+from vectrial.model.errors import DataError, Unsupported, UserError
+from vectrial.model.filters import Eq, In, Or, Range
+from vectrial.model.metric import Metric
 
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((30, 6)).astype(np.float32)

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vectrial.datasets.progress import silent
 from vectrial.datasets.sources import blocks, debian, filter_sets, sift, wordnet, words
 from vectrial.datasets.sources.images import read_idx
 from vectrial.datasets.sources.material import (
@@ -28,8 +27,9 @@ from vectrial.datasets.sources.material import (
 )
 from vectrial.datasets.sources.minilm import read_safetensors
 from vectrial.datasets.sources.torch_file import read_tensors
-from vectrial.errors import DataError, UserError
-from vectrial.filters import evaluate, operators
+from vectrial.model.errors import DataError, UserError
+from vectrial.model.filters import evaluate, operators
+from vectrial.util.progress import silent
 
 
 def test_orders_are_the_same_everywhere() -> None:

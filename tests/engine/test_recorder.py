@@ -15,7 +15,7 @@ from vectrial._engine import (
     histogram_merge,
     histogram_quantiles,
 )
-from vectrial.results.schema import METRICS
+from vectrial.model.results_schema import METRICS
 
 S = 1_000_000_000
 

@@ -8,19 +8,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-import worlds
+from experiment_worlds import run as run_in_world
+from experiment_worlds import without
+from painted_pictures import ANOMALIES, CLASSES, NORMAL, pictures
 
-from made_pictures import ANOMALIES, CLASSES, NORMAL, pictures
-from vectrial.datasets.labelled import ANOMALOUS, CLASS, DEFECT, GOOD, repeated
-from vectrial.datasets.model import Dataset
 from vectrial.datasets.truth import truth_of
-from vectrial.distance import Metric
-from vectrial.errors import StoreError, Unsupported
 from vectrial.experiments.anomaly import Anomaly, _recalls, chosen
-from vectrial.experiments.base import Data, Phase
-from vectrial.filters import Eq
-from vectrial.load.lane import Lane
-from vectrial.stores.base import Field, FieldType, Index, NoParams, Schema
+from vectrial.model.context import Data
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.filters import Eq
+from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD, repeated
+from vectrial.model.lane import Lane
+from vectrial.model.metric import Metric
+from vectrial.model.phase import Phase
+from vectrial.model.store import Field, FieldType, Index, NoParams, Schema
 from vectrial.stores.hnswlib import HnswlibStore
 from vectrial.stores.memory import MemoryStore
 
@@ -56,7 +58,7 @@ def cosines(dataset: Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def test_exact_search_has_the_figures_of_the_definition(tmp_path: Path) -> None:
     dataset = pictures()
-    phases = by_name(worlds.run(Anomaly(**FAST), MemoryStore, tmp_path, given=dataset))
+    phases = by_name(run_in_world(Anomaly(**FAST), MemoryStore, tmp_path, given=dataset))
     aurocs = []
     for name in CLASSES:
         nearest, anomalous = cosines(dataset, name)
@@ -87,8 +89,8 @@ def test_exact_search_has_the_figures_of_the_definition(tmp_path: Path) -> None:
 
 def test_a_careless_index_is_judged_beside_exact_search(tmp_path: Path) -> None:
     sloppy = Anomaly(search={"ef_search": 10}, score="mean", **FAST)
-    phases = by_name(worlds.run(sloppy, HnswlibStore, tmp_path, index="hnsw", given=pictures()))
-    exact = by_name(worlds.run(sloppy, MemoryStore, tmp_path / "exact", given=pictures()))
+    phases = by_name(run_in_world(sloppy, HnswlibStore, tmp_path, index="hnsw", given=pictures()))
+    exact = by_name(run_in_world(sloppy, MemoryStore, tmp_path / "exact", given=pictures()))
     for name in (*CLASSES, "classes", "together"):
         for metric in ("auroc", "threshold", "detection_rate", "false_alarm_rate"):
             theirs = phases[name].metrics[f"{metric}_exact"]
@@ -121,8 +123,8 @@ def test_copies_are_left_out_and_counted(tmp_path: Path) -> None:
         query_metadata=pa.concat_tables([known, known.take(twice), labels]),
         fingerprint="doubled",
     )
-    alone = by_name(worlds.run(Anomaly(**FAST), MemoryStore, tmp_path / "alone", given=dataset))
-    with_copies = by_name(worlds.run(Anomaly(**FAST), MemoryStore, tmp_path / "2", given=doubled))
+    alone = by_name(run_in_world(Anomaly(**FAST), MemoryStore, tmp_path / "alone", given=dataset))
+    with_copies = by_name(run_in_world(Anomaly(**FAST), MemoryStore, tmp_path / "2", given=doubled))
     assert with_copies["search"].metrics["duplicate_queries"] == 4
     assert with_copies["search"].metrics["stored_queries"] == 3
     assert alone["search"].metrics["duplicate_queries"] == 0
@@ -135,8 +137,8 @@ def test_anomalies_may_be_timed_alone_and_twice(tmp_path: Path) -> None:
     dataset = pictures()
     plain = Anomaly(**FAST)
     doubled = Anomaly(timed="anomalies", copies=2, **FAST)
-    alone = by_name(worlds.run(plain, MemoryStore, tmp_path / "alone", given=dataset))
-    twice = by_name(worlds.run(doubled, MemoryStore, tmp_path / "twice", given=dataset))
+    alone = by_name(run_in_world(plain, MemoryStore, tmp_path / "alone", given=dataset))
+    twice = by_name(run_in_world(doubled, MemoryStore, tmp_path / "twice", given=dataset))
     assert alone["search"].metrics["count"] == len(dataset.queries)
     assert twice["search"].metrics["count"] == 2 * 3 * ANOMALIES
     assert twice["search"].metrics["recall_mean"] == 1.0
@@ -154,7 +156,7 @@ def test_nothing_but_copies_is_refused(tmp_path: Path) -> None:
         dataset, queries=dataset.vectors[:1], query_metadata=labels, fingerprint="a copy"
     )
     with pytest.raises(StoreError, match="every query is a copy"):
-        worlds.run(Anomaly(**FAST), MemoryStore, tmp_path, given=copy)
+        run_in_world(Anomaly(**FAST), MemoryStore, tmp_path, given=copy)
 
 
 def test_the_same_picture_under_another_class_is_another_query() -> None:
@@ -168,7 +170,7 @@ def test_the_same_picture_under_another_class_is_another_query() -> None:
 
 def test_too_few_held_out_queries_give_no_threshold(tmp_path: Path) -> None:
     asked = Anomaly(false_alarms=0.01, **FAST)
-    phases = by_name(worlds.run(asked, MemoryStore, tmp_path, given=pictures()))
+    phases = by_name(run_in_world(asked, MemoryStore, tmp_path, given=pictures()))
     for name in (CLASSES[0], "classes"):
         found = phases[name]
         assert found.metrics["auroc"] is not None
@@ -206,6 +208,6 @@ def test_data_without_labels_and_stores_without_filters_are_refused() -> None:
     assert "does not say" in refusal((), known)
     assert "does not say" in refusal(column, frozenset({CLASS}))
     for lacking in (frozenset[str](), frozenset({"range"})):
-        kind = worlds.without(MemoryStore, filters=lacking)
+        kind = without(MemoryStore, filters=lacking)
         with pytest.raises(Unsupported, match=r"no search under a filter|cannot filter with"):
             Anomaly().points(kind, FLAT, 100)

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from experiment_worlds import ROWS, dataset, run
 from numpy.typing import NDArray
-from worlds import ROWS, dataset, run
 
-from vectrial.experiments.base import Phase
 from vectrial.experiments.crud import Crud
-from vectrial.stores.arrow import ids_of, vectors_of
+from vectrial.model.phase import Phase
+from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.stores.memory import MemoryStore
 
 SAMPLES = 200

@@ -13,12 +13,11 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
+from experiment_worlds import ROWS, dataset, run, without, world
 from numpy.typing import NDArray
-from worlds import ROWS, dataset, run, without, world
 
-from vectrial.errors import Unsupported
-from vectrial.experiments import generated, storage
-from vectrial.experiments.base import Phase, State
+from vectrial.experiments import storage
+from vectrial.experiments.common import generated_columns
 from vectrial.experiments.condition import Condition
 from vectrial.experiments.export import Export
 from vectrial.experiments.footprint import FootprintExperiment
@@ -29,11 +28,12 @@ from vectrial.experiments.scalar_index_overhead import ScalarIndexOverhead
 from vectrial.experiments.size_sweep import SizeSweep
 from vectrial.experiments.storage import Storage
 from vectrial.experiments.time_to_searchable import TimeToSearchable, _Watch
-from vectrial.filters import OPERATORS, Filter, evaluate, fields
-from vectrial.load.readback import read_back
-from vectrial.results.schema import METRICS
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import (
+from vectrial.model.errors import Unsupported
+from vectrial.model.file_categories import FileKind
+from vectrial.model.filters import OPERATORS, Filter, evaluate, fields
+from vectrial.model.phase import Phase, State
+from vectrial.model.results_schema import METRICS
+from vectrial.model.store import (
     Field,
     FieldType,
     Index,
@@ -44,10 +44,11 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
-from vectrial.stores.kinds import FileKind
+from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.memory import MemoryStore
-from vectrial.stores.sqlite import SqliteStore
+from vectrial.stores.sqlite.store import SqliteStore
 from vectrial.telemetry.disk import allocated_bytes
+from vectrial.workload.readback import read_back
 
 FLAT = Index("flat", NoParams())
 
@@ -74,11 +75,11 @@ def test_all_of_them_can_be_asked_for_in_a_suite() -> None:
 
 
 def test_generated_columns_are_the_same_every_time_and_keep_what_they_say() -> None:
-    table = generated.columns(5000, 24)
-    assert table.equals(generated.columns(5000, 24))
+    table = generated_columns.columns(5000, 24)
+    assert table.equals(generated_columns.columns(5000, 24))
     assert table.num_columns == 24
     assert sorted(table.column("number").to_pylist()) == list(range(5000))
-    asked = generated.conditions(5000, 40, OPERATORS, table.column_names, 1)
+    asked = generated_columns.conditions(5000, 40, OPERATORS, table.column_names, 1)
     shares = {
         name: np.mean([evaluate(where, table).mean() for where in wheres])
         for name, wheres in asked.items()
@@ -91,14 +92,16 @@ def test_generated_columns_are_the_same_every_time_and_keep_what_they_say() -> N
 
 def test_no_condition_is_asked_twice() -> None:
     """A second answer may come from a cache."""
-    asked = generated.conditions(5000, 200, OPERATORS, generated.columns(5000).column_names, 1)
+    asked = generated_columns.conditions(
+        5000, 200, OPERATORS, generated_columns.columns(5000).column_names, 1
+    )
     for name, wheres in asked.items():
         assert len(set(wheres)) == len(wheres), name
-        assert len(wheres) == (generated.LABELS if name == "1 in 100" else 200)
+        assert len(wheres) == (generated_columns.LABELS if name == "1 in 100" else 200)
 
 
 def test_conditions_ask_only_what_the_store_has() -> None:
-    asked = generated.conditions(100, 3, {"eq"}, ("number", "flag"), 1)
+    asked = generated_columns.conditions(100, 3, {"eq"}, ("number", "flag"), 1)
     assert asked.keys() == {"one row"}
 
 

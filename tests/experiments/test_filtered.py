@@ -9,20 +9,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from experiment_worlds import ROWS, dataset, run, without, world
 from numpy.typing import NDArray
-from worlds import ROWS, dataset, run, without, world
 
-from vectrial.distance import Metric
-from vectrial.errors import Unsupported
-from vectrial.experiments.base import Data, State
-from vectrial.experiments.column_condition import condition
+from vectrial.experiments.common.column_condition import condition
 from vectrial.experiments.filtered import Filtered
-from vectrial.filters import Eq, Filter, Range, evaluate
-from vectrial.load.lane import Lane
-from vectrial.load.searchers import searchers
-from vectrial.results.schema import METRICS
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import (
+from vectrial.model.context import Data
+from vectrial.model.errors import Unsupported
+from vectrial.model.filters import Eq, Filter, Range, evaluate
+from vectrial.model.lane import Lane
+from vectrial.model.metric import Metric
+from vectrial.model.phase import State
+from vectrial.model.results_schema import METRICS
+from vectrial.model.store import (
     Capabilities,
     Field,
     FieldType,
@@ -34,8 +33,10 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
+from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.memory import MemoryStore
-from vectrial.stores.sqlite import SqliteStore
+from vectrial.stores.sqlite.store import SqliteStore
+from vectrial.workload.searchers import searchers
 
 FLAT = Index("flat", NoParams())
 NUMBER = Field("number", FieldType.INT)

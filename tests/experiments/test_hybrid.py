@@ -10,22 +10,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from experiment_worlds import dataset, run
 from numpy.typing import NDArray
-from worlds import dataset, run
 
-from vectrial.bm25 import Bm25, words
-from vectrial.datasets.model import Dataset
-from vectrial.distance import Metric, distances
-from vectrial.errors import StoreError, Unsupported
-from vectrial.experiments import hybrid_truth
-from vectrial.experiments.base import Data
+from vectrial.experiments.common import hybrid_truth
 from vectrial.experiments.hybrid import HybridSearch
-from vectrial.fusion import Blend, Fusion, Ranking, best, fuse, similarity
-from vectrial.load.embedded import closed_loop
-from vectrial.load.gains import Grader, Judgement, ndcg
-from vectrial.load.lane import Lane
-from vectrial.results.schema import METRICS
-from vectrial.stores.base import (
+from vectrial.model.bm25 import Bm25, words
+from vectrial.model.context import Data
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.fusion import Blend, Fusion, Ranking, best, fuse, similarity
+from vectrial.model.lane import Lane
+from vectrial.model.metric import Metric, distances
+from vectrial.model.results_schema import METRICS
+from vectrial.model.store import (
     Field,
     FieldType,
     Hybrid,
@@ -37,6 +35,8 @@ from vectrial.stores.base import (
     Store,
 )
 from vectrial.stores.memory import MemoryStore
+from vectrial.workload.ndcg import Grader, Judgement, ndcg
+from vectrial.workload.python.closed_loop import closed_loop
 
 
 def test_words_are_runs_of_letters_and_digits() -> None:
@@ -313,7 +313,7 @@ def test_a_filter_beside_a_text_is_not_offered() -> None:
 @pytest.mark.slow
 def test_every_weight_is_a_phase_whose_figures_are_of_the_same_requests(tmp_path: Path) -> None:
     pytest.importorskip("lancedb")
-    from vectrial.stores.lancedb import LanceDB
+    from vectrial.stores.lancedb.store import LanceDB
 
     asked = HybridSearch(
         text="about", related="source", alphas=(0.0, 0.5, 1.0), queries=8, min_s=0, warmup_queries=0

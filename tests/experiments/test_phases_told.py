@@ -10,14 +10,15 @@ from time import perf_counter_ns
 from typing import Any
 
 import pytest
+from experiment_worlds import ROWS, index_of, run, world
 from test_terms import SMALL, Small
-from worlds import ROWS, index_of, run, world
 
-from vectrial.experiments.base import Experiment, Phase, State
+from vectrial.experiments.base import Experiment
 from vectrial.experiments.ingest import Ingest
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.experiments.transport import Transport
-from vectrial.stores.base import Store
+from vectrial.model.phase import Phase, State
+from vectrial.model.store import Store
 from vectrial.stores.memory import MemoryStore
 
 #: What is asked of a store, and takes its time.

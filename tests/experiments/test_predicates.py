@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vectrial.datasets.model import Dataset, Provenance
-from vectrial.distance import Metric, distances
-from vectrial.experiments.predicates import (
+from vectrial.experiments.common.predicates import (
     DEEPEST,
     PREDICATES,
     Shape,
@@ -23,7 +21,9 @@ from vectrial.experiments.predicates import (
     shaped,
     stated,
 )
-from vectrial.filters import And, Eq, Filter, Or, Range, evaluate, fields, to_json
+from vectrial.model.dataset import Dataset, Provenance
+from vectrial.model.filters import And, Eq, Filter, Or, Range, evaluate, fields, to_json
+from vectrial.model.metric import Metric, distances
 
 SHARES = st.floats(0.0001, 0.9999)
 

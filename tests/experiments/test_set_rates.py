@@ -9,21 +9,22 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
+from experiment_worlds import DIM, ROWS, K, dataset, run, without
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from worlds import DIM, ROWS, K, dataset, run, without
 
-from vectrial.distance import Metric, distances
-from vectrial.errors import StoreError, Unsupported
-from vectrial.experiments.base import Data, Phase
-from vectrial.experiments.live_set import Answer, Span, Version, judge
+from vectrial.experiments.common.live_set import Answer, Span, Version, judge
+from vectrial.experiments.common.mixed_open_loop import _blame_client
 from vectrial.experiments.mixed import Mixed
-from vectrial.experiments.set_rates import _blame_client
-from vectrial.filters import Filter
-from vectrial.load.lane import Lane
-from vectrial.results.schema import METRICS
-from vectrial.stores.base import Index, IndexKind, NoParams, Params, Schema, Searcher
+from vectrial.model.context import Data
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.filters import Filter
+from vectrial.model.lane import Lane
+from vectrial.model.metric import Metric, distances
+from vectrial.model.phase import Phase
+from vectrial.model.results_schema import METRICS
+from vectrial.model.store import Index, IndexKind, NoParams, Params, Schema, Searcher
 from vectrial.stores.memory import MemoryStore
 
 FLAT = Index("flat", NoParams())

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from experiment_worlds import ROWS, dataset, run
 from numpy.typing import NDArray
-from worlds import ROWS, dataset, run
+from painted_pictures import pictures
 
-from made_pictures import pictures
 from vectrial.compare.groups import CONDITIONS, TERMS
-from vectrial.datasets.model import Dataset
 from vectrial.experiments.registry import EXPERIMENTS
-from vectrial.fusion import Blend, Fusion
+from vectrial.model.dataset import Dataset
+from vectrial.model.fusion import Blend, Fusion
+from vectrial.model.store import Hybrid, HybridSearcher, Params, Store
 from vectrial.stores import registry
-from vectrial.stores.base import Hybrid, HybridSearcher, Params, Store
 from vectrial.stores.memory import MemoryStore
-from vectrial.stores.sqlite import SqliteStore
+from vectrial.stores.sqlite.store import SqliteStore
 
 #: Settings of experiments' own, and what they say of a phase: equal or not, it may be compared.
 SETTINGS = {"dial", "known_by"}

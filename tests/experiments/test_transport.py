@@ -9,19 +9,20 @@ from time import perf_counter_ns
 import numpy as np
 import pyarrow as pa
 import pytest
-from worlds import DIM, ROWS, run, without, world
+from experiment_worlds import DIM, ROWS, run, without, world
 
-from vectrial.distance import Metric
-from vectrial.errors import Unsupported
-from vectrial.experiments.base import Data, Phase, State
 from vectrial.experiments.transport import Transport
-from vectrial.load import transfer
-from vectrial.load.lane import Lane
-from vectrial.load.transfer import _Turns
-from vectrial.results.schema import METRICS
-from vectrial.stores.base import Index, NoParams, Schema
+from vectrial.model.context import Data
+from vectrial.model.errors import Unsupported
+from vectrial.model.lane import Lane
+from vectrial.model.metric import Metric
+from vectrial.model.phase import Phase, State
+from vectrial.model.results_schema import METRICS
+from vectrial.model.store import Index, NoParams, Schema
 from vectrial.stores.memory import MemoryStore
-from vectrial.stores.sqlite import SqliteStore
+from vectrial.stores.sqlite.store import SqliteStore
+from vectrial.workload.python import transfer
+from vectrial.workload.python.transfer import _Turns
 
 FLAT = Index("flat", NoParams())
 QUICK = Transport(sizes=(1.0,), clients=(1,), min_s=0.0, mixed_s=0.05, mixed_rows=7)

@@ -25,11 +25,11 @@ if sys.argv[1:2] == ["--atheris"]:
     with atheris.instrument_imports(include=["vectrial.datasets"]):
         import vectrial.datasets.readers  # noqa: F401
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "datasets"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 import reader_layouts as layouts
 
 from vectrial.datasets.readers import Options, open_source
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
 
 #: By index: the format that an input's first byte picks.
 NAMES = [*layouts.FILES, "a.tgz"]

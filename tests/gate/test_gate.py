@@ -6,20 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-import broken
+import broken_stores as broken
 import numpy as np
 import pyarrow as pa
 import pytest
-from broken import FIRST_ID
+from broken_stores import FIRST_ID
 from numpy.typing import NDArray
 
 from vectrial._engine import Judge
 from vectrial.datasets.truth import exact_topk
-from vectrial.distance import Metric
 from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.gate.checks import CHECKS
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Capabilities, Field, FieldType, Index, NoParams, Schema
+from vectrial.model.metric import Metric
+from vectrial.model.store import Capabilities, Field, FieldType, Index, NoParams, Schema
+from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.memory import MemoryStore
 
 N, DIM, K = 600, 12, 10
@@ -99,7 +99,12 @@ ONE: list[tuple[type[MemoryStore], str, str, set[str]]] = [
     (broken.FloatsRounded, "ids_round_trip", "column 'weight'", set()),
     (broken.TextCut, "ids_round_trip", "column 'colour'", READ),
     (broken.VectorsInHalf, "ids_round_trip", "came back changed", READ),
-    (broken.CountRaises, "row_count", "on fire", {"updated_rows_found", "deleted_rows_gone"}),
+    (
+        broken.CountRaises,
+        "row_count",
+        "on fire",
+        {"updated_rows_found", "deleted_rows_gone"},
+    ),
     (broken.FewerThanExist, "answer_length", "do not have 10 rows", set()),
     (broken.MoreThanAsked, "answer_length", "do not have 10 rows", set()),
     (broken.DuplicateIds, "no_duplicate_ids", "name a row twice", {"filters_complete"}),
@@ -139,7 +144,12 @@ SEVERAL = [
     (broken.FewRowsNotIndexed, Metric.L2, "rows_found_by_search", "of 600 rows drawn"),
     (broken.FewRowsNotIndexed, Metric.COSINE, "rows_found_by_search", "of 600 rows drawn"),
     (broken.IdsCutShort, Metric.L2, "known_ids", "a row never written"),
-    (broken.AnswersRemembered, Metric.L2, "updated_rows_found", "still found at its old place"),
+    (
+        broken.AnswersRemembered,
+        Metric.L2,
+        "updated_rows_found",
+        "still found at its old place",
+    ),
     (broken.AnswersRemembered, Metric.L2, "deleted_rows_gone", "still returns deleted rows"),
     (broken.IdsOfNeighbours, Metric.L2, "scores_agree", "differ from the l2"),
     (broken.IdsOfNeighbours, Metric.COSINE, "scores_agree", "differ from the cosine"),

@@ -6,24 +6,26 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import broken
+import broken_stores
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from vectrial.datasets import library
-from vectrial.datasets.model import Provenance
-from vectrial.distance import Metric
-from vectrial.experiments.base import Context, Experiment, Phase
+from vectrial.experiments.base import Experiment
 from vectrial.experiments.registry import EXPERIMENTS
-from vectrial.gate import Scope
 from vectrial.gate.checks import CHECKS
-from vectrial.load import worker
-from vectrial.load.ceiling import Certificate, ClientLimits
-from vectrial.load.messages import Finished, JobSpec, TrialSpec
-from vectrial.load.placement import Placement
-from vectrial.stores.base import Index, Store
+from vectrial.model.client_limits import Certificate, ClientLimits
+from vectrial.model.context import Context
+from vectrial.model.dataset import Provenance
+from vectrial.model.gate import Scope
+from vectrial.model.metric import Metric
+from vectrial.model.phase import Phase
+from vectrial.model.placement import Placement
+from vectrial.model.store import Index, Store
 from vectrial.stores.memory import MemoryStore
+from vectrial.worker import worker
+from vectrial.worker.messages import Finished, JobSpec, TrialSpec
 
 
 class RowMiscounted(MemoryStore):
@@ -89,9 +91,9 @@ def statuses(
     ("store", "check", "invalid"),
     [
         (MemoryStore, None, set()),
-        (broken.FilterIgnored, "filters_hold", {"under_filters"}),
-        (broken.FindStopsEarly, "finds_hold", {"crud"}),
-        (broken.DeleteIgnored, "deleted_rows_gone", {"crud"}),
+        (broken_stores.FilterIgnored, "filters_hold", {"under_filters"}),
+        (broken_stores.FindStopsEarly, "finds_hold", {"crud"}),
+        (broken_stores.DeleteIgnored, "deleted_rows_gone", {"crud"}),
         (RowMiscounted, "row_count", {"footprint", "recall_sweep", "under_filters", "crud"}),
     ],
 )

@@ -12,8 +12,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.filters import Filter
-from vectrial.stores.base import Params, Searcher
+from vectrial.model.filters import Filter
+from vectrial.model.store import Params, Searcher
 from vectrial.stores.memory import MemoryStore
 
 #: Searches of the gate and of a warm-up together, of the measured store.

@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.filters import Filter
-from vectrial.stores.arrow import ids_of
-from vectrial.stores.base import (
+from vectrial.model.filters import Filter
+from vectrial.model.store import (
     Capabilities,
     Durability,
     Index,
@@ -26,8 +25,9 @@ from vectrial.stores.base import (
     Schema,
     Searcher,
 )
+from vectrial.stores.common.arrow import ids_of
 from vectrial.stores.memory import MemoryStore
-from vectrial.stores.sqlite import SqliteStore
+from vectrial.stores.sqlite.store import SqliteStore
 
 Ids = NDArray[np.int64]
 Scores = NDArray[np.float32]

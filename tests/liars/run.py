@@ -17,21 +17,22 @@ from typing import Any
 
 from rich.console import Console
 
+from vectrial.analysis import run_data
 from vectrial.cli import run as command
 from vectrial.cli.run_view import PlainView
 from vectrial.datasets import catalog, library
-from vectrial.experiments.base import Phase
-from vectrial.load import worker
-from vectrial.load.ceiling import Certificate
-from vectrial.load.messages import Finished, Kept
-from vectrial.report import data, markdown
+from vectrial.model.client_limits import Certificate
+from vectrial.model.phase import Phase
+from vectrial.model.store import Store
+from vectrial.plan.plan import Plan, make_plan
 from vectrial.report.build import build
 from vectrial.report.document import Report
+from vectrial.report.render import markdown
 from vectrial.results.writer import RunWriter, TrialRecord
-from vectrial.stores.base import Store
-from vectrial.suite import runner
+from vectrial.run import runner
 from vectrial.suite.model import Suite, validated
-from vectrial.suite.plan import Plan, make_plan
+from vectrial.worker import worker
+from vectrial.worker.messages import Finished, Kept
 
 #: 2,000 rows in 16 dimensions, in clusters.
 DATASET = "clustered-16-2k"
@@ -68,9 +69,9 @@ class Run:
         return [one for one in self.console.splitlines() if one.startswith(f"  {name} ")]
 
     @cached_property
-    def data(self) -> data.RunData:
+    def data(self) -> run_data.RunData:
         """As reports read it."""
-        return data.load(self.folder)
+        return run_data.load(self.folder)
 
     @cached_property
     def report(self) -> Report:

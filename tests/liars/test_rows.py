@@ -9,10 +9,10 @@ import pytest
 import rows
 
 from run import Run, measure
-from vectrial.experiments import seen
+from vectrial.experiments.common import visibility
 from vectrial.gate import contents
 from vectrial.stores.memory import MemoryStore
-from vectrial.stores.sqlite import SqliteStore
+from vectrial.stores.sqlite.store import SqliteStore
 
 #: One row more than the gate's own small store has.
 DATA = {"name": "clustered-16-3k", "queries": 50}
@@ -27,7 +27,7 @@ def patience() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("SCAN_S", "READ_S", "SEARCH_S"):
             patch.setattr(contents, name, 60.0)
-        patch.setattr(seen, "BUDGET_S", 60.0)
+        patch.setattr(visibility, "BUDGET_S", 60.0)
         yield
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from written import Written
+from synthetic_runs import STORES, write_run
+from written_reports import Written
 
-from synthetic import STORES, write_run
-from vectrial.report import write
+from vectrial.analysis.run_data import load
 from vectrial.report.build import build
-from vectrial.report.data import load
+from vectrial.report.render import write
 
 
 @pytest.fixture(scope="session")

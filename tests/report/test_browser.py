@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from written import Written
-
 from browser import CHROMIUM, Browser, browser
+from written_reports import Written
 
 pytestmark = [
     pytest.mark.browser,

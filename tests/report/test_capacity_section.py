@@ -6,14 +6,14 @@ import io
 from pathlib import Path
 from typing import Any
 
+import capacity_runs as made
 import pytest
 from rich.console import Console
 
-import capacity_runs as made
-from vectrial.report import terminal
-from vectrial.report.analysis import sweeps
+from vectrial.analysis.analysis import sweeps
 from vectrial.report.build import build
 from vectrial.report.document import Answer, Report
+from vectrial.report.render import terminal
 
 TITLE = "words · 50,000 rows · k = 10"
 WITHIN = "p99 ≤ 20 ms, recall ≥ 0.95, errors ≤ 0.10%"

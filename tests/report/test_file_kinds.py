@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
 
-from synthetic import ENVIRONMENT, ROWS, SECOND, dataset_facts
-from vectrial.experiments.base import Phase
+from vectrial.analysis.run_data import load
+from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.report.data import load
 from vectrial.report.document import Report
-from vectrial.report.file_kinds import KINDS
-from vectrial.reproduce.collect import Measured
-from vectrial.reproduce.page_tables import further
+from vectrial.report.sections.file_kinds import KINDS
+from vectrial.reports.collect import Measured
+from vectrial.reports.page_tables import further
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 CAME = {"disk_rows_bytes": 3e6, "disk_index_bytes": 2e6, "disk_log_bytes": -1e6}

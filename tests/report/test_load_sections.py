@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
 
-from synthetic import ENVIRONMENT, ROWS, SECOND, dataset_facts
-from vectrial.experiments.base import Phase
-from vectrial.report import write
+from vectrial.analysis.run_data import load
+from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.report.data import load
 from vectrial.report.document import Report, Table
+from vectrial.report.render import write
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 #: What each lane is given: answers/s, p50 and p99 in µs, client CPU per request in µs.

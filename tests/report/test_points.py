@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vectrial.report.data import Check, PhaseResult, RunData, Series, Trial, Value
+from vectrial.analysis.run_data import RunData
+from vectrial.analysis.trial import Check, PhaseResult, Series, Trial, Value
 
 
 def built(m: int, *, passed: bool) -> Trial:

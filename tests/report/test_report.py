@@ -13,23 +13,26 @@ from typing import Any
 import duckdb
 import pytest
 from rich.console import Console
+from synthetic_runs import LONG, SCRIPT, dataset_facts, write_run
 from typer.testing import CliRunner
-from written import Written
+from written_reports import Written
 
-from synthetic import LONG, SCRIPT, dataset_facts, write_run
 from vectrial._engine import histogram_merge, histogram_quantiles
+from vectrial.analysis.analysis import sweeps
+from vectrial.analysis.run_data import load
+from vectrial.analysis.trial import Series
 from vectrial.cli.app import app
-from vectrial.report import export, html, markdown, styles, terminal, text
-from vectrial.report.analysis import sweeps
+from vectrial.model.results_schema import EXPORT_KEYS
 from vectrial.report.build import build
-from vectrial.report.data import Series, load
-from vectrial.results.schema import EXPORT_KEYS
+from vectrial.report.charts import styles
+from vectrial.report.render import export, html, markdown, terminal
 from vectrial.results.writer import RunWriter
+from vectrial.util import formatting
 
 
 def sql(folder: Path, text: str) -> list[tuple[object, ...]]:
     with duckdb.connect(str(folder / "run.duckdb"), read_only=True) as db:
-        return db.execute(text).fetchall()
+        return db.execute(formatting).fetchall()
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
@@ -331,8 +334,8 @@ def smallest(folder: Path) -> str:
 
 
 def test_settings_left_to_the_store_are_not_named() -> None:
-    assert text.params({"nlist": None, "m": 16, "nprobe": 0}) == "m=16 nprobe=0"
-    assert text.params({"nlist": None}) == "defaults"
+    assert formatting.params({"nlist": None, "m": 16, "nprobe": 0}) == "m=16 nprobe=0"
+    assert formatting.params({"nlist": None}) == "defaults"
 
 
 def test_each_cut_of_a_dataset_is_shown_with_its_own_size(tmp_path: Path) -> None:

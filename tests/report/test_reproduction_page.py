@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from browser import CHROMIUM, Browser, browser
-from vectrial.published import figures
-from vectrial.report import write
+
 from vectrial.report.document import Report
-from vectrial.reproduce import REPRODUCTIONS
-from vectrial.reproduce.collect import Cell
-from vectrial.reproduce.heading import Heading, Loaded
-from vectrial.reproduce.page import build
+from vectrial.report.render import write
+from vectrial.reports import REPRODUCTIONS
+from vectrial.reports.collect import Cell
+from vectrial.reports.heading import Heading, Loaded
+from vectrial.reports.page import build
+from vectrial.reports.published import figures
 
 pytestmark = [
     pytest.mark.browser,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from vectrial.report.fronts import fastest_at, pareto, qps_at
+from vectrial.analysis.pareto import fastest_at, pareto, qps_at
 from vectrial.stats.curves import Reading
 from vectrial.stats.intervals import RANGE_REPEATS, median_interval, spread_of
 

@@ -6,20 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.report import markdown, text
 from vectrial.report.document import Column, Report, Section, Table, Text
+from vectrial.report.render import markdown
 from vectrial.stats.intervals import Spread
+from vectrial.util import formatting
 
 
 def test_a_recall_of_four_decimals_is_shown_as_it_is() -> None:
-    wrong = [i for i in range(10_001) if text.recall(i / 10_000) != f"{i / 10_000:.4f}"]
+    wrong = [i for i in range(10_001) if formatting.recall(i / 10_000) != f"{i / 10_000:.4f}"]
     assert wrong == []
-    assert text.recall((0.9007 + 0.9035) / 2) == "0.9021", "a median of two repeats"
+    assert formatting.recall((0.9007 + 0.9035) / 2) == "0.9021", "a median of two repeats"
 
 
 @given(st.floats(0, 1))
 def test_a_recall_is_never_shown_greater_than_it_is(value: float) -> None:
-    shown = float(text.recall(value))
+    shown = float(formatting.recall(value))
     assert shown <= value + 1e-9
     assert value - shown < 1e-4 + 1e-9
     assert (shown == 1) is (value == 1)
@@ -32,12 +33,12 @@ def test_a_recall_is_never_shown_greater_than_it_is(value: float) -> None:
 )  # fmt: skip
 def test_a_metric_that_is_a_recall(value: float, shown: str) -> None:
     for name in ("recall_mean", "recall_p05", "recall_min"):
-        assert text.figure(name, value, "1") == shown
+        assert formatting.figure(name, value, "1") == shown
 
 
 def test_other_metrics_are_shown_by_their_unit() -> None:
-    assert text.figure("qps", 1234.5, "1/s") == "1,234/s"
-    assert text.figure("errors", 3.0, "1") == "3"
+    assert formatting.figure("qps", 1234.5, "1/s") == "1,234/s"
+    assert formatting.figure("errors", 3.0, "1") == "3"
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_other_metrics_are_shown_by_their_unit() -> None:
      (921, 1070, "us", "921 µs–1.07 ms"), (3, 5, "1", "3–5"), (275, 275.2, "1/s", "")],
 )  # fmt: skip
 def test_a_unit_stands_once_in_a_spread(low: float, high: float, unit: str, shown: str) -> None:
-    assert text.spread(Spread(2, low, low, high, "range"), unit) == shown
+    assert formatting.spread(Spread(2, low, low, high, "range"), unit) == shown
 
 
 def test_a_group_of_columns_is_named_in_markdown() -> None:

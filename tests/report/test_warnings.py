@@ -8,11 +8,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from written import Written
+from written_reports import Written
 
-from vectrial.report import cautions
-from vectrial.report.analysis import facet_of
-from vectrial.report.data import load
+from vectrial.analysis.analysis import facet_of
+from vectrial.analysis.run_data import load
+from vectrial.report.sections import warnings as cautions
 from vectrial.results.database import DATABASE
 
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vectrial.errors import DataError, UserError
+from vectrial.model.errors import DataError, UserError
 from vectrial.results import bundle
 from vectrial.results.bundle import SUFFIX, opened, run_folder, seal, unpack
 from vectrial.results.reader import RunReader

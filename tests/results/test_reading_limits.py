@@ -10,7 +10,7 @@ import duckdb
 import psutil
 import pytest
 
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
 from vectrial.results.clean import INSTEAD, clean, clean_name, parsed
 from vectrial.results.reader import RunReader
 from vectrial.results.reading import SECONDS

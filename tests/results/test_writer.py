@@ -15,13 +15,13 @@ from typing import Any
 import duckdb
 import pytest
 
-from vectrial.errors import UserError
-from vectrial.experiments.base import Phase
-from vectrial.gate import GateRow
+from vectrial.model.errors import UserError
+from vectrial.model.gate import GateRow
+from vectrial.model.phase import Phase
+from vectrial.model.results_schema import METRICS
 from vectrial.results.database import _fault
 from vectrial.results.folder import replace_text
 from vectrial.results.reader import RunReader
-from vectrial.results.schema import METRICS
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 
@@ -348,7 +348,7 @@ def test_times_are_the_same_in_every_time_zone(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from vectrial.report.build import build
-from vectrial.report.data import load
+from vectrial.analysis.run_data import load
 from vectrial.results.bundle import seal
 from vectrial.results.reader import RunReader
 folder = Path(sys.argv[1])

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small import SUITE, Done, Inside, Vectrial
+from small_suite import SUITE, Done, Inside, Vectrial
 
 from vectrial.cli import main as command
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import EASY, Vectrial
-
-from made_pictures import ANOMALIES, CLASSES, pictures
+from painted_pictures import ANOMALIES, CLASSES, pictures
 from server_programs import program
+from small_suite import EASY, Vectrial
+
 from vectrial.datasets import library
 from vectrial.results.reader import RunReader
-from vectrial.servers.weaviate import WEAVIATE
+from vectrial.stores.weaviate.server import WEAVIATE
 
 SUITE = """
 name = "anomalies"

@@ -9,14 +9,14 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from small import TINY, Inside, Vectrial
+from small_suite import TINY, Inside, Vectrial
 
 from vectrial.cli import run as run_command
 from vectrial.cli.run_suite import wanted
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
 from vectrial.results import bundle
 from vectrial.results.writer import RunWriter
-from vectrial.suite.runner import Outcome
+from vectrial.run.runner import Outcome
 
 
 def test_a_bundle_is_repeated_on_the_same_data_only(vectrial: Vectrial, tmp_path: Path) -> None:

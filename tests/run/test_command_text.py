@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from vectrial.cli import reproduce
 from vectrial.cli.app import app
-from vectrial.nearest import suggestion
-from vectrial.reproduce import REPRODUCTIONS
-from vectrial.reproduce.planning import PartPlan
+from vectrial.reports import REPRODUCTIONS
+from vectrial.reports.planning import PartPlan
+from vectrial.util.suggest import suggestion
 
 
 def printed(*arguments: str, columns: int = 100) -> str:

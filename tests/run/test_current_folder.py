@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from small import TINY
+from small_suite import TINY
 
 import vectrial
 
@@ -43,7 +43,7 @@ def test_a_run_and_its_report_execute_no_file_of_the_current_folder(
 
 
 def test_no_child_is_started_with_the_current_folder_on_its_path() -> None:
-    """Either by `vectrial.children`, or with a switch beside -m that leaves the folder out."""
+    """Either by `vectrial.util.children`, or with a switch beside -m that leaves the folder out."""
     for source in sorted(Path(vectrial.__file__).parent.rglob("*.py")):
         for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
             if _BY_NAME.search(line):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from small import Vectrial
+from small_suite import Vectrial
 
 from vectrial.experiments.registry import EXPERIMENTS
 

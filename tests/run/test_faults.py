@@ -12,40 +12,41 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
+import faulty_store
 import numpy as np
 import pytest
-from frail import HOW, LITTLE, MOMENT, NOTE, Frail
-from small import Vectrial
-
+from faulty_store import HOW, LITTLE, MOMENT, NOTE, Frail
 from server_programs import program
+from small_suite import Vectrial
+
+from vectrial.analysis.run_data import load
 from vectrial.datasets import catalog
-from vectrial.distance import Metric
-from vectrial.errors import VectrialError
-from vectrial.experiments.base import Phase
-from vectrial.report import write
+from vectrial.model.errors import VectrialError
+from vectrial.model.metric import Metric
+from vectrial.model.phase import Phase
+from vectrial.model.store import Address, Index, Schema, Store, untested
+from vectrial.plan.plan import DatasetShape, make_plan
 from vectrial.report.build import build
-from vectrial.report.data import load
+from vectrial.report.render import write
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+from vectrial.run import heartbeat
+from vectrial.run.redact import HIDDEN, Secrecy
+from vectrial.run.runner import run_plan
 from vectrial.servers import reaction
 from vectrial.servers.base import Recipe, Refused, ServerError
-from vectrial.servers.elasticsearch import ELASTICSEARCH
-from vectrial.servers.guarded import free_ports
 from vectrial.servers.local import Local, variable
-from vectrial.servers.opensearch import OPENSEARCH
+from vectrial.servers.managed_process import free_ports
 from vectrial.servers.provide import provide
-from vectrial.servers.qdrant import QDRANT
-from vectrial.servers.weaviate import WEAVIATE
 from vectrial.stores import registry
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Address, Index, Schema, Store, untested
-from vectrial.stores.milvus import credentials
-from vectrial.stores.weaviate import Weaviate
-from vectrial.suite import heartbeat
+from vectrial.stores.common.arrow import batch_of
+from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH
+from vectrial.stores.lucene.opensearch_server import OPENSEARCH
+from vectrial.stores.milvus.store import credentials
+from vectrial.stores.qdrant.server import QDRANT
+from vectrial.stores.weaviate.server import WEAVIATE
+from vectrial.stores.weaviate.store import Weaviate
 from vectrial.suite.model import parse_suite
-from vectrial.suite.plan import DatasetShape, make_plan
-from vectrial.suite.runner import run_plan
-from vectrial.suite.secrecy import HIDDEN, Secrecy
 
 SECRET = "hush-hush/&0"
 DATASET = "clustered-16-2k"
@@ -84,7 +85,7 @@ class Noting:
 def frail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run folder, and an environment in which the store is found."""
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(faulty_store.__file__).parent))
     monkeypatch.setenv(NOTE, str(tmp_path / "note"))
     monkeypatch.setenv("VECTRIAL_PASS", f"{MOMENT},{HOW},{NOTE}")
     catalog.ensure(DATASET, lambda *_: None)

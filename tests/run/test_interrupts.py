@@ -12,7 +12,7 @@ import pytest
 
 START = """
 import os, signal, sys, time
-from vectrial import interrupts
+from vectrial.util import interrupts
 begin = ["begun"]
 def lost(seconds):
     ends = time.monotonic() + seconds

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from small import EASY, Vectrial
+from small_suite import EASY, Vectrial
 
 ROWS, DIM = 300, 8
 STORES = ("memory", "flat"), ("hnswlib", "hnsw"), ("sqlite", "flat")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from small import TRIALS, Vectrial
+from small_suite import TRIALS, Vectrial
 
+from vectrial.model.results_schema import EXPORT_KEYS
 from vectrial.results.reader import RunReader
-from vectrial.results.schema import EXPORT_KEYS
 
 pytestmark = pytest.mark.slow
 

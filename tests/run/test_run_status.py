@@ -11,10 +11,10 @@ import pytest
 
 from vectrial.cli import run_status
 from vectrial.cli.run_status import KeptView
-from vectrial.load.live import Live
-from vectrial.load.messages import Progress
+from vectrial.model.live import Live
 from vectrial.results.progress import STATUS, Status, read_status
 from vectrial.results.writer import TrialRecord
+from vectrial.worker.messages import Progress
 
 
 class Seen:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from vectrial.cli import run_view
-from vectrial.load.live import Live
+from vectrial.model.live import Live
 
 LIVE = Live(
     name="search", offered=1000.0, achieved=998, p50_us=310.4, p99_us=1204.0, recall=0.9812,
@@ -88,7 +88,7 @@ def test_what_is_skipped_for_one_reason_is_said_once() -> None:
 
 
 def test_a_capacity_is_told_by_its_answer_and_not_by_what_led_there() -> None:
-    from vectrial.experiments.base import Phase
+    from vectrial.model.phase import Phase
     from vectrial.results.writer import TrialRecord
 
     alone = Phase("recall", 0, 1, metrics={"recall_mean": 0.99, "qps": 1234.0})

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from small import EASY, Vectrial
-
 from server_programs import program
-from vectrial.home import servers_dir
+from small_suite import EASY, Vectrial
+
 from vectrial.results.reader import RunReader
 from vectrial.servers.namespaces import no_network
-from vectrial.servers.weaviate import WEAVIATE
+from vectrial.stores.weaviate.server import WEAVIATE
+from vectrial.util.paths import servers_dir
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 

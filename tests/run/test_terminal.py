@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from rich.table import Table
-from small import Inside
+from small_suite import Inside
 
 from vectrial.cli.form import CleanConsole, say
 from vectrial.results.clean import INSTEAD

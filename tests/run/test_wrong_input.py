@@ -11,7 +11,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from small import SUITE, Vectrial
+from small_suite import SUITE, Vectrial
 
 from vectrial.cli import main as command
 from vectrial.results.database import DATABASE

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from priced import priced_run
-from served import Client, client_of
+from priced_runs import priced_run
+from served_pages import Client, client_of
 from starlette.testclient import TestClient
+from synthetic_runs import SCRIPT, write_run
 
-from synthetic import SCRIPT, write_run
 from vectrial.serve.runs import Runs
 
 

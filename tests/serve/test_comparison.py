@@ -8,11 +8,11 @@ import re
 from html import unescape
 
 import pytest
-from served import Client, client_of, figures_of
+from served_pages import Client, client_of, figures_of
 
 from vectrial.compare.cells import Cell
 from vectrial.compare.judge import Kind, Verdict
-from vectrial.results.schema import METRICS
+from vectrial.model.results_schema import METRICS
 from vectrial.serve import comparison
 from vectrial.serve.runs import Runs
 from vectrial.stats.intervals import spread_of

@@ -9,18 +9,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from served import TOKEN, Client, client_of
+from served_pages import TOKEN, Client, client_of
 from starlette.testclient import TestClient
+from synthetic_runs import SCRIPT, write_run
 
-from synthetic import SCRIPT, write_run
 from vectrial.cli.serve import listen, token_of
-from vectrial.errors import UserError
-from vectrial.report import html
+from vectrial.model.errors import UserError
 from vectrial.report.document import Report
+from vectrial.report.render import html
 from vectrial.results.reader import RunReader
 from vectrial.serve import live
 from vectrial.serve.app import make_app
-from vectrial.serve.guard import COOKIE, HEADERS, Access, loopback, place_within
+from vectrial.serve.auth import COOKIE, HEADERS, Access, loopback, place_within
 from vectrial.serve.runs import Run, Runs
 
 HTML = {"accept": "text/html"}

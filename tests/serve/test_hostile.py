@@ -13,14 +13,14 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from served import client_of
+from served_pages import client_of
 from starlette.testclient import TestClient
 
 from vectrial.compare.build import compare, metrics_of
 from vectrial.compare.cells import Asked
 from vectrial.compare.sides import sides_of
-from vectrial.errors import UserError
-from vectrial.experiments.base import Phase
+from vectrial.model.errors import UserError
+from vectrial.model.phase import Phase
 from vectrial.results.reading import SECONDS
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 from vectrial.serve.runs import Runs

@@ -19,17 +19,17 @@ from xml.etree import ElementTree
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from served import Client, client_of, figures_of
+from served_pages import Client, client_of, figures_of
 from starlette.testclient import TestClient
+from synthetic_runs import write_run
 
-from synthetic import write_run
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
 from vectrial.results.progress import Status, read_status, write_status
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
 from vectrial.serve import app, live
 from vectrial.serve.app import make_app
-from vectrial.serve.guard import Access
+from vectrial.serve.auth import Access
 from vectrial.serve.runs import Run, Runs, summary_of
 from vectrial.serve.trials import values_report
 

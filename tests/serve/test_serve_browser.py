@@ -16,15 +16,15 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
-from priced import priced_run
-from served import TOKEN
-
 from browser import CHROMIUM, Browser, browser
+from priced_runs import priced_run
+from served_pages import TOKEN
 from server_programs import MUST_RUN, not_here
-from synthetic import write_run
-from vectrial.home import downloads_dir
+from synthetic_runs import write_run
+
 from vectrial.results.progress import Status, write_status
 from vectrial.results.writer import RunWriter
+from vectrial.util.paths import downloads_dir
 
 pytestmark = [
     pytest.mark.browser,

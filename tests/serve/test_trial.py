@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from synthetic import ENVIRONMENT, SECOND, dataset_facts
-from vectrial.experiments.base import Phase
+from synthetic_runs import ENVIRONMENT, SECOND, dataset_facts
+
+from vectrial.model.phase import Phase
 from vectrial.report.document import Figure
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 from vectrial.serve.trial import trial_report

@@ -9,28 +9,29 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import little
+import other_user
 import pytest
+import tiny_server
 
-import strangers
-from vectrial.errors import UserError
+from vectrial.model.availability import Availability
+from vectrial.model.errors import UserError
+from vectrial.model.provider import Provider
+from vectrial.run import exposure
 from vectrial.servers import local
 from vectrial.servers.account import Account, free_account
 from vectrial.servers.base import ServerError
 from vectrial.servers.inside import Inside
 from vectrial.servers.local import Local
 from vectrial.servers.namespaces import Network, NoNamespace, can_cover, confine, no_network
-from vectrial.servers.provide import Choice, Provider
-from vectrial.stores.registry import Availability
-from vectrial.suite import exposure
+from vectrial.servers.provide import Choice
 
-HERE = Path(__file__).parent
+HERE = Path(tiny_server.__file__).parent
 STARTS = """
 import sys
 sys.path.insert(0, {here!r})
-import little
-from vectrial.stores.base import Address
-print(little.starts(Address("127.0.0.1", {{"http": int(sys.argv[1])}})))
+import tiny_server
+from vectrial.model.store import Address
+print(tiny_server.starts(Address("127.0.0.1", {{"http": int(sys.argv[1])}})))
 """
 
 
@@ -66,13 +67,13 @@ def test_a_server_is_reached_from_within_its_network_alone(
     network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    recipe = little.recipe("--everywhere")
-    with Local(recipe, tmp_path, inside=Inside(network, "little:LITTLE")) as server:
+    recipe = tiny_server.recipe("--everywhere")
+    with Local(recipe, tmp_path, inside=Inside(network, "tiny_server:LITTLE")) as server:
         port = server.address.ports["http"]
-        assert not strangers.connects(port)
+        assert not other_user.connects(port)
         code = STARTS.format(here=str(HERE))
         assert within(network, sys.executable, "-c", code, str(port)).stdout == "1\n"
-        assert strangers.exposed(strangers.processes(server)) == []
+        assert other_user.exposed(other_user.processes(server)) == []
         server.kill()
         server.restart()
         assert within(network, sys.executable, "-c", code, str(port)).stdout == "2\n"
@@ -83,32 +84,32 @@ def test_one_that_ends_in_a_network_is_known_to(
     network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    inside = Inside(network, "little:LITTLE")
+    inside = Inside(network, "tiny_server:LITTLE")
     broken = pytest.raises(ServerError, match="the configuration is wrong")
-    with broken, Local(little.recipe("--breaks"), tmp_path, inside=inside):
+    with broken, Local(tiny_server.recipe("--breaks"), tmp_path, inside=inside):
         pass
 
 
 @pytest.mark.usefixtures("network")
 def test_one_that_listens_everywhere_is_relayed_from_loopback(tmp_path: Path) -> None:
-    with Local(little.recipe("--everywhere", exposed=True), tmp_path) as server:
-        assert little.starts(server.address) == 1
-        assert strangers.exposed(strangers.processes(server)) == []
+    with Local(tiny_server.recipe("--everywhere", exposed=True), tmp_path) as server:
+        assert tiny_server.starts(server.address) == 1
+        assert other_user.exposed(other_user.processes(server)) == []
         server.restart()
-        assert little.starts(server.address) == 2
+        assert tiny_server.starts(server.address) == 2
         port = server.address.ports["http"]
-    assert not strangers.connects(port)
+    assert not other_user.connects(port)
 
 
 def test_where_no_network_can_be_made_it_is_not_started_unless_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "no_network", lambda: "nobody may")
-    recipe = little.recipe(exposed=True)
+    recipe = tiny_server.recipe(exposed=True)
     with pytest.raises(ServerError, match=r"nobody may.*--allow-exposed"):
         Local(recipe, tmp_path).start()
     with Local(recipe, tmp_path, allow_exposed=True) as server:
-        assert little.starts(server.address) == 1
+        assert tiny_server.starts(server.address) == 1
         assert server.facts()["network"] == "this machine's"
 
 
@@ -130,7 +131,7 @@ def test_a_run_says_before_it_measures_who_else_reaches_its_servers(
     monkeypatch.setattr(exposure, "no_network", lambda: "nobody may")
     monkeypatch.setattr(exposure, "choose", chosen)
     said: list[str] = []
-    plan = _Plan("vectrial.servers.milvus:MILVUS")
+    plan = _Plan("vectrial.stores.milvus.server:MILVUS")
     with pytest.raises(UserError, match=r"^milvus: listens on every interface") as refused:
         exposure.check(plan, said.append, allow_exposed=False)  # type: ignore[arg-type]
     assert "--allow-exposed" in str(refused.value)
@@ -139,7 +140,7 @@ def test_a_run_says_before_it_measures_who_else_reaches_its_servers(
         "other users of this machine can use the server of milvus while it runs"
     ]
     said.clear()
-    plan = _Plan("vectrial.servers.redis:REDIS")
+    plan = _Plan("vectrial.stores.redis.server:REDIS")
     exposure.check(plan, said.append, allow_exposed=False)  # type: ignore[arg-type]
     assert said == [], "it asks for a password"
 
@@ -148,7 +149,7 @@ ORDINARY = """
 import json, os, sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
-import little, strangers
+import other_user, tiny_server
 from vectrial.servers.inside import Inside
 from vectrial.servers.local import Local
 from vectrial.servers.namespaces import Network, no_network
@@ -157,29 +158,29 @@ if why := no_network():
     print(json.dumps({{"why": why}}))
     sys.exit()
 os.environ["PYTHONPATH"] = {here!r}
-os.environ.update(strangers.CANARIES)
+os.environ.update(other_user.CANARIES)
 with Network() as network:
-    inside = Inside(network, "little:LITTLE")
-    with Local(little.recipe("--everywhere"), Path({folder!r}) / "in", inside=inside) as server:
-        strangers.check(server)
-        outside = strangers.connects(server.address.ports["http"])
-with Local(little.recipe("--everywhere", exposed=True), Path({folder!r}) / "out") as server:
-    strangers.check(server)
-    relayed = little.starts(server.address)
+    inside = Inside(network, "tiny_server:LITTLE")
+    recipe = tiny_server.recipe("--everywhere")
+    with Local(recipe, Path({folder!r}) / "in", inside=inside) as server:
+        other_user.check(server)
+        outside = other_user.connects(server.address.ports["http"])
+with Local(tiny_server.recipe("--everywhere", exposed=True), Path({folder!r}) / "out") as server:
+    other_user.check(server)
+    relayed = tiny_server.starts(server.address)
 mode = (Path({folder!r}) / "in").stat().st_mode & 0o777
 print(json.dumps({{"why": "", "outside": outside, "relayed": relayed, "mode": mode,
                   "user": os.getuid()}}))
 """
 
 
-@strangers.needs_root
+@other_user.needs_root
 def test_an_ordinary_user_has_networks_too(tmp_path: Path) -> None:
     if not can_cover():
         pytest.skip("root may not cover folders here")
     work = tmp_path / "work"
     work.mkdir()
-    tests = str(HERE.parent)
-    code = ORDINARY.format(here=str(HERE), folder=str(work), paths=[str(HERE), tests])
+    code = ORDINARY.format(here=str(HERE), folder=str(work), paths=[str(HERE)])
     user = Account(free_account().number, covers=True)
     shown = [Path(sys.executable), Path(sys.prefix), Path(sys.base_prefix), HERE.parents[1], work]
     order = user.order(shown, tmp_path / "passwd")
@@ -205,20 +206,20 @@ def test_an_ordinary_user_has_networks_too(tmp_path: Path) -> None:
     }
 
 
-@strangers.needs_root
+@other_user.needs_root
 def test_root_without_the_right_to_make_namespaces_is_told(tmp_path: Path) -> None:
     code = (
-        f"import sys; sys.path.insert(0, {str(HERE)!r}); import little\n"
+        f"import sys; sys.path.insert(0, {str(HERE)!r}); import tiny_server\n"
         "from pathlib import Path\n"
         "from vectrial.servers.local import Local\n"
         "from vectrial.servers.account import free_account\n"
         "from vectrial.servers.namespaces import no_network\n"
         "assert no_network() and free_account().number == 65534\n"
         f"folder = Path({str(tmp_path)!r})\n"
-        "try:\n  Local(little.recipe(exposed=True), folder).start()\n"
+        "try:\n  Local(tiny_server.recipe(exposed=True), folder).start()\n"
         "except Exception as error: print(error)\n"
         "folder.chmod(0o700)\n"
-        "try:\n  Local(little.recipe(), folder / 'in').start()\n"
+        "try:\n  Local(tiny_server.recipe(), folder / 'in').start()\n"
         "except Exception as error: print(error)\n"
     )
     done = subprocess.run(

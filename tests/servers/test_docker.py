@@ -13,26 +13,26 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import little
 import psutil
 import pytest
+import tiny_server
 from test_local import all_ended
 
+from vectrial.model.limits import Limits
 from vectrial.servers import docker
 from vectrial.servers.base import Image, NoProgram, Recipe, ServerError
 from vectrial.servers.docker import Docker, at_hand, run_command
-from vectrial.servers.limits import Limits
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 
-HERE = Path(__file__).parent
+HERE = Path(tiny_server.__file__).parent
 IMAGE = Image(
     "registry.example/little", "1.2", "sha256:abc", {"http": 80}, "/data", {"A": "b"}, ("serve",)
 )
 
 
 def recipe(image: Image = IMAGE) -> Recipe:
-    return replace(little.recipe(), image=image)
+    return replace(tiny_server.recipe(), image=image)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in (
         ("python", sys.executable),
         ("state", state),
-        ("little", HERE / "little.py"),
+        ("little", HERE / "tiny_server.py"),
     ):
         text = text.replace("{" + name + "}", str(value))
     command = tmp_path / "engine-command"
@@ -129,7 +129,7 @@ def test_an_engine_that_is_not_reached(engine: Path, tmp_path: Path) -> None:
 
 def test_a_server_without_an_image(tmp_path: Path) -> None:
     with pytest.raises(NoProgram, match="no container image of little"):
-        Docker(little.recipe(), tmp_path)
+        Docker(tiny_server.recipe(), tmp_path)
     lacking = recipe(replace(IMAGE, ports={"grpc": 1}))
     with pytest.raises(NoProgram, match="where 'http' listens"):
         Docker(lacking, tmp_path)
@@ -148,7 +148,7 @@ def test_a_container_runs_while_its_block_lasts(engine: Path, tmp_path: Path) ->
     assert at_hand(recipe()).works is None, "it would be pulled"
     with Docker(recipe(), tmp_path / "s", limits=Limits(2.0), progress=told.append) as server:
         assert server.lives()
-        assert little.starts(server.address) == 1
+        assert tiny_server.starts(server.address) == 1
         running = containers(engine)
         assert server.processes() == {}, "a process that is not the container's, by its group"
         assert server.facts() == {
@@ -162,7 +162,7 @@ def test_a_container_runs_while_its_block_lasts(engine: Path, tmp_path: Path) ->
         assert all_ended(running)
         server.restart()
         assert server.address == before
-        assert little.starts(before) == 2, "its data stayed"
+        assert tiny_server.starts(before) == 2, "its data stayed"
         running = containers(engine)
     assert running
     assert all_ended(running)
@@ -212,7 +212,7 @@ def test_a_container_that_ends_by_itself_shows_its_log(engine: Path, tmp_path: P
 PARENT = """
 import sys, time
 from pathlib import Path
-sys.path.insert(0, {here!r})
+sys.path[:0] = {paths!r}
 from test_docker import recipe
 from vectrial.servers.docker import Docker
 
@@ -226,7 +226,7 @@ with Docker(recipe(), Path({folder!r})) as server:
 def test_no_container_outlives_whoever_started_it(
     how: signal.Signals, engine: Path, tmp_path: Path
 ) -> None:
-    code = PARENT.format(here=str(HERE), folder=str(tmp_path / "s"))
+    code = PARENT.format(paths=[str(Path(__file__).parent), str(HERE)], folder=str(tmp_path / "s"))
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from vectrial.errors import UserError
-from vectrial.servers.elasticsearch import ELASTICSEARCH, VERSIONS, chosen
-from vectrial.servers.lucene import heap
+from vectrial.model.errors import UserError
+from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH, VERSIONS, chosen
+from vectrial.stores.lucene.server import heap
 
 PORTS = {"http": 1, "transport": 2}
 

@@ -17,18 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import flight
 
-from vectrial.distance import Metric
-from vectrial.errors import UserError
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
-from vectrial.load.native import Requests, closed, drive
-from vectrial.load.plain import LoadColumn
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.engine.types import LoadColumn
+from vectrial.model.errors import UserError
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
+from vectrial.model.metric import Metric
+from vectrial.model.store import Address, Field, FieldType, Index, Params, Returning, Schema
 from vectrial.servers.base import Refused, Server
-from vectrial.servers.flight import FLIGHT
 from vectrial.servers.provide import prepare, provide
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Address, Field, FieldType, Index, Params, Returning, Schema
-from vectrial.stores.flight import FlightStore, HnswBuild, HnswSearch, connected
-from vectrial.stores.flight_filters import read, written
+from vectrial.stores.common.arrow import batch_of
+from vectrial.stores.flight.filters import read, written
+from vectrial.stores.flight.server import FLIGHT
+from vectrial.stores.flight.store import FlightStore, HnswBuild, HnswSearch, connected
 
 pytestmark = pytest.mark.server
 
@@ -307,8 +307,8 @@ def test_a_server_that_does_not_say_what_it_is(tmp_path: Path) -> None:
 def test_a_store_has_imported_what_its_first_search_needs(tmp_path: Path) -> None:
     """pyarrow imports pandas late, which takes seconds; a process that searches begins afresh."""
     code = (
-        "import sys; from pathlib import Path; from vectrial.stores.base import Address;"
-        " from vectrial.stores.flight import FlightStore;"
+        "import sys; from pathlib import Path; from vectrial.model.store import Address;"
+        " from vectrial.stores.flight.store import FlightStore;"
         f" FlightStore(Path({str(tmp_path)!r}), Address('127.0.0.1', {{'grpc': 1}}));"
         " before = set(sys.modules); import pyarrow as pa;"
         " pa.table({'id': [1]}).column('id').to_numpy(); print(set(sys.modules) - before)"

@@ -17,18 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import flight
 
-from vectrial.distance import Metric
-from vectrial.fusion import Blend, Fusion
-from vectrial.load.native import Requests, closed, drive
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.fusion import Blend, Fusion
+from vectrial.model.metric import Metric
+from vectrial.model.store import Address, Field, FieldType, Index, NoParams, Schema
 from vectrial.servers.base import Server
-from vectrial.servers.flight import FLIGHT
-from vectrial.servers.flight_reference import Reference
-from vectrial.servers.flight_text import Texts
 from vectrial.servers.provide import prepare, provide
-from vectrial.stores import flight_text
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Address, Field, FieldType, Index, NoParams, Schema
-from vectrial.stores.flight import FlightStore, connected
+from vectrial.stores.common.arrow import batch_of
+from vectrial.stores.flight import text as flight_text
+from vectrial.stores.flight.reference.server import Reference
+from vectrial.stores.flight.reference.text import Texts
+from vectrial.stores.flight.server import FLIGHT
+from vectrial.stores.flight.store import FlightStore, connected
 
 pytestmark = pytest.mark.server
 

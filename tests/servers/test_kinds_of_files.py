@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from server_programs import prepared
-from vectrial.distance import Metric
+
 from vectrial.experiments.storage import on_disk
+from vectrial.model.file_categories import FileKind
+from vectrial.model.metric import Metric
+from vectrial.model.store import Field, FieldType, Index, Schema, Store
 from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Field, FieldType, Index, Schema, Store
-from vectrial.stores.kinds import FileKind
+from vectrial.stores.common.arrow import batch_of
 from vectrial.telemetry.disk import allocated_bytes
 
 pytestmark = pytest.mark.server

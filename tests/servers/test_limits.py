@@ -8,13 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import little
 import psutil
 import pytest
+import tiny_server
 
-from vectrial.load.placement import Placement
+from vectrial.model.limits import Limits
+from vectrial.model.placement import Placement
 from vectrial.servers import limits
-from vectrial.servers.limits import Limits, NotPossible, make_groups
+from vectrial.servers.limits import NotPossible, make_groups
 from vectrial.servers.local import Local
 from vectrial.telemetry.groups import Group
 
@@ -38,7 +39,7 @@ def left_over() -> list[Path]:
 
 @pytest.mark.usefixtures("possible")
 def test_a_server_is_held_to_its_limits(tmp_path: Path) -> None:
-    with Local(little.recipe(), tmp_path, limits=Limits(0.5, 2**28)) as server:
+    with Local(tiny_server.recipe(), tmp_path, limits=Limits(0.5, 2**28)) as server:
         pid = server.processes()["server"]
         child = int((tmp_path / "data" / "child").read_text())
         assert server.facts()["limits"] == "0.5 processors, 256 MiB: applied by control groups"
@@ -53,7 +54,7 @@ def test_a_server_is_held_to_its_limits(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("possible")
 def test_groups_go_when_the_guard_is_killed(tmp_path: Path) -> None:
-    with Local(little.recipe(), tmp_path, limits=Limits(1.0, 2**28)) as server:
+    with Local(tiny_server.recipe(), tmp_path, limits=Limits(1.0, 2**28)) as server:
         guard = psutil.Process(server.processes()["server"]).parent()
         assert guard is not None
         guard.kill()
@@ -110,7 +111,7 @@ def test_where_no_limits_can_be_set_it_says_so(
 
     monkeypatch.setattr("vectrial.servers.local.make_groups", impossible)
     told: list[str] = []
-    with Local(little.recipe(), tmp_path, limits=Limits(1.0), progress=told.append) as server:
+    with Local(tiny_server.recipe(), tmp_path, limits=Limits(1.0), progress=told.append) as server:
         assert server.facts()["limits"] == "1 processors: not applied: nobody may"
         assert "cpus" not in server.facts(), "what is not held to is no limit"
     assert any("not applied" in line for line in told)

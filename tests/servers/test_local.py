@@ -12,15 +12,15 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
-import little
 import psutil
 import pytest
+import tiny_server
 
-from vectrial.servers import guard
+from vectrial.servers import supervisor
 from vectrial.servers.base import ServerError
 from vectrial.servers.local import Local, free_ports
 
-HERE = Path(__file__).parent
+HERE = Path(tiny_server.__file__).parent
 
 
 def everything(server: Local) -> list[psutil.Process]:
@@ -46,11 +46,11 @@ def all_ended(processes: list[psutil.Process], within_s: float = 10.0) -> bool:
 
 
 def test_a_server_runs_while_its_block_lasts(tmp_path: Path) -> None:
-    with Local(little.recipe(), tmp_path) as server:
+    with Local(tiny_server.recipe(), tmp_path) as server:
         assert server.lives()
         assert server.address.host == "127.0.0.1"
         assert set(server.address.ports) == {"http"}, "a port that is not public"
-        assert little.starts(server.address) == 1
+        assert tiny_server.starts(server.address) == 1
         running = everything(server)
     assert all_ended(running, 0.0)
     assert not server.lives()
@@ -60,15 +60,15 @@ def test_a_server_runs_while_its_block_lasts(tmp_path: Path) -> None:
 
 
 def test_what_comes_first_comes_once(tmp_path: Path) -> None:
-    with Local(little.recipe(first="echo made >> made"), tmp_path) as server:
+    with Local(tiny_server.recipe(first="echo made >> made"), tmp_path) as server:
         (data,) = server.data_dirs()
         server.restart()
         assert (data / "made").read_text() == "made\n"
-        assert little.starts(server.address) == 2
+        assert tiny_server.starts(server.address) == 2
 
 
 def test_what_comes_first_may_fail(tmp_path: Path) -> None:
-    server = Local(little.recipe(first="echo no room >&2; exit 3"), tmp_path)
+    server = Local(tiny_server.recipe(first="echo no room >&2; exit 3"), tmp_path)
     with pytest.raises(ServerError, match=r"(?s)ended with 3 .*no room"), server:
         pytest.fail("it was started all the same")
 
@@ -79,7 +79,7 @@ def test_root_starts_it_as_a_user_of_its_own(tmp_path: Path) -> None:
     beside = tmp_path / "beside"
     beside.write_text("not the server's")
     first = f"id -u > who; id -G >> who; id -un >> who; cat {beside} > taken || echo none > taken"
-    with Local(little.recipe(first=first), tmp_path / "in") as server:
+    with Local(tiny_server.recipe(first=first), tmp_path / "in") as server:
         (data,) = server.data_dirs()
         number, groups, name = (data / "who").read_text().splitlines()
         assert number == groups
@@ -95,7 +95,7 @@ def test_root_starts_it_as_a_user_of_its_own(tmp_path: Path) -> None:
             assert re.search(r"^Groups:\t\s*$", status, re.M)
             assert "NoNewPrivs:\t1" in status
         server.restart()
-        assert little.starts(server.address) == 2
+        assert tiny_server.starts(server.address) == 2
         running += everything(server)
     assert all_ended(running, 0.0)
 
@@ -109,11 +109,11 @@ def test_it_gets_no_variable_that_is_not_its_own(
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("OF_MINE", "yes")
     monkeypatch.setenv("VECTRIAL_PASS", "OF_MINE")
-    with Local(little.recipe(), tmp_path) as server:
+    with Local(tiny_server.recipe(), tmp_path) as server:
         program, child = everything(server)
-        guard = program.parent()
-        assert guard is not None
-        for one in (program, child, guard):
+        supervisor = program.parent()
+        assert supervisor is not None
+        for one in (program, child, supervisor):
             variables = one.environ()
             assert "canary" not in str(variables)
             assert variables["OMP_NUM_THREADS"] == "1"
@@ -122,7 +122,7 @@ def test_it_gets_no_variable_that_is_not_its_own(
 
 
 def test_nobody_else_enters_its_folder(tmp_path: Path) -> None:
-    with Local(little.recipe(), tmp_path / "in") as server:
+    with Local(tiny_server.recipe(), tmp_path / "in") as server:
         assert (tmp_path / "in").stat().st_mode & 0o077 == 0
         (data,) = server.data_dirs()
         assert (data / "starts").stat().st_mode & 0o077 == 0, "its files are private, too"
@@ -133,7 +133,7 @@ def test_an_error_ends_it(tmp_path: Path) -> None:
     running: list[psutil.Process] = []
 
     def fails() -> None:
-        with Local(little.recipe(), tmp_path) as server:
+        with Local(tiny_server.recipe(), tmp_path) as server:
             running.extend(everything(server))
             raise ZeroDivisionError
 
@@ -144,21 +144,21 @@ def test_an_error_ends_it(tmp_path: Path) -> None:
 
 
 def test_a_crash_and_a_restart_keep_data_and_ports(tmp_path: Path) -> None:
-    with Local(little.recipe(), tmp_path) as server:
+    with Local(tiny_server.recipe(), tmp_path) as server:
         before, first = server.address, everything(server)
         server.kill()
         assert not server.lives()
         assert all_ended(first, 0.0), "what it had started outlived it"
         server.restart()
         assert server.address == before
-        assert little.starts(before) == 2
+        assert tiny_server.starts(before) == 2
         server.restart()
-        assert little.starts(before) == 3
+        assert tiny_server.starts(before) == 3
 
 
 def test_one_that_does_not_listen_to_reason_is_killed(tmp_path: Path) -> None:
     told: list[str] = []
-    server = Local(little.recipe("--deaf", stop_s=0.3), tmp_path, progress=told.append)
+    server = Local(tiny_server.recipe("--deaf", stop_s=0.3), tmp_path, progress=told.append)
     with server:
         running = everything(server)
     assert all_ended(running, 0.0)
@@ -166,7 +166,7 @@ def test_one_that_does_not_listen_to_reason_is_killed(tmp_path: Path) -> None:
 
 
 def test_the_death_of_the_thread_that_started_it_is_no_reason(tmp_path: Path) -> None:
-    server = Local(little.recipe(), tmp_path)
+    server = Local(tiny_server.recipe(), tmp_path)
     thread = threading.Thread(target=server.start)
     thread.start()
     thread.join()
@@ -174,14 +174,14 @@ def test_the_death_of_the_thread_that_started_it_is_no_reason(tmp_path: Path) ->
         server.wait_ready(20)
         time.sleep(0.2)
         assert server.lives()
-        assert little.starts(server.address) == 1
+        assert tiny_server.starts(server.address) == 1
     finally:
         server.stop()
 
 
 def test_one_that_breaks_shows_its_log_at_once(tmp_path: Path) -> None:
     began = time.monotonic()
-    with pytest.raises(ServerError) as raised, Local(little.recipe("--breaks"), tmp_path):
+    with pytest.raises(ServerError) as raised, Local(tiny_server.recipe("--breaks"), tmp_path):
         pass
     assert time.monotonic() - began < 30, "it waited for the deadline"
     assert "ended with 1 before it was ready" in str(raised.value)
@@ -190,7 +190,7 @@ def test_one_that_breaks_shows_its_log_at_once(tmp_path: Path) -> None:
 
 
 def test_one_that_is_never_ready_shows_its_log_at_the_deadline(tmp_path: Path) -> None:
-    server = Local(little.recipe("--never"), tmp_path)
+    server = Local(tiny_server.recipe("--never"), tmp_path)
     server.start()
     try:
         child = tmp_path / "data" / "child"
@@ -212,7 +212,7 @@ def test_a_program_that_cannot_be_executed(tmp_path: Path) -> None:
 
     from vectrial.servers.base import Command
 
-    absent = replace(little.recipe(), command=lambda *_: Command(("/no/such/program",)))
+    absent = replace(tiny_server.recipe(), command=lambda *_: Command(("/no/such/program",)))
     refused = pytest.raises(ServerError, match="/no/such/program cannot be executed")
     with refused, Local(absent, tmp_path):
         pass
@@ -220,7 +220,7 @@ def test_a_program_that_cannot_be_executed(tmp_path: Path) -> None:
 
 def test_it_runs_on_the_cores_it_is_given(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
-    with Local(little.recipe(), tmp_path, cores=[core]) as server:
+    with Local(tiny_server.recipe(), tmp_path, cores=[core]) as server:
         assert psutil.Process(server.processes()["server"]).cpu_affinity() == [core]
     assert len(os.sched_getaffinity(0)) >= 1
 
@@ -233,10 +233,10 @@ PARENT = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {here!r})
-import little
+import tiny_server
 from vectrial.servers.local import Local
 
-with Local(little.recipe(), Path({folder!r})) as server:
+with Local(tiny_server.recipe(), Path({folder!r})) as server:
     print("running", server.processes()["server"], flush=True)
     time.sleep(1000)
 """
@@ -277,9 +277,9 @@ def test_one_that_ends_while_it_is_looked_for_keeps_no_other(
         STATUS_ZOMBIE=psutil.STATUS_ZOMBIE,
         wait_procs=lambda found, timeout: time.sleep(0.01),
     )
-    monkeypatch.setattr(guard, "psutil", stand_in)
+    monkeypatch.setattr(supervisor, "psutil", stand_in)
     try:
-        guard.end_descendants()
+        supervisor.end_descendants()
         assert other.poll() == -signal.SIGKILL
     finally:
         other.kill()
@@ -287,13 +287,13 @@ def test_one_that_ends_while_it_is_looked_for_keeps_no_other(
 
 
 def test_no_server_outlives_its_guard(tmp_path: Path) -> None:
-    server = Local(little.recipe(), tmp_path)
+    server = Local(tiny_server.recipe(), tmp_path)
     with server:
         program = everything(server)[0]
-        guard = program.parent()
-        assert guard is not None
-        assert "guard.py" in " ".join(guard.cmdline())
-        guard.kill()
+        supervisor = program.parent()
+        assert supervisor is not None
+        assert "supervisor.py" in " ".join(supervisor.cmdline())
+        supervisor.kill()
         assert all_ended([program])
         assert not server.lives()
         for left in psutil.process_iter(["cmdline"]):  # the guard could not see to this one

@@ -14,20 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-
 from server_programs import prepared
+
 from vectrial._engine import Judge
-from vectrial.distance import Metric, distances
-from vectrial.errors import PartialFailure, StoreError
-from vectrial.filters import And, Eq, Filter, IsNull, Not, Range
-from vectrial.load.native import Requests, closed, drive
-from vectrial.load.plain import LoadRecord
-from vectrial.servers.base import Recipe, Server
-from vectrial.servers.elasticsearch import ELASTICSEARCH
-from vectrial.servers.opensearch import OPENSEARCH
-from vectrial.servers.provide import provide
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import (
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.engine.types import LoadRecord
+from vectrial.model.errors import PartialFailure, StoreError
+from vectrial.model.filters import And, Eq, Filter, IsNull, Not, Range
+from vectrial.model.metric import Metric, distances
+from vectrial.model.store import (
     Address,
     Durability,
     Field,
@@ -38,10 +33,15 @@ from vectrial.stores.base import (
     Schema,
     untested,
 )
-from vectrial.stores.elasticsearch import Elasticsearch
-from vectrial.stores.lucene import LuceneStore
-from vectrial.stores.lucene_words import authorization
-from vectrial.stores.opensearch import OpenSearch
+from vectrial.servers.base import Recipe, Server
+from vectrial.servers.provide import provide
+from vectrial.stores.common.arrow import batch_of
+from vectrial.stores.lucene.common import authorization
+from vectrial.stores.lucene.elasticsearch import Elasticsearch
+from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH
+from vectrial.stores.lucene.opensearch import OpenSearch
+from vectrial.stores.lucene.opensearch_server import OPENSEARCH
+from vectrial.stores.lucene.store import LuceneStore
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 

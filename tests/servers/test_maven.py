@@ -10,8 +10,13 @@ from pathlib import Path
 import pytest
 
 from vectrial.servers.base import NoProgram
-from vectrial.servers.java import Java, find_java, java_version
-from vectrial.servers.maven import Artifact, MavenProgram, maven_program, maven_program_at_hand
+from vectrial.servers.programs.java import Java, find_java, java_version
+from vectrial.servers.programs.maven import (
+    Artifact,
+    MavenProgram,
+    maven_program,
+    maven_program_at_hand,
+)
 
 
 def archive(path: Path, files: dict[str, str]) -> str:

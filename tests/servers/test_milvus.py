@@ -9,19 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-
 from server_programs import prepared
+
 from vectrial._engine import Judge
-from vectrial.distance import Metric, distances
-from vectrial.errors import StoreError, UserError
-from vectrial.filters import And, Eq, Filter, Not, Range
-from vectrial.load.native import Requests, closed, drive
-from vectrial.load.plain import LoadColumn, LoadOutcome
-from vectrial.servers.base import Server
-from vectrial.servers.milvus import MILVUS
-from vectrial.servers.provide import provide
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import (
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.engine.types import LoadColumn, LoadOutcome
+from vectrial.model.errors import StoreError, UserError
+from vectrial.model.filters import And, Eq, Filter, Not, Range
+from vectrial.model.metric import Metric, distances
+from vectrial.model.store import (
     Address,
     Field,
     FieldType,
@@ -31,8 +27,12 @@ from vectrial.stores.base import (
     Schema,
     untested,
 )
-from vectrial.stores.milvus import Milvus, credentials
-from vectrial.stores.milvus_indexes import Consistency, HnswBuild, HnswSearch, Reads
+from vectrial.servers.base import Server
+from vectrial.servers.provide import provide
+from vectrial.stores.common.arrow import batch_of
+from vectrial.stores.milvus.indexes import Consistency, HnswBuild, HnswSearch, Reads
+from vectrial.stores.milvus.server import MILVUS
+from vectrial.stores.milvus.store import Milvus, credentials
 
 pytestmark = pytest.mark.server
 

@@ -12,19 +12,14 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
-
 from server_programs import prepared
+
 from vectrial._engine import Judge
-from vectrial.distance import Metric, distances
-from vectrial.errors import StoreError
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Range, evaluate
-from vectrial.load.native import Requests, closed, drive
-from vectrial.load.native_rows import columns_of, send
-from vectrial.servers.base import Refused, Server
-from vectrial.servers.postgres import POSTGRES, connect
-from vectrial.servers.provide import provide
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import (
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.errors import StoreError
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Range, evaluate
+from vectrial.model.metric import Metric, distances
+from vectrial.model.store import (
     Address,
     Durability,
     Field,
@@ -35,8 +30,13 @@ from vectrial.stores.base import (
     Schema,
     untested,
 )
-from vectrial.stores.pgvector import PgVector
-from vectrial.stores.pgvector_sql import HnswBuild, HnswScan, HnswSearch, IvfScan, IvfSearch
+from vectrial.servers.base import Refused, Server
+from vectrial.servers.provide import provide
+from vectrial.stores.common.arrow import batch_of
+from vectrial.stores.postgres.server import POSTGRES, connect
+from vectrial.stores.postgres.sql import HnswBuild, HnswScan, HnswSearch, IvfScan, IvfSearch
+from vectrial.stores.postgres.store import PgVector
+from vectrial.workload.native.rows import columns_of, send
 
 pytestmark = pytest.mark.server
 

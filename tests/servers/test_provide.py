@@ -9,22 +9,22 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import little
 import pytest
-
+import tiny_server
 from server_programs import MUST_RUN, program
-from vectrial.errors import StoreError, Unsupported, UserError
-from vectrial.servers import programs
-from vectrial.servers.__main__ import main as prepare_all
-from vectrial.servers.__main__ import recipes
+
+from vectrial.model.errors import StoreError, Unsupported, UserError
 from vectrial.servers.base import External, NoProgram, Progress, ServerError
 from vectrial.servers.local import Local, free_ports
-from vectrial.servers.programs import GoProgram, go_program, go_program_at_hand
+from vectrial.servers.programs import base as programs
+from vectrial.servers.programs.base import GoProgram, go_program, go_program_at_hand
 from vectrial.servers.provide import external_address, provide, recipe_of, serving
-from vectrial.servers.weaviate import WEAVIATE
 from vectrial.stores import registry
+from vectrial.stores.__main__ import main as prepare_all
+from vectrial.stores.__main__ import recipes
 from vectrial.stores.memory import MemoryStore
-from vectrial.stores.weaviate import Weaviate
+from vectrial.stores.weaviate.server import WEAVIATE
+from vectrial.stores.weaviate.store import Weaviate
 
 
 def test_a_store_names_its_server() -> None:
@@ -32,11 +32,11 @@ def test_a_store_names_its_server() -> None:
     assert recipe_of(Weaviate) is WEAVIATE
 
     class Wrong(MemoryStore):
-        server = "vectrial.servers.weaviate:NOBODY"
+        server = "vectrial.stores.weaviate.server:NOBODY"
 
     with pytest.raises(StoreError, match="NOBODY"):
         recipe_of(Wrong)
-    Wrong.server = "vectrial.servers.weaviate:MAXIMUM_RESULTS"
+    Wrong.server = "vectrial.stores.weaviate.server:MAXIMUM_RESULTS"
     with pytest.raises(StoreError, match="not a"):
         recipe_of(Wrong)
 
@@ -104,12 +104,12 @@ def test_an_external_server_that_is_not_there_is_an_error(
 def test_an_external_server_is_used_and_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = little.recipe()
+    recipe = tiny_server.recipe()
     with Local(recipe, tmp_path / "theirs") as theirs:
         port = theirs.address.ports["http"]
         monkeypatch.setenv("VECTRIAL_LITTLE_ADDRESS", f"127.0.0.1:http={port}")
         with provide(recipe, tmp_path / "ours") as server:
-            assert little.starts(server.address) == 1
+            assert tiny_server.starts(server.address) == 1
         assert theirs.lives()
     assert not (tmp_path / "ours").exists()
 
@@ -191,7 +191,7 @@ def test_a_killed_process_keeps_others_out_until_its_build_has_ended(path: Path)
     )
     (path / "bin" / "go").write_text(slow)
     script = (
-        "from vectrial.servers.programs import GoProgram, go_program\n"
+        "from vectrial.servers.programs.base import GoProgram, go_program\n"
         f"go_program(GoProgram{(PROGRAM.module, PROGRAM.package, PROGRAM.version, PROGRAM.sum)},"
         " print)\n"
     )
@@ -240,7 +240,7 @@ def test_tests_of_a_server_that_must_run_fail_without_it(monkeypatch: pytest.Mon
     def absent(progress: Progress) -> Path:
         raise NoProgram("not here")
 
-    recipe = replace(little.recipe(), program=absent)
+    recipe = replace(tiny_server.recipe(), program=absent)
     monkeypatch.setenv(MUST_RUN, "other,little")
     with pytest.raises(pytest.fail.Exception, match="little, which cannot be had: not here"):
         program(recipe)

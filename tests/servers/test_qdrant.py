@@ -2,7 +2,7 @@
 Edge, the same engine, and its calls in the client's own in-memory mode.
 
 Where there is a server, the conformance suite runs against it; the requests of both lanes are
-compared in `tests/load/test_qdrant_lanes.py`.
+compared in `tests/workload/test_qdrant_lanes.py`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import qdrant_client
 import qdrant_edge as edge
 
 import vectrial.stores.qdrant as driver
-from vectrial.distance import Metric, distances
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
+from vectrial.model.metric import Metric, distances
+from vectrial.model.store import Address, Field, FieldType, Index, IndexKind, Returning, Schema
 from vectrial.servers.base import NoProgram
-from vectrial.servers.qdrant import QDRANT
-from vectrial.stores.arrow import batch_of, metadata_of
-from vectrial.stores.base import Address, Field, FieldType, Index, IndexKind, Returning, Schema
-from vectrial.stores.qdrant import Qdrant
-from vectrial.stores.qdrant_edge import QdrantEdge
+from vectrial.stores.common.arrow import batch_of, metadata_of
+from vectrial.stores.qdrant.edge import QdrantEdge
+from vectrial.stores.qdrant.server import QDRANT
+from vectrial.stores.qdrant.store import Qdrant
 
 ROWS, DIM, K = 400, 8, 10
 RNG = np.random.default_rng(13)

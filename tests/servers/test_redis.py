@@ -14,20 +14,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-
 from server_programs import prepared
+
 from vectrial._engine import Judge
-from vectrial.distance import Metric, distances
-from vectrial.errors import StoreError, Unsupported
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
-from vectrial.load.native import Requests, closed, drive
-from vectrial.load.native_rows import columns_of, send
-from vectrial.servers.base import NoProgram, Refused, Server, ServerError
-from vectrial.servers.provide import prepare, provide
-from vectrial.servers.redis import REDIS, REDIS_SEARCH, connect
-from vectrial.stores import redis_expressions as expressions
-from vectrial.stores.arrow import batch_of, metadata_of
-from vectrial.stores.base import (
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
+from vectrial.model.metric import Metric, distances
+from vectrial.model.store import (
     Durability,
     Field,
     FieldType,
@@ -37,8 +31,14 @@ from vectrial.stores.base import (
     Schema,
     untested,
 )
-from vectrial.stores.redis import HnswBuild, HnswSearch, Redis
-from vectrial.stores.redis_settings import needs_version
+from vectrial.servers.base import NoProgram, Refused, Server, ServerError
+from vectrial.servers.provide import prepare, provide
+from vectrial.stores.common.arrow import batch_of, metadata_of
+from vectrial.stores.redis import expressions
+from vectrial.stores.redis.server import REDIS, REDIS_SEARCH, connect
+from vectrial.stores.redis.settings import needs_version
+from vectrial.stores.redis.store import HnswBuild, HnswSearch, Redis
+from vectrial.workload.native.rows import columns_of, send
 
 pytestmark = pytest.mark.server
 

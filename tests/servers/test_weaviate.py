@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-
 from server_programs import prepared
+
 from vectrial._engine import Judge
-from vectrial.distance import Metric, distances
-from vectrial.filters import And, Eq, Filter, IsNull, Not, Range
-from vectrial.load.native import Requests, closed, drive
-from vectrial.load.plain import LoadOutcome
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.engine.types import LoadOutcome
+from vectrial.model.filters import And, Eq, Filter, IsNull, Not, Range
+from vectrial.model.metric import Metric, distances
+from vectrial.model.store import Field, FieldType, Index, Schema
 from vectrial.servers.base import Server
 from vectrial.servers.provide import provide
-from vectrial.servers.weaviate import WEAVIATE
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Field, FieldType, Index, Schema
-from vectrial.stores.weaviate import HnswBuild, HnswSearch, Weaviate
+from vectrial.stores.common.arrow import batch_of
+from vectrial.stores.weaviate.server import WEAVIATE
+from vectrial.stores.weaviate.store import HnswBuild, HnswSearch, Weaviate
 
 pytestmark = pytest.mark.server
 

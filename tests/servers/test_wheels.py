@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.servers.base import NoProgram
-from vectrial.servers.wheels import WheelProgram, wheel_program, wheel_program_at_hand
+from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
 
 #: Of a Python that nobody runs this with, as wheels of a program may be.
 TAG = "cp310-none-any"

@@ -16,12 +16,12 @@ from docarray import Document, DocumentArray
 
 from vectrial._engine import Judge, Recorder
 from vectrial.datasets.truth import exact_topk
-from vectrial.distance import Metric
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
-from vectrial.stores.annlite import AnnLiteStore, HnswBuild, HnswSearch
-from vectrial.stores.arrow import batch_of, ids_of, metadata_of, vectors_of
-from vectrial.stores.base import Field, FieldType, Index, NoParams, Schema, Store
-from vectrial.stores.docarray import DocArrayMemory, DocArraySqlite
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
+from vectrial.model.metric import Metric
+from vectrial.model.store import Field, FieldType, Index, NoParams, Schema, Store
+from vectrial.stores.common.arrow import batch_of, ids_of, metadata_of, vectors_of
+from vectrial.stores.docarray.annlite import AnnLiteStore, HnswBuild, HnswSearch
+from vectrial.stores.docarray.store import DocArrayMemory, DocArraySqlite
 
 # Names that a library which puts them into SQL or splits them would trip over.
 FIELDS = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vectrial.stores.beside import beside
+from vectrial.stores.common.beside import beside
 from vectrial.stores.memory import MemoryStore
 
 

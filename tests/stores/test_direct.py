@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vectrial.distance import Metric, distances
+from vectrial.model.metric import Metric, distances
+from vectrial.model.store import Index, Schema, Store
 from vectrial.stores import registry
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Index, Schema, Store
+from vectrial.stores.common.arrow import batch_of
 
 ROWS, DIM, K, QUERIES = 6_000, 32, 10, 200
 M, EF_CONSTRUCTION = 8, 40

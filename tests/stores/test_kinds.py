@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from vectrial.report.file_kinds import KINDS
-from vectrial.results.schema import METRICS
-from vectrial.stores.base import Store
-from vectrial.stores.elasticsearch import Elasticsearch
-from vectrial.stores.kinds import FileKind, kind_of
-from vectrial.stores.milvus import Milvus
-from vectrial.stores.redis import Redis
-from vectrial.stores.redis_search import RedisSearch
-from vectrial.stores.sqlite import SqliteStore
-from vectrial.stores.weaviate import Weaviate
+from vectrial.model.file_categories import FileKind, kind_of
+from vectrial.model.results_schema import METRICS
+from vectrial.model.store import Store
+from vectrial.report.sections.file_kinds import KINDS
+from vectrial.stores.lucene.elasticsearch import Elasticsearch
+from vectrial.stores.milvus.store import Milvus
+from vectrial.stores.redis.search import RedisSearch
+from vectrial.stores.redis.store import Redis
+from vectrial.stores.sqlite.store import SqliteStore
+from vectrial.stores.weaviate.store import Weaviate
 from vectrial.telemetry.disk import allocated_by, allocated_bytes
 
 SHARD = "/docs/x1"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vectrial.filters import And, Eq, In, IsNull, Not, Or, Range
-from vectrial.stores.lucene_filters import query
+from vectrial.model.filters import And, Eq, In, IsNull, Not, Or, Range
+from vectrial.stores.lucene.filters import query
 
 NAMES = {"number": "f0", "colour": "f1"}
 RED = {"term": {"f1": "red"}}

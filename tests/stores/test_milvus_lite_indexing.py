@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vectrial.distance import Metric
+from vectrial.model.metric import Metric
+from vectrial.model.store import Index, NoParams, Schema
 from vectrial.stores import registry
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Index, NoParams, Schema
+from vectrial.stores.common.arrow import batch_of
 
 
 def test_wait_indexed_does_not_read_an_index_that_is_being_written(

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from vectrial.stores import milvus_indexes
-from vectrial.stores.milvus_indexes import Progress
+from vectrial.stores.milvus import indexes
+from vectrial.stores.milvus.indexes import Progress
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Coordinator:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(milvus_indexes, "_POLL_S", 0.0)
+    monkeypatch.setattr(indexes, "_POLL_S", 0.0)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from vectrial import environments
+from vectrial.model.store import Environment, Store
 from vectrial.stores import registry
-from vectrial.stores.base import Environment, Store
-from vectrial.stores.documents import ENVIRONMENT as DOCARRAY
+from vectrial.stores.docarray.documents import ENVIRONMENT as DOCARRAY
+from vectrial.util import environments
 
 HERE = Path(__file__).parent
 STORES = [s for s in map(registry.load, registry.names()) if s.environment is not None]

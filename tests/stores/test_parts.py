@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vectrial.distance import Metric, distances
-from vectrial.errors import PartialFailure, StoreError
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
-from vectrial.stores.arrow import batch_of, check, ids_of, vectors_of
-from vectrial.stores.base import Field, FieldType, Schema
-from vectrial.stores.exact import block, nearest
-from vectrial.stores.rows import Rows
-from vectrial.stores.sql import condition, literal
+from vectrial.model.errors import PartialFailure, StoreError
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
+from vectrial.model.metric import Metric, distances
+from vectrial.model.store import Field, FieldType, Schema
+from vectrial.stores.common.arrow import batch_of, check, ids_of, vectors_of
+from vectrial.stores.common.exact import block, nearest
+from vectrial.stores.common.rows import Rows
+from vectrial.stores.common.sql import condition, literal
 
 SCHEMA = Schema(4, Metric.L2, (Field("n", FieldType.INT), Field("s", FieldType.STRING)))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from vectrial.distance import Metric
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
-from vectrial.stores import redis_query
-from vectrial.stores.base import Field, FieldType, Schema
-from vectrial.stores.redis_search import HnswBuild, RedisSearch
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
+from vectrial.model.metric import Metric
+from vectrial.model.store import Field, FieldType, Schema
+from vectrial.stores.redis import query as redis_query
+from vectrial.stores.redis.search import HnswBuild, RedisSearch
 
 SCHEMA = Schema(4, Metric.L2, (Field("n", FieldType.INT), Field("c", FieldType.STRING)))
 NAMES = {"n": "f0", "c": "f1"}

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from vectrial.datasets.model import Dataset, Provenance
-from vectrial.distance import Metric
-from vectrial.errors import Unsupported
-from vectrial.experiments.base import fields_of
-from vectrial.stores import pgvector_sql
-from vectrial.stores.base import Field, FieldType, NoParams, Schema, refuse
-from vectrial.stores.elasticsearch import Elasticsearch
+from vectrial.model.context import fields_of
+from vectrial.model.dataset import Dataset, Provenance
+from vectrial.model.errors import Unsupported
+from vectrial.model.metric import Metric
+from vectrial.model.store import Field, FieldType, NoParams, Schema, refuse
+from vectrial.stores.lucene.elasticsearch import Elasticsearch
 from vectrial.stores.memory import MemoryStore
-from vectrial.stores.milvus import Milvus
+from vectrial.stores.milvus.store import Milvus
+from vectrial.stores.postgres import sql
 
 
 def dataset(**columns: object) -> Dataset:
@@ -58,6 +58,6 @@ def test_lucene_has_no_longer_terms() -> None:
 
 def test_long_texts_get_another_index_in_postgresql() -> None:
     fields = (Field("a", FieldType.STRING, longest=100), Field("b", FieldType.STRING, longest=9000))
-    statements = list(pgvector_sql.build("t", Schema(2, Metric.L2, fields), NoParams()))
+    statements = list(sql.build("t", Schema(2, Metric.L2, fields), NoParams()))
     assert "CREATE INDEX IF NOT EXISTS t_f0 ON t (f0)" in statements
     assert "CREATE INDEX IF NOT EXISTS t_f1 ON t USING hash (f1)" in statements

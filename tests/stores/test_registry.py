@@ -12,11 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from vectrial.cli.app import app
-from vectrial.errors import StoreError, UserError
-from vectrial.filters import Filter
-from vectrial.stores import probe, registry
-from vectrial.stores.base import Environment, Params, Searcher
+from vectrial.model.errors import StoreError, UserError
+from vectrial.model.filters import Filter
+from vectrial.model.store import Environment, Params, Searcher
+from vectrial.stores import registry
 from vectrial.stores.memory import MemoryStore
+from vectrial.worker import probe
 
 EXPECTED = {"memory", "sqlite", "sqlite-vec", "faiss", "hnswlib", "usearch"}
 
@@ -61,7 +62,7 @@ def test_a_broken_module_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(StoreError, match="cannot be imported"):
         registry.resolve("vectrial.stores.memory:NoSuchStore")
     with pytest.raises(StoreError, match="not a subclass"):
-        registry.resolve("vectrial.stores.rows:Rows")
+        registry.resolve("vectrial.stores.common.rows:Rows")
 
 
 def test_every_module_imports_without_its_library() -> None:
@@ -109,7 +110,7 @@ def test_availability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
     elsewhere = registry.availability(Elsewhere)
     assert elsewhere.works is None
-    assert "python -m vectrial.environments docarray" in elsewhere.reason
+    assert "python -m vectrial.util.environments docarray" in elsewhere.reason
 
 
 def test_probe() -> None:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.distance import Metric
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
-from vectrial.stores.base import Field, FieldType, Schema
-from vectrial.stores.typed import fitted
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
+from vectrial.model.metric import Metric
+from vectrial.model.store import Field, FieldType, Schema
+from vectrial.stores.common.typed import fitted
 
 SCHEMA = Schema(
     2,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
 from vectrial.suite.model import parse_suite, read_suite
 
 GOOD = """

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vectrial.experiments.base import Phase
+from vectrial.model.phase import Phase
 from vectrial.telemetry.machine import add_machine_metrics, machine_now
 from vectrial.telemetry.process import Sampler
 

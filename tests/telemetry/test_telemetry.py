@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vectrial.results.schema import DDL
+from vectrial.model.results_schema import DDL
 from vectrial.telemetry import environment
 from vectrial.telemetry.disk import allocated_bytes
 from vectrial.telemetry.environment import environment_facts

@@ -7,8 +7,8 @@ import statistics
 
 import pytest
 
+from vectrial.model.store import IndexKind, Params
 from vectrial.stores import registry
-from vectrial.stores.base import IndexKind, Params
 from vectrial.tune.search import Build, Candidate, Limits, Measured, Tried, front, judged, search
 from vectrial.tune.space import Choice, Range, defaults, knobs
 

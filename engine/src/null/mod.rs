@@ -1,5 +1,5 @@
 //! The null server: a real server that answers at once, so that what is measured is the client.
-//! It runs in a process of its own (`python -m vectrial.load.null_server`).
+//! It runs in a process of its own (`python -m vectrial.engine.null_server`).
 
 mod answers;
 mod broken;

@@ -1,4 +1,4 @@
-//! Distances in float64, to the last bit those of `vectrial.distance.distances`.
+//! Distances in float64, to the last bit those of `vectrial.model.metric.distances`.
 
 use super::Metric;
 

@@ -79,7 +79,7 @@ pub struct Search {
     spare: Strip,
 }
 
-/// What a search found; see `vectrial.datasets.model.Truth`.
+/// What a search found; see `vectrial.model.dataset.Truth`.
 pub struct Found {
     pub ids: Vec<i64>,
     pub distances: Vec<f64>,

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from vectrial import __version__, interrupts
+from vectrial import __version__
 from vectrial.cli import (
     bundle,
     capacity,
@@ -29,8 +29,9 @@ from vectrial.cli import compare as compare_command
 from vectrial.cli import serve as serve_command
 from vectrial.cli import stores as stores_command
 from vectrial.cli import up as up_command
-from vectrial.errors import VectrialError
+from vectrial.model.errors import VectrialError
 from vectrial.results.clean import shown
+from vectrial.util import interrupts
 
 app = typer.Typer(
     name="vectrial",

@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from vectrial.cli.form import on_stderr
-from vectrial.datasets.progress import Progress
+from vectrial.util.progress import Progress
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from vectrial.cli.form import Form, FormOption, on_stderr, say
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
 from vectrial.results.bundle import SUFFIX, Bundle, opened, seal
 from vectrial.results.bundle import unpack as lay_out
 

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from vectrial.analysis import capacity as capacities
+from vectrial.analysis.capacity import Tried
+from vectrial.analysis.run_data import load
+from vectrial.analysis.trial import Trial, Value
 from vectrial.cli import one_store as one
 from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout
-from vectrial.load.record import ERROR_SHARE
-from vectrial.report import capacities
-from vectrial.report.capacities import Tried
-from vectrial.report.data import Trial, Value, load
 from vectrial.stores import registry
+from vectrial.workload.record import ERROR_SHARE
 
 #: Metrics of a look at a rate, and of an answer, by name.
 _OF_A_LOOK = ("qps", "latency_p50", "latency_p99", "recall_mean", "errors", "count")

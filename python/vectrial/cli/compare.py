@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vectrial.cli.form import on_stdout
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
 
 if TYPE_CHECKING:
     from vectrial.compare.build import Comparison
@@ -177,7 +177,7 @@ def share(given: str) -> float:
 
 def _experiments(names: list[str]) -> tuple[str, ...]:
     from vectrial.experiments.registry import EXPERIMENTS
-    from vectrial.nearest import suggestion
+    from vectrial.util.suggest import suggestion
 
     for name in names:
         if name not in EXPERIMENTS:

@@ -16,15 +16,15 @@ from vectrial.cli.form import Form, FormOption, on_stdout
 from vectrial.datasets import library
 from vectrial.datasets.ingest import Import, import_file, name_of, peek
 from vectrial.datasets.inspect import inspect as facts_of
-from vectrial.datasets.model import Dataset
-from vectrial.datasets.progress import Progress
 from vectrial.datasets.readers import FORMATS, Options, open_source
 from vectrial.datasets.truth import truth_of
-from vectrial.distance import Metric
-from vectrial.errors import UserError
-from vectrial.filters import Filter
-from vectrial.filters import parse as parse_filter
-from vectrial.nearest import suggestion
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import UserError
+from vectrial.model.filters import Filter
+from vectrial.model.filters import parse as parse_filter
+from vectrial.model.metric import Metric
+from vectrial.util.progress import Progress
+from vectrial.util.suggest import suggestion
 
 app = typer.Typer(
     name="data",

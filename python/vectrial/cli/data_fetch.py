@@ -16,8 +16,8 @@ from vectrial.cli.bars import bars
 from vectrial.cli.dataset_view import as_json
 from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
 from vectrial.datasets import catalog, library
-from vectrial.datasets.model import Dataset
-from vectrial.errors import UserError
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import UserError
 
 _NUMERIC = frozenset({"rows", "dim", "MB", "CPU s"})
 _KIND_TEXT = {

@@ -13,10 +13,10 @@ from vectrial.cli.dataset_view import as_json, as_table
 from vectrial.cli.form import Form, FormOption, on_stdout
 from vectrial.datasets import library
 from vectrial.datasets.ingest import checksum, name_of
-from vectrial.datasets.model import Provenance
 from vectrial.datasets.sources import picture_folder
-from vectrial.distance import Metric
-from vectrial.errors import UserError
+from vectrial.model.dataset import Provenance
+from vectrial.model.errors import UserError
+from vectrial.model.metric import Metric
 
 
 def register(app: typer.Typer) -> None:

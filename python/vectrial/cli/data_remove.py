@@ -10,7 +10,7 @@ import typer
 
 from vectrial.cli.form import Form, FormOption, on_stderr, say
 from vectrial.datasets import library
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
 
 
 def register(app: typer.Typer) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
-from vectrial.datasets.model import OWN_IDS, Dataset, Truth
+from vectrial.model.dataset import OWN_IDS, Dataset, Truth
 
 
 def as_json(dataset: Dataset) -> str:

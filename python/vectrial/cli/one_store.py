@@ -10,15 +10,15 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from vectrial.analysis import interference
+from vectrial.analysis.run_data import RunData
 from vectrial.cli import run as run_command
 from vectrial.cli.form import say
 from vectrial.cli.run_suite import toml_of
-from vectrial.errors import UserError
-from vectrial.nearest import suggestion
-from vectrial.report import disturbances
-from vectrial.report.data import RunData
-from vectrial.stores.base import Store
+from vectrial.model.errors import UserError
+from vectrial.model.store import Store
 from vectrial.suite.model import Suite, validated
+from vectrial.util.suggest import suggestion
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|µs|ms|s)")
 _MS = {"us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3}
@@ -160,5 +160,5 @@ def measure(
 
 def caution(run: RunData, console: Console) -> None:
     """Say what else than the store was measured, so far as one sees it in the run."""
-    for told in disturbances.said(run):
+    for told in interference.said(run):
         say(console, f"! {told}")

@@ -69,9 +69,9 @@ def report(
 def _write(run: Path, format_: Format, out: Path) -> None:
     """What `report` says, of a run's folder."""
     # Imported here: the other commands need not wait for the chart library.
-    from vectrial.report import export, terminal, write
+    from vectrial.analysis.run_data import load
     from vectrial.report.build import build
-    from vectrial.report.data import load
+    from vectrial.report.render import export, terminal, write
 
     if format_ is Format.JSONL:
         export.write_jsonl(export.measurements(run), sys.stdout)

@@ -19,17 +19,17 @@ from vectrial.cli import run as run_command
 from vectrial.cli.form import CleanConsole, on_stderr, on_stdout
 from vectrial.cli.one_store import ExposedOption
 from vectrial.cli.run_view import dry_run_table, plan_lines
-from vectrial.errors import UserError
-from vectrial.nearest import suggestion
-from vectrial.published import figures
-from vectrial.reproduce import REPRODUCTIONS
-from vectrial.reproduce.model import Reproduction
-from vectrial.reproduce.planning import PartPlan, Settings, plan_parts
+from vectrial.model.errors import UserError
+from vectrial.model.store import Store
+from vectrial.plan.plan import Plan
+from vectrial.reports import REPRODUCTIONS
+from vectrial.reports.model import Reproduction
+from vectrial.reports.planning import PartPlan, Settings, plan_parts
+from vectrial.reports.published import figures
 from vectrial.results.database import DATABASE
 from vectrial.stores import registry
-from vectrial.stores.base import Store
 from vectrial.suite.model import Suite
-from vectrial.suite.plan import Plan
+from vectrial.util.suggest import suggestion
 
 if TYPE_CHECKING:
     from vectrial.report.document import Report
@@ -216,7 +216,7 @@ def _dry_run(
     form: Format,
     folder: Path | None,
 ) -> None:
-    from vectrial.reproduce.collect import places
+    from vectrial.reports.collect import places
 
     if form is Format.JSONL:
         for part in parts:
@@ -315,12 +315,12 @@ def _write(
     """Print the cells, and keep them in the folder; with the page where it is asked for or
     `drawn`."""
     # Imported here: the chart library behind it takes its time, and measuring needs it not.
-    from vectrial.report.data import load
-    from vectrial.reproduce import render
-    from vectrial.reproduce.collect import Measured, cells
-    from vectrial.reproduce.heading import heading_of
-    from vectrial.reproduce.page import after_tables
-    from vectrial.reproduce.page import build as page_of
+    from vectrial.analysis.run_data import load
+    from vectrial.reports import render
+    from vectrial.reports.collect import Measured, cells
+    from vectrial.reports.heading import heading_of
+    from vectrial.reports.page import after_tables
+    from vectrial.reports.page import build as page_of
 
     kept = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["parts"]
     measured = {
@@ -354,7 +354,7 @@ def _write(
 
 def _draw(page: Report, folder: Path, console: Console) -> Path:
     """Write the page and its figures."""
-    from vectrial.report import write
+    from vectrial.report.render import write
 
     with console.status("drawing") as status:
         write.write_figures(page, folder, lambda name: status.update(f"drawing {name}"))

@@ -16,31 +16,32 @@ import psutil
 import typer
 from rich.console import Console
 
-from vectrial import __version__, interrupts
+from vectrial import __version__
 from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
 from vectrial.cli.run_status import KeptView
 from vectrial.cli.run_suite import RESOLVED, Fingerprints, keep, require_same, wanted
 from vectrial.cli.run_view import View, dry_run_table, make_view, plan_lines
 from vectrial.datasets import catalog, library
-from vectrial.datasets.entry import Entry
+from vectrial.datasets.catalog.entry import Entry
 from vectrial.datasets.inspect import repeated_queries
-from vectrial.datasets.model import Dataset
-from vectrial.errors import UserError
-from vectrial.experiments.base import fields_of, own_filters
-from vectrial.file_modes import private_files, readable_files
-from vectrial.report.text import plural
+from vectrial.model.context import fields_of, own_filters
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import UserError
+from vectrial.model.store import ALL_OPERATORS
+from vectrial.plan.checks import cautions
+from vectrial.plan.plan import DatasetShape, Plan, make_plan
 from vectrial.results.folder import replace_text
 from vectrial.results.reader import measured_keys
 from vectrial.results.writer import RunWriter
+from vectrial.run import exposure
+from vectrial.run.runner import Outcome, run_plan
 from vectrial.servers.provide import check_environment
 from vectrial.stores import registry
-from vectrial.stores.base import ALL_OPERATORS
-from vectrial.suite import exposure
-from vectrial.suite.checks import cautions
 from vectrial.suite.model import DatasetRef, Suite
-from vectrial.suite.plan import DatasetShape, Plan, make_plan
-from vectrial.suite.runner import Outcome, run_plan
 from vectrial.telemetry.environment import environment_facts
+from vectrial.util import interrupts
+from vectrial.util.file_modes import private_files, readable_files
+from vectrial.util.formatting import plural
 
 RUNS = Path("runs")
 
@@ -340,9 +341,9 @@ def _begin(writer: RunWriter, suite: Suite, text: str) -> None:
 def _show(folder: Path, report: bool, console: Console) -> None:
     """The summary on the terminal, and the page."""
     # Imported here: the chart library takes its time, and measuring does not need it.
-    from vectrial.report import terminal, write
+    from vectrial.analysis.run_data import load
     from vectrial.report.build import build
-    from vectrial.report.data import load
+    from vectrial.report.render import terminal, write
 
     loaded = load(folder)
     console.print(terminal.summary(loaded))

@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Self
 
 from vectrial.cli.run_view import View, at_work, describe
-from vectrial.load import messages
-from vectrial.load.live import Live
+from vectrial.model.live import Live
+from vectrial.plan.plan import Job, Plan, PlannedTrial
 from vectrial.results.progress import STATUS, Status, write_status
 from vectrial.results.writer import TrialRecord
-from vectrial.suite.plan import Job, Plan, PlannedTrial
+from vectrial.worker import messages
 
 #: Seconds between two writings while a trial is measured. What is said between trials is written at
 #: once: it may stand for minutes, while a server starts or the client's ceiling is looked for.

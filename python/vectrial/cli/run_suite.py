@@ -10,13 +10,13 @@ from typing import Any
 import tomli_w
 
 from vectrial.datasets import catalog
-from vectrial.datasets.model import Dataset
-from vectrial.errors import UserError
-from vectrial.nearest import suggestion
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import UserError
 from vectrial.results.bundle import opened
 from vectrial.results.folder import replace_text
 from vectrial.results.reader import RunReader
 from vectrial.suite.model import Suite, parse_suite, read_suite, suite_text
+from vectrial.util.suggest import suggestion
 
 #: In a run's folder: the suite that it measures.
 RESOLVED = "suite.toml"

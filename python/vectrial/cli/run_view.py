@@ -24,14 +24,14 @@ from rich.table import Table
 from rich.text import Text
 
 from vectrial.cli.form import say
-from vectrial.experiments.base import Phase
-from vectrial.load import messages
-from vectrial.load.live import Live
-from vectrial.report.text import is_recall, recall
+from vectrial.model.live import Live
+from vectrial.model.phase import Phase
+from vectrial.plan.plan import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord, TrialRow
+from vectrial.run.watcher import Watcher
 from vectrial.servers.provide import choose, recipe_of
-from vectrial.suite.plan import Job, Plan, PlannedTrial
-from vectrial.suite.watcher import Watcher
+from vectrial.util.formatting import is_recall, recall
+from vectrial.worker import messages
 
 #: Seconds between two lines about the same work, where there is no terminal.
 LINE_EVERY_S = 10.0

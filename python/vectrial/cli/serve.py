@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from vectrial.cli.form import Form, FormOption, on_stderr, say
-from vectrial.errors import NotInstalled, UserError
+from vectrial.model.errors import NotInstalled, UserError
 
 #: The variable that holds the token.
 TOKEN = "VECTRIAL_SERVE_TOKEN"
@@ -68,7 +68,7 @@ def serve(
             "vectrial serve needs starlette and uvicorn: pip install 'vectrial[serve]'"
         ) from error
     # Imported here: the other commands need not wait for what draws pages.
-    from vectrial.serve.guard import Access, loopback
+    from vectrial.serve.auth import Access, loopback
     from vectrial.serve.runs import Runs
 
     token = token_of(token_file)

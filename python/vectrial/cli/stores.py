@@ -10,16 +10,16 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from vectrial import environments
 from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout
-from vectrial.errors import StoreError
-from vectrial.load.lane import lanes_of
+from vectrial.model.errors import StoreError
+from vectrial.model.lane import lanes_of
+from vectrial.model.store import ALL_OPERATORS, Hybrid, IndexKind, Params, Store
+from vectrial.run.redact import Secrecy
 from vectrial.servers.base import Progress
 from vectrial.servers.provide import Choice, choose, recipe_of
 from vectrial.stores import registry
-from vectrial.stores.base import ALL_OPERATORS, Hybrid, IndexKind, Params, Store
-from vectrial.stores.probe import probe
-from vectrial.suite.secrecy import Secrecy
+from vectrial.util import environments
+from vectrial.worker.probe import probe
 
 
 def stores(

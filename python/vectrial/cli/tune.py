@@ -13,17 +13,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from vectrial.analysis.run_data import load
+from vectrial.analysis.trial import Trial
 from vectrial.cli import one_store as one
 from vectrial.cli import run as run_command
 from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
 from vectrial.cli.run_suite import RESOLVED, toml_of
-from vectrial.errors import StoreError, UserError
-from vectrial.experiments.dial import ladder
-from vectrial.load.placement import size_bytes
-from vectrial.report.data import Trial, load
+from vectrial.experiments.common.recall_parameter import ladder
+from vectrial.model.errors import StoreError, UserError
+from vectrial.model.placement import size_bytes
+from vectrial.model.store import Store
 from vectrial.results.folder import CHOSEN, replace_text
 from vectrial.stores import registry
-from vectrial.stores.base import Store
 from vectrial.suite.model import DatasetRef, Suite, read_suite
 from vectrial.tune.search import Build, Candidate, Limits, Measured, Tried, front, judged, search
 from vectrial.tune.space import defaults, knobs

@@ -14,17 +14,18 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from vectrial.children import python
 from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
-from vectrial.errors import UserError, VectrialError
-from vectrial.load.placement import Placement
-from vectrial.nearest import suggestion
+from vectrial.model.errors import UserError, VectrialError
+from vectrial.model.placement import Placement
+from vectrial.model.provider import Provider
 from vectrial.servers.base import Recipe, ServerError
 from vectrial.servers.local import variable
-from vectrial.servers.provide import Provider, check_environment, recipe_of
-from vectrial.servers.standing import Standing, end, folder, hold, standing
+from vectrial.servers.provide import check_environment, recipe_of
+from vectrial.servers.running import Standing, end, folder, hold, standing
 from vectrial.stores import registry
 from vectrial.suite.model import validated
+from vectrial.util.children import python
+from vectrial.util.suggest import suggestion
 
 _POLL_S = 0.1
 

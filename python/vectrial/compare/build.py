@@ -10,9 +10,9 @@ from vectrial.compare.caveats import caveats
 from vectrial.compare.cells import Asked, cells_of
 from vectrial.compare.judge import Kind, Verdict, judge
 from vectrial.compare.sides import Side, subjects
-from vectrial.errors import UserError
-from vectrial.nearest import suggestion
-from vectrial.results.schema import METRICS, MetricName
+from vectrial.model.errors import UserError
+from vectrial.model.results_schema import METRICS, MetricName
+from vectrial.util.suggest import suggestion
 
 #: What is compared unless a metric is named: speed, its tail, the load that is sustained, and what
 #: it costs to get there.

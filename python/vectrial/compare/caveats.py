@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from vectrial.analysis.interference import unrest, weather
+from vectrial.analysis.run_data import RunData
 from vectrial.compare.cells import load_of
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.compare.sides import Subject
-from vectrial.report.data import RunData
-from vectrial.report.disturbances import unrest, weather
 
 
 def caveats(subjects: Sequence[Subject], verdicts: Sequence[Verdict]) -> list[str]:

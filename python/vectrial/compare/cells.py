@@ -10,10 +10,10 @@ from typing import Any
 from vectrial.compare import curves
 from vectrial.compare.groups import JUDGED, TERMS, TRIAL_TERMS, UNTOLD, Group, Point, groups_of
 from vectrial.compare.sides import Subject
-from vectrial.load.lane import Lane
-from vectrial.report import text
-from vectrial.results.schema import MetricName
+from vectrial.model.lane import Lane
+from vectrial.model.results_schema import MetricName
 from vectrial.stats.intervals import LEAST_REPEATS
+from vectrial.util import formatting
 
 #: Recalls at which curves are compared unless others are asked for.
 TARGETS = (0.9, 0.95, 0.99)
@@ -228,7 +228,7 @@ def _lacking(a: Group, b: Group, metric: MetricName) -> str:
 def _at_recall(cell: Cell, a: Group, b: Group, recall: float) -> Cell:
     """The cell at one recall, on each repeat's own curve."""
     assert cell.metric is not None
-    at = replace(cell, at=f"recall {text.recall(recall).rstrip('0').rstrip('.')}")
+    at = replace(cell, at=f"recall {formatting.recall(recall).rstrip('0').rstrip('.')}")
     reach_a, reach_b = curves.reach(a), curves.reach(b)
     if not max(reach_a[0], reach_b[0]) <= recall <= min(reach_a[1], reach_b[1]):
         told = f"not reached by both: A {_range(reach_a)}, B {_range(reach_b)}"
@@ -331,7 +331,7 @@ def _unequal_recall(p: Point, q: Point) -> str:
     a, b = curves.middle(p), curves.middle(q)
     if abs(a - b) <= RECALL_TOLERANCE:
         return ""
-    return f"not at equal recall: {text.recall(a)} in A, {text.recall(b)} in B"
+    return f"not at equal recall: {formatting.recall(a)} in A, {formatting.recall(b)} in B"
 
 
 def _setting(point: Point, among: Sequence[Point]) -> str:
@@ -341,12 +341,16 @@ def _setting(point: Point, among: Sequence[Point]) -> str:
         for name, value in point.setting.items()
         if any(other.setting.get(name) != value for other in among)
     }
-    return text.params(varied) if varied else ""
+    return formatting.params(varied) if varied else ""
 
 
 def _range(reach: tuple[float, float]) -> str:
     low, high = reach
-    return text.recall(low) if low == high else f"{text.recall(low)}–{text.recall(high)}"
+    return (
+        formatting.recall(low)
+        if low == high
+        else f"{formatting.recall(low)}–{formatting.recall(high)}"
+    )
 
 
 def load_of(terms: Mapping[str, Any]) -> str:

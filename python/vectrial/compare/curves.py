@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from vectrial.compare.groups import Group, Point
-from vectrial.results.schema import MetricName
+from vectrial.model.results_schema import MetricName
 from vectrial.stats.curves import read_within
 
 #: A value, and the ids of the phases that it was measured in or read off between; by repeat.

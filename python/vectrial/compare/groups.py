@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vectrial.report.capacities import EXPERIMENT as CAPACITY
-from vectrial.report.data import PhaseResult, RunData, Trial
+from vectrial.analysis.capacity import EXPERIMENT as CAPACITY
+from vectrial.analysis.run_data import RunData
+from vectrial.analysis.trial import PhaseResult, Trial
 
 #: Parameters that are terms of a measurement: the load, the question and what is asked of writes.
 #: Two measurements are compared only where all are equal. Every other parameter is a setting of

@@ -8,9 +8,10 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from vectrial.errors import UserError
-from vectrial.nearest import suggestion
-from vectrial.report.data import RunData, Trial, load
+from vectrial.analysis.run_data import RunData, load
+from vectrial.analysis.trial import Trial
+from vectrial.model.errors import UserError
+from vectrial.util.suggest import suggestion
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from vectrial.compare.build import ALIASES, Comparison
 from vectrial.compare.cells import load_of
 from vectrial.compare.groups import JUDGED
 from vectrial.compare.judge import Kind, Verdict
-from vectrial.report import text
 from vectrial.report.document import value_cell
 from vectrial.stats.effects import ALPHA, POWER
 from vectrial.stats.intervals import Spread
+from vectrial.util import formatting
 
 _STYLES = {
     Kind.WORSE: "bold red",
@@ -45,7 +45,11 @@ def sheet(verdict: Verdict) -> str:
     """What the cells of one table have in common."""
     cell = verdict.cell
     terms = cell.terms
-    parts = [cell.subject, str(terms.get("dataset", "")), text.rows(int(terms.get("rows", 0)))]
+    parts = [
+        cell.subject,
+        str(terms.get("dataset", "")),
+        formatting.rows(int(terms.get("rows", 0))),
+    ]
     parts += [f"k = {terms['k']}"] if "k" in terms else []
     return " · ".join([*parts, str(terms.get("lane", ""))])
 
@@ -58,18 +62,18 @@ def figures(verdict: Verdict) -> tuple[str, str, str]:
 
 def _figure(verdict: Verdict, spread: Spread | None) -> str:
     if spread is None:
-        return text.NOTHING
+        return formatting.NOTHING
     metric = verdict.cell.metric
     assert metric is not None
-    judged = text.is_recall(metric.name) or metric.name in JUDGED  # never 1 for what is not
-    cell = value_cell(spread, metric.unit, show=text.recall if judged else None)
+    judged = formatting.is_recall(metric.name) or metric.name in JUDGED  # never 1 for what is not
+    cell = value_cell(spread, metric.unit, show=formatting.recall if judged else None)
     return f"{cell.text}{f' ({cell.detail})' if cell.detail else ''}"
 
 
 def _change(verdict: Verdict) -> str:
     effect = verdict.effect
     if effect is None:
-        return text.NOTHING
+        return formatting.NOTHING
     low, high = (_percent(x - 1) for x in (effect.low, effect.high))
     around = "" if low == high else f" ({low} … {high})"
     return f"{_percent(effect.ratio - 1)}{around}"
@@ -173,7 +177,7 @@ def _md_table(verdicts: list[Verdict]) -> list[str]:
         "| --- | --- | ---: | ---: | ---: | --- |",
     ]
     for verdict in verdicts:
-        metric = short(verdict) or text.NOTHING
+        metric = short(verdict) or formatting.NOTHING
         said = f"{_MARKS[verdict.kind]} {verdict.kind}"
         said += f": {_clipped(verdict.reason)}" if verdict.reason else ""
         what = f"{sheet(verdict)} · {place(verdict)}"

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vectrial.distance import Metric
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
+from vectrial.model.metric import Metric
 
 
 def check_vectors(

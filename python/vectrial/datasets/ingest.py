@@ -15,17 +15,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial import home
 from vectrial.datasets import catalog, library
 from vectrial.datasets.checks import check_ids, check_labels, check_vectors
 from vectrial.datasets.inspect import inspect
-from vectrial.datasets.model import OWN_IDS, Dataset, Provenance, Truth
-from vectrial.datasets.progress import Progress, silent
 from vectrial.datasets.readers import Block, Options, Source, open_source
 from vectrial.datasets.truth import truth_of
-from vectrial.distance import TIE_TOLERANCE, Metric
-from vectrial.errors import DataError, UserError
-from vectrial.filters import Filter
+from vectrial.model.dataset import OWN_IDS, Dataset, Provenance, Truth
+from vectrial.model.errors import DataError, UserError
+from vectrial.model.filters import Filter
+from vectrial.model.metric import TIE_TOLERANCE, Metric
+from vectrial.util import paths
+from vectrial.util.progress import Progress, silent
 
 #: Queries held out when nobody says how many; fewer of a small file.
 DEFAULT_QUERIES = 1000
@@ -216,7 +216,7 @@ def _read_queries(path: Path, dim: int, metric: Metric) -> NDArray[np.float32]:
 
 
 def _check_disk(source: Source) -> None:
-    root = home.datasets_dir()
+    root = paths.datasets_dir()
     root.mkdir(parents=True, exist_ok=True)
     needed, free = source.rows * source.dim * 4, shutil.disk_usage(root).free
     if needed > free:

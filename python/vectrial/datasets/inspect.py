@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vectrial.datasets.model import Dataset
-from vectrial.datasets.progress import Progress, silent
 from vectrial.datasets.truth import exact_topk
-from vectrial.distance import Metric
+from vectrial.model.dataset import Dataset
+from vectrial.model.metric import Metric
+from vectrial.util.progress import Progress, silent
 
 #: Neighbours that the intrinsic dimension is estimated from.
 NEIGHBOURS = 100

@@ -2,7 +2,7 @@
 
 The arithmetic is the engine's (`engine/src/topk`): float32 products with a proven error bound
 choose candidates, float64 decides. The distances are, to the last bit, those of
-`vectrial.distance.distances`. Memory stays bounded: rows are read once, in blocks, and may be a
+`vectrial.model.metric.distances`. Memory stays bounded: rows are read once, in blocks, and may be a
 memory map larger than memory; what is held grows only with what the answer holds.
 """
 
@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial import filters, home
 from vectrial._engine import TopK
-from vectrial.datasets.model import Dataset, Truth
-from vectrial.distance import NOISE, TIE_TOLERANCE, Metric
-from vectrial.errors import DataError, UserError
-from vectrial.filters import Filter
+from vectrial.model import filters
+from vectrial.model.dataset import Dataset, Truth
+from vectrial.model.errors import DataError, UserError
+from vectrial.model.filters import Filter
+from vectrial.model.metric import NOISE, TIE_TOLERANCE, Metric
+from vectrial.util import paths
 
 #: Called with (rows done, rows in all).
 Progress = Callable[[int, int], None]
@@ -164,7 +165,7 @@ def truth_of(
         texts = texts[:1]
     key = json.dumps([_VERSION, dataset.fingerprint, k, rows, texts])
     name = hashlib.sha256(key.encode()).hexdigest()[:32]
-    path = home.datasets_dir() / "truth" / f"{name}.npz"
+    path = paths.datasets_dir() / "truth" / f"{name}.npz"
     kept = _read(path, key, k)
     if kept is not None:
         return kept

@@ -12,30 +12,34 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from vectrial.datasets.labelled import ANOMALOUS, CLASS, repeated
-from vectrial.datasets.model import Truth
-from vectrial.distance import Metric, distances
-from vectrial.errors import StoreError, Unsupported
 from vectrial.experiments.base import (
-    Context,
-    Data,
     Experiment,
     Numbers,
-    Phase,
     Returns,
     Values,
     client_points,
     refuse_threads,
     search_points,
 )
-from vectrial.filters import Eq, Filters
-from vectrial.inputs import PositiveSeconds, Seconds, Warmup
-from vectrial.load import lanes
-from vectrial.load.lane import Lane
-from vectrial.load.offered import Closed
+from vectrial.model.context import (
+    Context,
+    Data,
+)
+from vectrial.model.dataset import Truth
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.filters import Eq, Filters
+from vectrial.model.inputs import PositiveSeconds, Seconds, Warmup
+from vectrial.model.labels import ANOMALOUS, CLASS, repeated
+from vectrial.model.lane import Lane
+from vectrial.model.metric import Metric, distances
+from vectrial.model.phase import (
+    Phase,
+)
+from vectrial.model.store import Index, Returning, Store
+from vectrial.model.workload import Closed
 from vectrial.stats.detection import auroc, share_below, threshold_for
-from vectrial.stores.arrow import ids_of, vectors_of
-from vectrial.stores.base import Index, Returning, Store
+from vectrial.stores.common.arrow import ids_of, vectors_of
+from vectrial.workload import dispatch
 
 Score = Literal["nearest", "mean"]
 
@@ -136,7 +140,9 @@ class Anomaly(Experiment):
             context = _only(context, every, classes)
         where = [Eq(CLASS, classes[at]) for at in every.tolist()]
         load = Closed(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
-        return lanes.search(context, point, load, warmup_queries=self.warmup_queries, where=where)
+        return dispatch.search(
+            context, point, load, warmup_queries=self.warmup_queries, where=where
+        )
 
     def _judged(
         self, asked: _Asked, params: Mapping[str, Any], point: Mapping[str, Any], where: Filters
@@ -152,7 +158,7 @@ class Anomaly(Experiment):
         }
         params = {**params, **rule}
         started = perf_counter_ns()
-        found = lanes.answers(context, point, where)
+        found = dispatch.answers(context, point, where)
         truth = context.truth(context.k, where)
         stored = _read_back(context, found)
         own = dict(zip(context.dataset.ids.tolist(), context.dataset.vectors, strict=True))

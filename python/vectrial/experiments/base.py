@@ -10,46 +10,22 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic import Field as Bound
 
-from vectrial.datasets.model import Dataset, Truth
-from vectrial.errors import Unsupported, UserError
-from vectrial.filters import Filters, operators
-from vectrial.gate.checks import Scope
-from vectrial.inputs import Clients, ExactModel, product_size
-from vectrial.load.lane import Lane, refuse_returning, writes_natively
-from vectrial.stores.base import (
-    Address,
-    Field,
-    Index,
-    Params,
-    Returning,
-    Schema,
-    Searcher,
-    Store,
-)
-from vectrial.stores.kinds import FileKind
+from vectrial.model.context import Context, Data, returning_of, search_params
+from vectrial.model.errors import Unsupported, UserError
+from vectrial.model.gate import Scope
+from vectrial.model.inputs import Clients, ExactModel, product_size
+from vectrial.model.lane import Lane, refuse_returning, writes_natively
+from vectrial.model.phase import Phase, State
+from vectrial.model.store import Index, Returning, Searcher, Store
 
 if TYPE_CHECKING:
-    from vectrial.load.ceiling import Certificate
-    from vectrial.load.live import Live
-
-
-class State(StrEnum):
-    """What an experiment finds when it starts."""
-
-    EMPTY = "empty"  # no collection yet: the experiment creates and loads it
-    LOADED = "loaded"  # every row of the dataset, in the final index
+    pass
 
 
 def as_list(value: object) -> object:
@@ -67,115 +43,6 @@ Numbers = Annotated[tuple[Clients, ...], BeforeValidator(as_list), Bound(min_len
 Values = list[int | float | str | bool] | int | float | str | bool
 #: What the searches of an experiment bring back: one, or a list to measure each.
 Returns = Annotated[tuple[Returning, ...], BeforeValidator(as_list), Bound(min_length=1)]
-
-
-@dataclass(frozen=True)
-class Data:
-    """What a plan knows of a dataset. own_filters: operators of the filters that it has for its
-    queries; None when not every query has one. query_fields: names of the columns of what is known
-    of each query."""
-
-    schema: Schema
-    own_filters: frozenset[str] | None = None
-    query_fields: frozenset[str] = frozenset()
-
-
-@dataclass
-class Phase:
-    """A timed part of a trial, as measured.
-
-    metrics: name → value, or None with a reason in `missing`. Names are those of
-        `vectrial.results.schema.METRICS`.
-    histograms: name → HDR histogram in the V2 encoding, nanoseconds.
-    windows: operation → columns second, count, errors, p50_us, p99_us, max_us, recall.
-    errors: (kind, count, first messages).
-    started_ns, ended_ns: `time.perf_counter_ns`. paused_ns: for how long its clock stood still in
-        between: it really ended so much later.
-    unsampled: why nobody knows what the server used in it; None where what is sampled from its
-        start until it is yielded is its own.
-    pending: what is to be judged of it when it has been sampled: see `look`.
-
-    It is yielded when it has ended, before anything else is done; what is judged or read back
-    afterwards is written into it then.
-    """
-
-    name: str
-    started_ns: int
-    ended_ns: int
-    params: Mapping[str, Any] = field(default_factory=dict)
-    metrics: dict[str, float | None] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
-    histograms: dict[str, bytes] = field(default_factory=dict)
-    windows: dict[str, Mapping[str, Sequence[float | int | None]]] = field(default_factory=dict)
-    errors: list[tuple[str, int, list[str]]] = field(default_factory=list)
-    valid: bool = True
-    reason: str | None = None
-    paused_ns: int = 0
-    unsampled: str | None = None
-    pending: Callable[[], None] | None = None
-
-    def look(self) -> None:
-        """Look at what is left to be judged, if anything; it is judged once."""
-        pending, self.pending = self.pending, None
-        if pending is not None:
-            pending()
-
-    def invalidate(self, why: str) -> None:
-        """The phase may not be trusted, for this reason beside what there is."""
-        self.valid = False
-        self.remark(why)
-
-    def remark(self, what: str) -> None:
-        """Something to know of the phase, valid or not, beside what there is."""
-        self.reason = "; ".join(filter(None, (self.reason, what)))
-
-
-@dataclass(frozen=True)
-class Context:
-    """Everything an experiment may use.
-
-    store: the instance under test, made but not created when the experiment starts empty.
-    lane: how searches are issued.
-    certificate: what the client of a native trial is held to, and where it runs.
-    dataset: the rows of this trial and no others.
-    data_dirs: the folders that hold the store's data; none when it keeps them elsewhere.
-    address: of the store's server; None where it has none.
-    resident_bytes: what the store's process holds in memory now: this one, or its server's; None
-        when that runs elsewhere.
-    baseline_rss_bytes: the same before anything was loaded.
-    empty_disk: bytes by kind that `data_dirs` held before this load, as of `storage.on_disk`: the
-        server's own files, and what earlier loads of the same server have left.
-    progress: called with (done, of, what) outside timed samples.
-    show: called with what a long phase is doing right now, as often.
-    truth: exact neighbours for k under a filter.
-    repeat_queries: timed searches ask the dataset's own queries again and again; else none twice,
-        as far as there are enough: see `load.queries`.
-    crash: kills the store's server, starts it again on the same data, and says where it listens;
-        None where the store has none. Raises `Unsupported` where the server is somebody else's.
-    beside: a store of the same kind, not created yet, for what needs another schema or other
-        rows; it is gone when the block is left. Each name is a place of its own.
-    """
-
-    store: Store
-    lane: Lane
-    certificate: Certificate
-    dataset: Dataset
-    schema: Schema
-    index: Index
-    k: int
-    seed: int
-    batch_rows: int
-    progress: Callable[[float, float, str], None]
-    show: Callable[[Live], None]
-    truth: Callable[[int, Filters], Truth]
-    data_dirs: tuple[Path, ...]
-    resident_bytes: Callable[[], int | None]
-    baseline_rss_bytes: int | None
-    beside: Callable[[str], AbstractContextManager[Store]]
-    repeat_queries: bool = False
-    address: Address | None = None
-    empty_disk: Mapping[FileKind, int] = field(default_factory=dict)
-    crash: Callable[[], Address] | None = None
 
 
 class Experiment(ExactModel, ABC):
@@ -332,18 +199,6 @@ def refuse_threads(store: type[Store], index: Index, clients: int) -> None:
         raise Unsupported(f"{store.name} must not be searched from several threads at once")
 
 
-def returning_of(point: Mapping[str, Any]) -> Returning:
-    """What the searches of a point bring back."""
-    return Returning(point.get("returns", Returning.IDS))
-
-
-def search_params(context: Context, point: Mapping[str, Any]) -> Params:
-    """The validated search parameters among a point's."""
-    model = context.store.capabilities.indexes[context.index.kind].search
-    given = {name: value for name, value in point.items() if name in model.model_fields}
-    return model.model_validate(given)
-
-
 def looking_for(store: Store, context: Context, point: Mapping[str, Any]) -> Searcher:
     """A search to look for rows by their own vectors. Of these each is the nearest row, so that few
     are asked for, whatever the suite's k is: some stores refuse a k beyond their search effort."""
@@ -354,40 +209,3 @@ def seeing_writes(context: Context, point: Mapping[str, Any]) -> dict[str, Any]:
     """A point, with what lets searches see every change that was acknowledged before them, where
     the store has a setting for it and the point does not say."""
     return {**context.store.capabilities.indexes[context.index.kind].fresh, **point}
-
-
-def fields_of(dataset: Dataset) -> tuple[Field, ...]:
-    """The metadata columns of a dataset as a store's schema fields."""
-    from vectrial.stores.base import ARROW_TYPES
-
-    if dataset.metadata is None:
-        return ()
-    kinds = {arrow: kind for kind, arrow in ARROW_TYPES.items()}
-    return tuple(
-        Field(
-            column.name,
-            kinds[column.type],
-            missing=dataset.metadata.column(column.name).null_count > 0,
-            longest=_longest(dataset.metadata.column(column.name)),
-        )
-        for column in dataset.metadata.schema
-    )
-
-
-def _longest(column: Any) -> int:
-    """Bytes of the longest text of a column, as UTF-8; 0 of other columns."""
-    if not pa.types.is_string(column.type):
-        return 0
-    return int(pc.max(pc.binary_length(column)).as_py() or 0)
-
-
-def own_filters(dataset: Dataset) -> frozenset[str] | None:
-    """Operators of the filters that a dataset has for its queries; see `Data`."""
-    if dataset.filters is None:
-        return None
-    used = frozenset[str]()
-    for one in dataset.filters:
-        if one is None:
-            return None
-        used |= operators(one)
-    return used

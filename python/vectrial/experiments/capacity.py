@@ -8,16 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from vectrial.experiments.base import Context, Experiment, Phase, Returns, search_points
-from vectrial.experiments.capacity_search import Found, Limit, Purpose, Try, Verdict, seek
-from vectrial.experiments.dial import ladder
-from vectrial.inputs import InFlight, PositiveSeconds, Rate, Warmup
-from vectrial.load import lanes
-from vectrial.load.ceiling import beside_client, client_bound
-from vectrial.load.lane import Lane
-from vectrial.load.offered import IN_FLIGHT, Closed, Open
-from vectrial.load.record import ERROR_SHARE
-from vectrial.stores.base import Index, Returning, Store
+from vectrial.experiments.base import Experiment, Returns, search_points
+from vectrial.experiments.common.capacity_search import Found, Limit, Purpose, Try, Verdict, seek
+from vectrial.experiments.common.recall_parameter import ladder
+from vectrial.model.context import Context
+from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Warmup
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase
+from vectrial.model.store import Index, Returning, Store
+from vectrial.model.workload import IN_FLIGHT, Closed, Open
+from vectrial.workload import dispatch
+from vectrial.workload.ceiling import beside_client, client_bound
+from vectrial.workload.record import ERROR_SHARE
 
 #: Arrivals that a phase has at least, so that its p99 rests on some; as many as there are queries,
 #: up to so many, so that its recall is not that of a few; it lasts so many times `duration_s` at
@@ -126,7 +128,7 @@ class Capacity(Experiment):
 
     def _one_pass(self, context: Context, point: Mapping[str, Any], dial: _Dial) -> Phase:
         """All queries once, by one caller."""
-        phase = lanes.search(
+        phase = dispatch.search(
             _labelled(context, f"recall{dial.label}", 0),
             {**point, **dial.setting},
             Closed(1, min_s=0.0, max_s=_PASS_MAX_S),
@@ -150,7 +152,7 @@ class Capacity(Experiment):
         least_s = self.confirm_s if confirms else self.duration_s
         wanted = max(_ARRIVALS, min(_QUERIES, len(context.dataset.queries)))
         length_s = max(least_s, min(wanted / attempt.rate, _LONGER * least_s))
-        phase = lanes.search(
+        phase = dispatch.search(
             _labelled(context, f"{attempt.purpose} {attempt.rate:,.5g}/s{dial.label}", number),
             {**point, **dial.setting},
             Open(attempt.rate, length_s, self.arrivals, in_flight=self.in_flight),

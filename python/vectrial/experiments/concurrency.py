@@ -7,20 +7,15 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from vectrial.errors import Unsupported
-from vectrial.experiments.base import (
-    Context,
-    Experiment,
-    Phase,
-    Returns,
-    client_points,
-    search_points,
-)
-from vectrial.inputs import Clients, PositiveSeconds, Warmup
-from vectrial.load import lanes
-from vectrial.load.lane import Lane
-from vectrial.load.offered import Closed
-from vectrial.stores.base import Index, Returning, Store
+from vectrial.experiments.base import Experiment, Returns, client_points, search_points
+from vectrial.model.context import Context
+from vectrial.model.errors import Unsupported
+from vectrial.model.inputs import Clients, PositiveSeconds, Warmup
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase
+from vectrial.model.store import Index, Returning, Store
+from vectrial.model.workload import Closed
+from vectrial.workload import dispatch
 
 
 class Concurrency(Experiment):
@@ -53,7 +48,7 @@ class Concurrency(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         load = Closed(int(point["clients"]), min_s=self.duration_s, max_s=self.duration_s)
-        yield lanes.search(context, point, load, warmup_queries=self.warmup_queries)
+        yield dispatch.search(context, point, load, warmup_queries=self.warmup_queries)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """The duration and a warm-up."""

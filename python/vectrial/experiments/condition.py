@@ -14,15 +14,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
-from vectrial import filters
-from vectrial.datasets.model import Dataset
-from vectrial.errors import Unsupported
-from vectrial.experiments import generated
-from vectrial.experiments.base import Context, Experiment, Phase
-from vectrial.filters import Filter
-from vectrial.inputs import Count, PositiveSeconds, Samples
-from vectrial.load.operations import timed_operations
-from vectrial.stores.base import Index, Store, refuse_unindexed
+from vectrial.experiments.base import Experiment
+from vectrial.experiments.common import generated_columns
+from vectrial.model import filters
+from vectrial.model.context import Context
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import Unsupported
+from vectrial.model.filters import Filter
+from vectrial.model.inputs import Count, PositiveSeconds, Samples
+from vectrial.model.phase import Phase
+from vectrial.model.store import Index, Store, refuse_unindexed
+from vectrial.workload.python.operations import timed_operations
 
 #: Scans by the client take long and hardly vary.
 _SCANS = 3
@@ -70,9 +72,9 @@ class Condition(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         can = context.store.capabilities.under(context.index.kind)
-        table = generated.columns(context.dataset.rows, types=can.field_types)
-        dataset = generated.with_columns(context.dataset, table)
-        every = generated.conditions(
+        table = generated_columns.columns(context.dataset.rows, types=can.field_types)
+        dataset = generated_columns.with_columns(context.dataset, table)
+        every = generated_columns.conditions(
             dataset.rows,
             _WARM_UP + self.samples,
             can.find or filters.OPERATORS,
@@ -89,8 +91,8 @@ class Condition(Experiment):
             stores = {}
             for label, indexed in arms.items():
                 store = held.enter_context(context.beside(f"condition-{label}"))
-                schema = generated.schema_of(context, table, indexed=indexed)
-                generated.fill(context, store, dataset, schema)
+                schema = generated_columns.schema_of(context, table, indexed=indexed)
+                generated_columns.fill(context, store, dataset, schema)
                 stores[label] = store
             scans = can.scan and (self.client_scan or not can.find)
             context.progress(0, 1, "condition: warming up")
@@ -149,7 +151,7 @@ class Condition(Experiment):
             ways.append(("find", "store", lambda where: store.find(where, self.limit)))
         if scans:
             assert dataset.metadata is not None
-            names = generated.schema_of(context, dataset.metadata, indexed=False).columns
+            names = generated_columns.schema_of(context, dataset.metadata, indexed=False).columns
             chosen_here = partial(_chosen_here, store, names, limit=self.limit)
             ways.append(("client_scan", "client", chosen_here))
         for name, by, call in ways:
@@ -173,7 +175,9 @@ class Condition(Experiment):
     ) -> None:
         assert dataset.metadata is not None
         done = int(phase.metrics["count"] or 0)
-        right = generated.right_answers(dataset.ids, dataset.metadata, wheres, answers, self.limit)
+        right = generated_columns.right_answers(
+            dataset.ids, dataset.metadata, wheres, answers, self.limit
+        )
         phase.metrics |= {"verified": float(done), "ineffective": float(done - right)}
         if right < done and phase.valid:
             phase.valid, phase.reason = False, f"{done - right} of {done} answers are wrong"

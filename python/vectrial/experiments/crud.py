@@ -13,21 +13,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
-from vectrial import filters
 from vectrial._engine import Judge
-from vectrial.datasets.model import Dataset
-from vectrial.experiments.base import Context, Experiment, Phase, search_params, search_points
-from vectrial.experiments.seen import Changes
+from vectrial.experiments.base import Experiment, search_points
+from vectrial.experiments.common.visibility import Changes
 from vectrial.gate.model import same_vector
-from vectrial.inputs import Count, PositiveSeconds, Samples
-from vectrial.load import lanes, native_rows
-from vectrial.load.bulk import make_batch
-from vectrial.load.lane import Lane
-from vectrial.load.offered import Closed
-from vectrial.load.operations import timed_operations
-from vectrial.load.readback import read_back
-from vectrial.stores.arrow import ids_of, vectors_of
-from vectrial.stores.base import Index, Store
+from vectrial.model import filters
+from vectrial.model.context import Context, search_params
+from vectrial.model.dataset import Dataset
+from vectrial.model.inputs import Count, PositiveSeconds, Samples
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase
+from vectrial.model.store import Index, Store
+from vectrial.model.workload import Closed
+from vectrial.stores.common.arrow import ids_of, vectors_of
+from vectrial.workload import dispatch
+from vectrial.workload.ingest import make_batch
+from vectrial.workload.native import rows as native_rows
+from vectrial.workload.python.operations import timed_operations
+from vectrial.workload.readback import read_back
 
 T = TypeVar("T")
 
@@ -203,7 +206,7 @@ class Crud(Experiment):
     def _find_by_vector(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         if context.lane is Lane.NATIVE:
             load = Closed(1, min_s=0.0, max_s=self.max_s)
-            phase = lanes.search(context, point, load, warmup_queries=0, name="find_by_vector")
+            phase = dispatch.search(context, point, load, warmup_queries=0, name="find_by_vector")
             yield _judged(phase)
             return
         queries = context.dataset.queries

@@ -14,14 +14,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
-from vectrial.errors import Unsupported
-from vectrial.experiments.base import Context, Experiment, Phase, State
-from vectrial.load import bulk, lanes
-from vectrial.load.crash import CrashWriter
-from vectrial.load.embedded import describe
-from vectrial.load.readback import read_back
-from vectrial.stores.arrow import ids_of
-from vectrial.stores.base import Durability, Index, Store
+from vectrial.experiments.base import Experiment
+from vectrial.model.context import Context
+from vectrial.model.errors import Unsupported
+from vectrial.model.phase import Phase, State
+from vectrial.model.store import Durability, Index, Store
+from vectrial.stores.common.arrow import ids_of
+from vectrial.workload import dispatch, ingest
+from vectrial.workload.crash import CrashWriter
+from vectrial.workload.python.closed_loop import describe
+from vectrial.workload.readback import read_back
 
 #: Batches of each half of the rows: each is acknowledged on its own.
 _BATCHES = 10
@@ -63,7 +65,7 @@ class DurabilityExperiment(Experiment):
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         dataset, schema = context.dataset, context.schema
         size = max(1, -(-dataset.rows // (2 * _BATCHES)))
-        batches = list(bulk.batches(dataset, schema, size))
+        batches = list(ingest.batches(dataset, schema, size))
         half = len(batches) // 2
         older = np.concatenate([ids_of(batch) for batch in batches[:half]])
         promise = context.store.durability
@@ -185,7 +187,7 @@ class _Library(_Crash):
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._writer = CrashWriter(lanes.opening(context))
+        self._writer = CrashWriter(dispatch.opening(context))
 
     def write(self, batches: Sequence[pa.RecordBatch], *, flush: bool) -> None:
         self._writer.write(batches, flush=flush)

@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vectrial._engine import Recorder
-from vectrial.errors import Unsupported
-from vectrial.experiments.base import Context, Experiment, Phase
-from vectrial.inputs import Count, Seconds
-from vectrial.load.record import Outset, phase_of
-from vectrial.stores.base import Index, Store
+from vectrial.experiments.base import Experiment
+from vectrial.model.context import Context
+from vectrial.model.errors import Unsupported
+from vectrial.model.inputs import Count, Seconds
+from vectrial.model.phase import Phase
+from vectrial.model.store import Index, Store
+from vectrial.workload.record import Outset, phase_of
 
 
 class Export(Experiment):

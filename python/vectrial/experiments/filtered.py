@@ -11,24 +11,17 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from vectrial.datasets.truth import truth_of
-from vectrial.errors import StoreError, Unsupported
 from vectrial.experiments.base import (
-    Context,
-    Data,
     Experiment,
     Numbers,
-    Phase,
     Returns,
     Values,
     client_points,
-    fields_of,
     refuse_threads,
-    returning_of,
-    search_params,
     search_points,
 )
-from vectrial.experiments.column_condition import condition
-from vectrial.experiments.predicates import (
+from vectrial.experiments.common.column_condition import condition
+from vectrial.experiments.common.predicates import (
     DEEPEST,
     PREDICATES,
     Made,
@@ -38,13 +31,24 @@ from vectrial.experiments.predicates import (
     shaped,
     stated,
 )
-from vectrial.filters import Filters, to_json
-from vectrial.inputs import PositiveSeconds, Seconds, Warmup
-from vectrial.load import bulk, lanes
-from vectrial.load.lane import Lane
-from vectrial.load.offered import Closed
-from vectrial.load.searchers import searchers
-from vectrial.stores.base import FieldType, Index, Returning, Schema, Store, refuse_unindexed
+from vectrial.model.context import (
+    Context,
+    Data,
+    fields_of,
+    returning_of,
+    search_params,
+)
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.filters import Filters, to_json
+from vectrial.model.inputs import PositiveSeconds, Seconds, Warmup
+from vectrial.model.lane import Lane
+from vectrial.model.phase import (
+    Phase,
+)
+from vectrial.model.store import FieldType, Index, Returning, Schema, Store, refuse_unindexed
+from vectrial.model.workload import Closed
+from vectrial.workload import dispatch, ingest
+from vectrial.workload.searchers import searchers
 
 Predicate = Literal["column", "independent", "aligned", "opposed"]
 Arm = Literal["on", "off"]
@@ -72,8 +76,8 @@ class Filtered(Experiment):
     predicates: "column" is one condition on the dataset's own columns, the one that comes nearest
         to the share; "independent", "aligned" and "opposed" are on columns made for it, keep
         exactly the share, and have nothing to do with where the query is, are near it, or far
-        away (see `vectrial.experiments.predicates`). Unless given all of them; without "column"
-        where the dataset has none.
+        away (see `vectrial.experiments.common.predicates`). Unless given all of them; without
+        "column" where the dataset has none.
     own: search also under the dataset's own filters, one for each query; unless given, where it
         has them.
     payload_index: "on", "off", or both. What is not on the dataset's own columns with indexes is
@@ -246,10 +250,10 @@ class Filtered(Experiment):
         with context.beside(f"filtered-{arm}") as store:
             there = replace(context, store=store, schema=schema, dataset=dataset, truth=truth)
             store.create(schema, context.index)
-            loaded = lanes.load(there, stop=dataset.rows)
+            loaded = dispatch.load(there, stop=dataset.rows)
             if not loaded.valid:
                 raise StoreError(f"the store beside could not be loaded: {loaded.reason}")
-            bulk.finish(store, context.progress)
+            ingest.finish(store, context.progress)
             for one in self._conditions(context, made, arm):
                 for asked in self._asked(type(store), context.index):
                     yield from self._phase(there, asked, arm, one)
@@ -276,7 +280,9 @@ class Filtered(Experiment):
         """The searches under a condition. Their answers are looked at when they have ended."""
         where = asked.where
         load = Closed(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
-        phase = lanes.search(context, point, load, warmup_queries=self.warmup_queries, where=where)
+        phase = dispatch.search(
+            context, point, load, warmup_queries=self.warmup_queries, where=where
+        )
         about = {"predicate": asked.predicate, "selectivity": asked.selectivity, **asked.about}
         phase.params = {**phase.params, **about, "payload_index": arm}
         if where is None:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
-from vectrial.experiments.base import Context, Experiment, Phase
+from vectrial.experiments.base import Experiment
 from vectrial.experiments.storage import weigh
-from vectrial.stores.base import Index, Store
+from vectrial.model.context import Context
+from vectrial.model.phase import Phase
+from vectrial.model.store import Index, Store
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 
 

@@ -9,27 +9,19 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator
 
-from vectrial.bm25 import words
-from vectrial.errors import StoreError, Unsupported
-from vectrial.experiments import generated, hybrid_truth, sizes
-from vectrial.experiments.base import (
-    Context,
-    Data,
-    Experiment,
-    Phase,
-    Values,
-    as_list,
-    refuse_threads,
-    search_params,
-    search_points,
-)
-from vectrial.fusion import Blend, Fusion
-from vectrial.inputs import Clients, Count, PositiveSeconds, Seconds, Warmup
-from vectrial.load import lanes
-from vectrial.load.lane import Lane
-from vectrial.load.offered import Closed
-from vectrial.stores import base
-from vectrial.stores.base import FieldType, Index, Schema, Store
+from vectrial.experiments.base import Experiment, Values, as_list, refuse_threads, search_points
+from vectrial.experiments.common import generated_columns, hybrid_truth, sizes
+from vectrial.model import store as base
+from vectrial.model.bm25 import words
+from vectrial.model.context import Context, Data, search_params
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.fusion import Blend, Fusion
+from vectrial.model.inputs import Clients, Count, PositiveSeconds, Seconds, Warmup
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase
+from vectrial.model.store import FieldType, Index, Schema, Store
+from vectrial.model.workload import Closed
+from vectrial.workload import dispatch
 
 #: Rows whose texts must find some row before anything is timed.
 _PROBES = 20
@@ -137,7 +129,7 @@ class HybridSearch(Experiment):
         schema = Schema(context.schema.dim, context.schema.metric, (column,))
         with context.beside("hybrid") as store:
             held = replace(context, store=store, dataset=task.dataset, schema=schema)
-            generated.fill(held, store, task.dataset, schema)
+            generated_columns.fill(held, store, task.dataset, schema)
             _check_text(held, point, Blend(task.field, 0.0, fusion, candidates))
             for blend, exact in zip(blends, every, strict=True):
                 yield self._measured(held, point, task, exact, blend)
@@ -150,7 +142,7 @@ class HybridSearch(Experiment):
         exact: hybrid_truth.Exact,
         blend: Blend,
     ) -> Phase:
-        phase = lanes.hybrid(
+        phase = dispatch.hybrid(
             context,
             point,
             Closed(self.clients, min_s=self.min_s, max_s=self.max_s),

@@ -10,23 +10,18 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from vectrial._engine import Recorder
-from vectrial.errors import StoreError, Unsupported
-from vectrial.experiments.base import (
-    Context,
-    Data,
-    Experiment,
-    Numbers,
-    Phase,
-    State,
-    looking_for,
-)
-from vectrial.experiments.readiness import cold_searches, finishing
+from vectrial.experiments.base import Experiment, Numbers, looking_for
+from vectrial.experiments.common.readiness import cold_searches, finishing
 from vectrial.experiments.storage import settled
-from vectrial.inputs import Count, PositiveSeconds, Seconds
-from vectrial.load import bulk, lanes
-from vectrial.load.lane import Lane
-from vectrial.load.readback import read_back
-from vectrial.stores.base import Index, Store
+from vectrial.model.context import Context, Data
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.inputs import Count, PositiveSeconds, Seconds
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase, State
+from vectrial.model.store import Index, Store
+from vectrial.workload import dispatch
+from vectrial.workload import ingest as bulk
+from vectrial.workload.readback import read_back
 
 #: Rows that are read back after a load.
 VERIFIED = 100
@@ -110,7 +105,7 @@ class Ingest(Experiment):
         store, dataset = context.store, context.dataset
         store.create(context.schema, context.index)
         bulk_rows = dataset.rows - self.probes
-        load = lanes.load(
+        load = dispatch.load(
             context,
             stop=bulk_rows,
             callers=int(point["concurrency"]),

@@ -13,25 +13,19 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from vectrial._engine import Recorder
-from vectrial.errors import Unsupported
-from vectrial.experiments import set_rates
-from vectrial.experiments.base import (
-    Context,
-    Data,
-    Experiment,
-    Phase,
-    search_params,
-    search_points,
-    seeing_writes,
-)
-from vectrial.experiments.live_set import Answer, Version, judge, unjudged
-from vectrial.experiments.set_rates import DELETE, INSERT, KINDS, SEARCH, UPDATE
-from vectrial.inputs import Clients, PositiveSeconds, Rate
-from vectrial.load.bulk import make_batch
-from vectrial.load.embedded import FATAL, describe
-from vectrial.load.lane import Lane
-from vectrial.load.record import Outset, phase_of
-from vectrial.stores.base import Index, Params, Searcher, Store
+from vectrial.experiments.base import Experiment, search_points, seeing_writes
+from vectrial.experiments.common import mixed_open_loop
+from vectrial.experiments.common.live_set import Answer, Version, judge, unjudged
+from vectrial.experiments.common.mixed_open_loop import DELETE, INSERT, KINDS, SEARCH, UPDATE
+from vectrial.model.context import Context, Data, search_params
+from vectrial.model.errors import Unsupported
+from vectrial.model.inputs import Clients, PositiveSeconds, Rate
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase
+from vectrial.model.store import Index, Params, Searcher, Store
+from vectrial.workload.ingest import make_batch
+from vectrial.workload.python.closed_loop import FATAL, describe
+from vectrial.workload.record import Outset, phase_of
 
 #: Callers at set rates, unless the suite says.
 _CLIENTS = 8
@@ -151,13 +145,13 @@ class Mixed(Experiment):
             yield from self._in_order(context, point)
             return
         callers = int(point["clients"])
-        offer = set_rates.Offer(self._rates(), self.duration_s, self.arrivals, callers)
-        yield from set_rates.run(context, point, offer)
+        offer = mixed_open_loop.Offer(self._rates(), self.duration_s, self.arrivals, callers)
+        yield from mixed_open_loop.run(context, point, offer)
 
     def _in_order(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         point = seeing_writes(context, point)
         script = _script(self, context)
-        warmup = context.dataset.queries[: set_rates.WARMUP]
+        warmup = context.dataset.queries[: mixed_open_loop.WARMUP]
         store, params = context.store, search_params(context, point)
         search = store.searcher(context.k, params)
         for query in warmup:

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from vectrial.experiments.base import Context, Experiment, Phase, Returns, search_points
-from vectrial.inputs import InFlight, PositiveSeconds, Rate, Warmup, read_bytes
-from vectrial.load import lanes
-from vectrial.load.lane import Lane
-from vectrial.load.offered import IN_FLIGHT, Open
-from vectrial.stores.base import Index, Returning, Store
+from vectrial.experiments.base import Experiment, Returns, search_points
+from vectrial.model.context import Context
+from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Warmup, read_bytes
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase
+from vectrial.model.store import Index, Returning, Store
+from vectrial.model.workload import IN_FLIGHT, Open
+from vectrial.workload import dispatch
 
 #: Bytes of a file of arrival times: some four million of them.
 _TRACE_BYTES = 64 << 20
@@ -112,7 +114,7 @@ class OpenLoop(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         load = self.offered(float(point["rate"]))
-        yield lanes.search(context, point, load, warmup_queries=self.warmup_queries)
+        yield dispatch.search(context, point, load, warmup_queries=self.warmup_queries)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """The duration and a warm-up."""

@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from vectrial.experiments.base import Context, Experiment, Phase, Returns, Values, search_points
-from vectrial.inputs import PositiveSeconds, Seconds, Warmup
-from vectrial.load import lanes
-from vectrial.load.lane import Lane
-from vectrial.load.offered import Closed
-from vectrial.stores.base import Index, Returning, Store
+from vectrial.experiments.base import Experiment, Returns, Values, search_points
+from vectrial.model.context import Context
+from vectrial.model.inputs import PositiveSeconds, Seconds, Warmup
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase
+from vectrial.model.store import Index, Returning, Store
+from vectrial.model.workload import Closed
+from vectrial.workload import dispatch
 
 
 class RecallSweep(Experiment):
@@ -40,7 +42,7 @@ class RecallSweep(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         load = Closed(1, min_s=self.min_s, max_s=self.max_s)
-        yield lanes.search(context, point, load, warmup_queries=self.warmup_queries)
+        yield dispatch.search(context, point, load, warmup_queries=self.warmup_queries)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """The least time of a phase, and half as much again."""

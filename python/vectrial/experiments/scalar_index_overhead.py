@@ -11,10 +11,12 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from vectrial.errors import Unsupported
-from vectrial.experiments import generated
-from vectrial.experiments.base import Context, Experiment, Phase
-from vectrial.stores.base import FieldType, Index, Store
+from vectrial.experiments.base import Experiment
+from vectrial.experiments.common import generated_columns
+from vectrial.model.context import Context
+from vectrial.model.errors import Unsupported
+from vectrial.model.phase import Phase
+from vectrial.model.store import FieldType, Index, Store
 
 #: What is compared: what of → (the arm with it, the arm without it).
 _PAIRS = {"indexes": ("on", "off"), "columns": ("off", "none"), "both": ("fixed", "none")}
@@ -64,12 +66,14 @@ class ScalarIndexOverhead(Experiment):
 
     def _load(self, context: Context, arm: str, types: frozenset[FieldType]) -> Phase:
         rows = context.dataset.rows
-        table = pa.table({}) if arm == "none" else generated.columns(rows, self.fields, types)
-        dataset = generated.with_columns(context.dataset, table)
-        schema = generated.schema_of(context, table, indexed=arm != "off")
+        table = (
+            pa.table({}) if arm == "none" else generated_columns.columns(rows, self.fields, types)
+        )
+        dataset = generated_columns.with_columns(context.dataset, table)
+        schema = generated_columns.schema_of(context, table, indexed=arm != "off")
         started = perf_counter_ns()
         with context.beside(f"overhead-{arm}") as store:
-            load, steps = generated.fill(context, store, dataset, schema)
+            load, steps = generated_columns.fill(context, store, dataset, schema)
             count = store.count()
         phase = Phase("arm", started, perf_counter_ns())
         phase.params = {

@@ -7,13 +7,15 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from vectrial.experiments import sizes
-from vectrial.experiments.base import Context, Experiment, Phase, search_points
-from vectrial.inputs import PositiveSeconds, Seconds, Warmup
-from vectrial.load import lanes
-from vectrial.load.lane import Lane
-from vectrial.load.offered import Closed
-from vectrial.stores.base import Index, Store
+from vectrial.experiments.base import Experiment, search_points
+from vectrial.experiments.common import sizes
+from vectrial.model.context import Context
+from vectrial.model.inputs import PositiveSeconds, Seconds, Warmup
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase
+from vectrial.model.store import Index, Store
+from vectrial.model.workload import Closed
+from vectrial.workload import dispatch
 
 
 class SizeSweep(Experiment):
@@ -52,7 +54,7 @@ class SizeSweep(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         load = Closed(1, min_s=self.min_s, max_s=self.max_s)
-        yield lanes.search(context, point, load, warmup_queries=self.warmup_queries)
+        yield dispatch.search(context, point, load, warmup_queries=self.warmup_queries)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """A load, and the least time of a phase and half as much again."""

@@ -10,14 +10,16 @@ from typing import Any, ClassVar
 
 from pydantic import field_validator
 
-from vectrial.errors import Unsupported
-from vectrial.experiments import sizes
-from vectrial.experiments.base import Context, Experiment, Phase, State
-from vectrial.inputs import Seconds
-from vectrial.load import bulk
-from vectrial.stores.base import Index, Store
-from vectrial.stores.kinds import FileKind, kind_of
+from vectrial.experiments.base import Experiment
+from vectrial.experiments.common import sizes
+from vectrial.model.context import Context
+from vectrial.model.errors import Unsupported
+from vectrial.model.file_categories import FileKind, kind_of
+from vectrial.model.inputs import Seconds
+from vectrial.model.phase import Phase, State
+from vectrial.model.store import Index, Store
 from vectrial.telemetry.disk import allocated_by, allocated_bytes
+from vectrial.workload import ingest
 
 #: Seconds between two looks at what a store still writes; for how long nothing may have changed, as
 #: merges come in turns; and what is no change: its log's pages.
@@ -59,11 +61,11 @@ class Storage(Experiment):
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset
         store.create(context.schema, context.index)
-        bulk.load(store, dataset, context.schema, context.batch_rows, context.progress)
+        ingest.load(store, dataset, context.schema, context.batch_rows, context.progress)
         acknowledged = _measured(context, "acknowledged", perf_counter_ns())
         acknowledged.params = {"batch_rows": context.batch_rows}
         yield acknowledged
-        bulk.finish(store, context.progress)
+        ingest.finish(store, context.progress)
         at_rest = settled(context, self.settle_s)
         at_rest.params = acknowledged.params
         yield at_rest

@@ -12,18 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from vectrial.experiments.base import (
-    Context,
-    Experiment,
-    Phase,
-    State,
-    looking_for,
-    search_points,
-)
-from vectrial.experiments.readiness import first_search
-from vectrial.load import bulk
-from vectrial.load.embedded import FATAL, describe
-from vectrial.stores.base import Index, Store
+from vectrial.experiments.base import Experiment, looking_for, search_points
+from vectrial.experiments.common.readiness import first_search
+from vectrial.model.context import Context
+from vectrial.model.phase import Phase, State
+from vectrial.model.store import Index, Store
+from vectrial.workload import ingest
+from vectrial.workload.python.closed_loop import FATAL, describe
 
 #: Seconds after the last acknowledgement at which is looked, until the store says it is ready.
 _AFTER_S = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -175,7 +170,7 @@ class _Watch:
 
 def _load(context: Context, watch: _Watch, between: Callable[[], None]) -> None:
     """Insert every row; `between` is called after each acknowledgement."""
-    for batch in bulk.batches(context.dataset, context.schema, context.batch_rows):
+    for batch in ingest.batches(context.dataset, context.schema, context.batch_rows):
         context.store.insert(batch)
         watch.acknowledged += batch.num_rows
         context.progress(watch.acknowledged, context.dataset.rows, "loading")
@@ -186,7 +181,7 @@ def _load(context: Context, watch: _Watch, between: Callable[[], None]) -> None:
 def _finish(context: Context, watch: _Watch) -> None:
     """Until the store is served by the final index, and has answered a search or failed to: the
     look that follows tells why."""
-    bulk.finish(context.store, context.progress)
+    ingest.finish(context.store, context.progress)
     with suppress(Exception):
         first_search(context, watch.point)
 

@@ -12,15 +12,18 @@ import numpy as np
 from pydantic import field_validator
 
 from vectrial._engine import Recorder
-from vectrial.errors import StoreError, Unsupported
-from vectrial.experiments.base import Context, Data, Experiment, Numbers, Phase, State
-from vectrial.experiments.readiness import finish
-from vectrial.experiments.sizes import Size, checked, resolved
-from vectrial.inputs import Count, Seconds
-from vectrial.load import bulk, lanes
-from vectrial.load.lane import Lane, python_lane
-from vectrial.load.record import Outset, phase_of
-from vectrial.load.transfer import (
+from vectrial.experiments.base import Experiment, Numbers
+from vectrial.experiments.common.readiness import finish
+from vectrial.experiments.common.sizes import Size, checked, resolved
+from vectrial.model.context import Context, Data
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.inputs import Count, Seconds
+from vectrial.model.lane import Lane, python_lane
+from vectrial.model.phase import Phase, State
+from vectrial.model.store import Index, Store
+from vectrial.workload import dispatch
+from vectrial.workload import ingest as bulk
+from vectrial.workload.python.transfer import (
     Alternating,
     Caller,
     Moved,
@@ -29,7 +32,7 @@ from vectrial.load.transfer import (
     read_out,
     together,
 )
-from vectrial.stores.base import Index, Store
+from vectrial.workload.record import Outset, phase_of
 
 #: Rows that are put and read before anything is timed.
 _WARM_UP = 100
@@ -115,7 +118,7 @@ class Transport(Experiment):
         store, dataset = context.store, context.dataset
         _warm_up(context)
         store.create(context.schema, context.index)
-        put = lanes.load(context, stop=dataset.rows, callers=clients, batch_rows=batch_rows)
+        put = dispatch.load(context, stop=dataset.rows, callers=clients, batch_rows=batch_rows)
         if put.metrics["count"] != dataset.rows:
             raise StoreError(f"the rows were not taken whole: {put.reason}")
         put.name, seconds = "put", put.metrics["load_s"] or 0.0
@@ -149,7 +152,7 @@ class Transport(Experiment):
             started = began.at_ns
         else:
             cores = context.certificate.placement.pins
-            callers = [Caller(lanes.opening(context), work, cores)] * clients
+            callers = [Caller(dispatch.opening(context), work, cores)] * clients
             started, told = together(callers, context.progress, "get")
         phase = _phase("get", told, [one.gets for one in told], started, load_1m)
         phase.params = {**phase.params, "page_rows": self.page_rows, **_by(context)}
@@ -181,7 +184,9 @@ class Transport(Experiment):
                 started = began.at_ns
             else:
                 cores = context.certificate.placement.pins
-                callers = [Caller(lanes.opening(context, store), work, cores) for store in stores]
+                callers = [
+                    Caller(dispatch.opening(context, store), work, cores) for store in stores
+                ]
                 started, told = together(callers, context.progress, "mixed")
             # Within: what taking the collections away costs is no part of it.
             puts, gets = [one.puts for one in told], [one.gets for one in told]

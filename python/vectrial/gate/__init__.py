@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from vectrial.gate import contents, filtering, reading, scratch
-from vectrial.gate.checks import Scope
 from vectrial.gate.conditions import conditions
-from vectrial.gate.model import GateResult, GateRow, Report, Rows, Subject
+from vectrial.gate.model import GateResult, Report, Rows, Subject
+from vectrial.model.gate import GateRow, Scope
 
 __all__ = ["GateResult", "GateRow", "Rows", "Scope", "Subject", "run_gate"]
 

@@ -7,16 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class Scope(StrEnum):
-    """What a failed check invalidates: trials whose figures rest on what was checked."""
-
-    EVERYTHING = "everything"
-    FILTERS = "filtered searches"
-    FINDS = "finds by condition"
-    CHANGES = "changes of rows"
+from vectrial.model.gate import Scope
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, operators
-from vectrial.stores.base import Field, FieldType
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, operators
+from vectrial.model.store import Field, FieldType
 
 #: Columns that are asked about, and filters made of them.
 MOST_COLUMNS, MOST_FILTERS = 6, 12

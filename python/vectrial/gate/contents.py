@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vectrial.gate.model import Ids, Report, Subject, Vectors
 from vectrial.gate.sought import NEIGHBOURS, Sought, look_for, loss_found, may_be_lost
-from vectrial.stores.arrow import ids_of
+from vectrial.stores.common.arrow import ids_of
 
 CHECKS = ("all_rows_kept", "rows_found_by_search")
 #: Rows that are looked for at most: with 95 % one of them is missing where one in a thousand is.

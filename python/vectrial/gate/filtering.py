@@ -14,10 +14,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial import filters
 from vectrial.datasets.truth import exact_topk_filtered
-from vectrial.filters import Filter
 from vectrial.gate.model import Answer, Report, Subject
+from vectrial.model import filters
+from vectrial.model.filters import Filter
 
 SEARCH_CHECKS = ("filters_hold", "filters_complete", "filtered_recall")
 FIND_CHECK = "finds_hold"

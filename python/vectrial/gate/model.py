@@ -10,18 +10,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial._engine import Judge
-from vectrial.distance import Metric
-from vectrial.filters import Filter
-from vectrial.gate.checks import CHECKS, Scope
-from vectrial.stores.arrow import ids_of, vectors_of
-from vectrial.stores.base import Capabilities, Index, IndexKind, Schema, Store
+from vectrial.gate.checks import CHECKS
+from vectrial.model.filters import Filter
+from vectrial.model.gate import GateRow, Scope
+from vectrial.model.metric import Metric
+from vectrial.model.store import Capabilities, Index, IndexKind, Schema, Store
+from vectrial.stores.common.arrow import ids_of, vectors_of
 
 #: Relative error of a float64 in metadata: four units in the last place.
 FLOAT_TOLERANCE = 4 * 2.0**-52
@@ -53,20 +54,6 @@ class GateResult:
         return GateRow(
             check.name, self.passed, self.detail, check.demands, check.invalidates, relevant
         )
-
-
-class GateRow(NamedTuple):
-    """A row of the table `gate`, without its trial.
-
-    relevant: the trial's figures rest on what was checked, so that a failure invalidates them.
-    """
-
-    check_name: str
-    passed: bool | None
-    detail: str
-    demands: str
-    invalidates: str
-    relevant: bool
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Judge
-from vectrial.distance import LARGER_IS_CLOSER, ScoreKind
 from vectrial.gate.model import Answer, Ids, Report, Subject, Vectors, difference
 from vectrial.gate.scores import compare
+from vectrial.model.metric import LARGER_IS_CLOSER, ScoreKind
 
 #: Queries and rows that a check looks at.
 PROBES = 50

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.distance import Metric, ScoreKind, distances, score_from_distance
+from vectrial.model.metric import Metric, ScoreKind, distances, score_from_distance
 
 #: How far a float32 computation may be off, relative to the scale of what it adds up.
 FLOAT32_SLACK = 2e-5

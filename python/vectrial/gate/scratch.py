@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from vectrial import filters
 from vectrial._engine import Judge
 from vectrial.datasets.truth import exact_topk
-from vectrial.distance import Metric, distances
-from vectrial.filters import Filter
 from vectrial.gate.model import Ids, Report, Rows, Subject, Vectors, difference
 from vectrial.gate.reading import true_share
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import Field, FieldType, Schema, Store
-from vectrial.stores.beside import beside
+from vectrial.model import filters
+from vectrial.model.filters import Filter
+from vectrial.model.metric import Metric, distances
+from vectrial.model.store import Field, FieldType, Schema, Store
+from vectrial.stores.common.arrow import batch_of
+from vectrial.stores.common.beside import beside
 
 #: Rows of the small store, queries put to it, neighbours asked for.
 ROWS, QUERIES, K = 2000, 50, 10

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vectrial.distance import Metric, distances
 from vectrial.gate.model import Ids, Vectors
 from vectrial.gate.scores import FLOAT32_SLACK
-from vectrial.stores.base import Capabilities, Index, Params, Searcher
+from vectrial.model.metric import Metric, distances
+from vectrial.model.store import Capabilities, Index, Params, Searcher
 
 #: Neighbours asked for: some stores refuse more than their search effort.
 NEIGHBOURS = 10

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from vectrial.report import (
-    cautions,
+from vectrial.analysis.analysis import sweeps
+from vectrial.analysis.run_data import RunData
+from vectrial.report.charts.theme import Looks
+from vectrial.report.document import Report
+from vectrial.report.sections import (
+    anomaly,
+    experiments,
+    load,
     overview,
     provenance,
-    sections_anomaly,
-    sections_capacity,
-    sections_cost,
-    sections_experiments,
-    sections_gate,
-    sections_hybrid,
-    sections_load,
-    sections_search,
-    sections_server,
-    sections_store,
-    text,
+    search,
+    server,
+    store,
 )
-from vectrial.report.analysis import sweeps
-from vectrial.report.data import RunData
-from vectrial.report.document import Report
-from vectrial.report.theme import Looks
+from vectrial.report.sections import (
+    capacity as sections_capacity,
+)
+from vectrial.report.sections import (
+    cost as sections_cost,
+)
+from vectrial.report.sections import (
+    gate as sections_gate,
+)
+from vectrial.report.sections import (
+    hybrid as sections_hybrid,
+)
+from vectrial.report.sections import (
+    warnings as cautions,
+)
+from vectrial.util import (
+    formatting,
+)
 
 
 def build(run: RunData) -> Report:
@@ -30,26 +42,26 @@ def build(run: RunData) -> Report:
     looks = Looks(run.labels, run.stores)
     sections = (
         overview.at_a_glance(run, found),
-        sections_search.speed(run, found, looks),
-        sections_search.latency(run, found, looks),
-        sections_store.crud(run, looks),
-        sections_store.ingest(run, looks),
-        sections_store.footprint(run, looks),
-        *sections_experiments.sections(run, looks),
-        sections_anomaly.section(run),
+        search.speed(run, found, looks),
+        search.latency(run, found, looks),
+        store.crud(run, looks),
+        store.ingest(run, looks),
+        store.footprint(run, looks),
+        *experiments.sections(run, looks),
+        anomaly.section(run),
         sections_hybrid.hybrid(run, looks),
-        sections_search.concurrency(run, looks),
-        sections_load.open_loop(run, looks),
+        search.concurrency(run, looks),
+        load.open_loop(run, looks),
         sections_capacity.capacity(run, looks),
-        sections_load.client_tax(run),
-        sections_load.certificate(run),
-        sections_server.cost(run),
+        load.client_tax(run),
+        load.certificate(run),
+        server.cost(run),
         sections_cost.money(run),
         provenance.others(run),
         sections_gate.gate(run),
         provenance.not_measured(run),
         provenance.stores(run),
-        sections_server.servers(run),
+        server.servers(run),
         provenance.data(run),
         provenance.environment(run),
         provenance.method(run),
@@ -58,7 +70,7 @@ def build(run: RunData) -> Report:
         title=str(run.run["suite_name"]),
         about=run.about,
         meta=_meta(run),
-        warnings=(*cautions.warnings(run), *sections_server.warnings(run)),
+        warnings=(*cautions.warnings(run), *server.warnings(run)),
         answers=overview.answers(run, found),
         sections=tuple(section for section in sections if section is not None),
         labels=run.labels,
@@ -71,10 +83,13 @@ def _meta(run: RunData) -> tuple[tuple[str, str], ...]:
     measured = sum(trial.status == "ok" for trial in run.trials)
     facts = [
         ("Run", str(run.run["run_id"])),
-        ("Measured", f"{began:%Y-%m-%d %H:%M} UTC" if began is not None else text.NOTHING),
+        ("Measured", f"{began:%Y-%m-%d %H:%M} UTC" if began is not None else formatting.NOTHING),
         ("Stores", str(len(run.stores))),
         ("Trials", f"{measured:,} of {len(run.trials):,} ok"),
-        ("Datasets", ", ".join(dict.fromkeys(row["name"] for row in run.datasets)) or text.NOTHING),
+        (
+            "Datasets",
+            ", ".join(dict.fromkeys(row["name"] for row in run.datasets)) or formatting.NOTHING,
+        ),
         ("Vectrial", " ".join(filter(None, (run.run["vectrial_version"], _revision(run))))),
     ]
     return tuple(facts)

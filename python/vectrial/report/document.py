@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from vectrial.report import text
-from vectrial.report.data import Point, Series
+from vectrial.analysis.run_data import Point
+from vectrial.analysis.trial import Series
 from vectrial.stats.intervals import Spread
+from vectrial.util import formatting
 
 #: ok; wrong: failed the gate; invalid: not to be trusted; absent: there is nothing to show.
 Tone = Literal["ok", "wrong", "invalid", "absent"]
@@ -196,8 +197,8 @@ def spread_cell(
     spread = point.spread(metric)
     if spread is None:
         return absent_cell(point.why_missing(metric))
-    if show is None and text.is_recall(metric):
-        show = text.recall
+    if show is None and formatting.is_recall(metric):
+        show = formatting.recall
     return replace(value_cell(spread, unit, show=show), source=source_of(point, metric=metric))
 
 
@@ -208,13 +209,13 @@ def source_of(*points: Point, metric: str, recall: float | None = None) -> Sourc
 
 def absent_cell(why: str = "") -> Cell:
     """Of a value that there is none of; `why` is a footnote."""
-    return Cell(text.NOTHING, note=why, tone="absent")
+    return Cell(formatting.NOTHING, note=why, tone="absent")
 
 
 def value_cell(spread: Spread, unit: str, *, show: Callable[[float], str] | None = None) -> Cell:
     """A median with its spread."""
     if show is None:
-        shown, detail = text.measure(spread.median, unit), text.spread(spread, unit)
+        shown, detail = formatting.measure(spread.median, unit), formatting.spread(spread, unit)
     else:
         shown = show(spread.median)
         ends = (show(spread.low), show(spread.high))
@@ -238,7 +239,7 @@ def ratio_cell(point: Point, base: Point, metric: str) -> Cell:
     value, one = point.value(metric), base.value(metric)
     if value is None or not one:
         return absent_cell()
-    cell = plain(value / one, f"× {text.number(value / one)}")
+    cell = plain(value / one, f"× {formatting.number(value / one)}")
     return replace(cell, source=source_of(point, base, metric=metric))
 
 

@@ -28,12 +28,12 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vectrial import __version__
-from vectrial.datasets.archive import safe_unpack
-from vectrial.errors import DataError, UserError
-from vectrial.redaction import Redaction, environment_secrets, is_short, of_environment
+from vectrial.model.errors import DataError, UserError
 from vectrial.results.database import DATABASE
 from vectrial.results.folder import CHOSEN, is_own
 from vectrial.results.reader import RunReader
+from vectrial.util.archive import safe_unpack
+from vectrial.util.redaction import Redaction, environment_secrets, is_short, of_environment
 
 SUFFIX = ".vectrial.tar.gz"
 FORMAT = 1

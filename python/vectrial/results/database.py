@@ -11,9 +11,9 @@ from pathlib import Path
 
 import duckdb
 
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
+from vectrial.model.results_schema import DDL, SCHEMA_VERSION
 from vectrial.results.clean import clean_name
-from vectrial.results.schema import DDL, SCHEMA_VERSION
 
 DATABASE = "run.duckdb"
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
 from vectrial.results.clean import clean_name
 
 #: The variable that, where it is set, lets a fault end the program with its traceback.

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from vectrial import apart
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
 from vectrial.results.clean import clean, parsed
 from vectrial.results.database import (
     DATABASE,
@@ -21,6 +20,7 @@ from vectrial.results.database import (
 )
 from vectrial.results.folder import is_own
 from vectrial.results.reading import PROCESSES, SECONDS, Limits, TookTooLong, error_of
+from vectrial.util import apart
 
 T = TypeVar("T")
 
@@ -121,7 +121,7 @@ class RunReader:
         )
 
     def table(self, name: str) -> pa.Table:
-        """One of the tables of `vectrial.results.schema`, whole."""
+        """One of the tables of `vectrial.model.results_schema`, whole."""
         return self.query(f'select * from "{name}"')
 
     def query(self, sql: str, parameters: list[Any] | None = None) -> pa.Table:

@@ -16,8 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vectrial import apart
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
 from vectrial.results import clean
 from vectrial.results.database import (
     BeingWritten,
@@ -27,6 +26,7 @@ from vectrial.results.database import (
     open_database,
     reading,
 )
+from vectrial.util import apart
 
 #: The variable that holds the seconds of processor time that reading one run may take.
 SECONDS = "VECTRIAL_READ_S"

@@ -13,11 +13,11 @@ from typing import Any
 
 import duckdb
 
-from vectrial.errors import UserError
-from vectrial.experiments.base import Phase
-from vectrial.gate import GateRow
+from vectrial.model.errors import UserError
+from vectrial.model.gate import GateRow
+from vectrial.model.phase import Phase
+from vectrial.model.results_schema import DDL, METRICS, SCHEMA_VERSION
 from vectrial.results.database import finished_keys, has_tables, open_database, reading, writing
-from vectrial.results.schema import DDL, METRICS, SCHEMA_VERSION
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ def _metric_tuples(phase_id: int, phase: Phase) -> Iterable[tuple[Any, ...]]:
     names = list(dict.fromkeys([*phase.metrics, *phase.missing]))
     for name in names:
         if name not in METRICS:
-            raise KeyError(f"'{name}' is not a metric of vectrial.results.schema")
+            raise KeyError(f"'{name}' is not a metric of vectrial.model.results_schema")
         value = phase.metrics.get(name)
         reason = phase.missing.get(name)
         if value is None and reason is None:

@@ -17,27 +17,28 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from vectrial.analysis.run_data import RunData, load
 from vectrial.compare.build import DEFAULT_METRICS, metrics_of
 from vectrial.compare.build import compare as compared
 from vectrial.compare.cells import Asked
 from vectrial.compare.sides import pair
-from vectrial.errors import UserError
-from vectrial.report import html, text
+from vectrial.model.errors import UserError
 from vectrial.report.build import build
-from vectrial.report.data import RunData, load
 from vectrial.report.document import Report
+from vectrial.report.render import html
 from vectrial.results.database import BeingWritten
 from vectrial.results.foreign import FAULTS, TRACEBACK, fault
 from vectrial.serve import session
+from vectrial.serve.auth import Access, Guard
+from vectrial.serve.cache import Kept
 from vectrial.serve.comparison import comparison_report
 from vectrial.serve.files import DATA, MEDIA, figure_file, logs_of, table_file
-from vectrial.serve.guard import Access, Guard
-from vectrial.serve.kept import Kept
 from vectrial.serve.live import Streams, version_of
-from vectrial.serve.place import At, Document, data_address, run_address
 from vectrial.serve.runs import Run, Runs
 from vectrial.serve.trial import trial_report
 from vectrial.serve.trials import trials_report, values_report
+from vectrial.serve.urls import At, Document, data_address, run_address
+from vectrial.util import formatting
 
 _TEMPLATES = Path(__file__).parent / "templates"
 #: Runs, reports and drawn pages that are kept in memory: making one takes seconds.
@@ -173,7 +174,7 @@ class _Pages:
             "root": str(self._runs.root), "runs": found[at : at + _PAGE], "found": len(found),
             "every": len(every), "asked": asked, "choices": choices, "words": _WORDS,
             "unread": sum(run.state == "unread" for run in every), "first": at, "size": _PAGE,
-            "address": run_address, "began": _began, "plural": text.plural,
+            "address": run_address, "began": _began, "plural": formatting.plural,
             "asks": self._access.token is not None, "version": version_of(every),
         }  # fmt: skip
         return _rendered(Document(report, At("/"), "index.html.j2", context))

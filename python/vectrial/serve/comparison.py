@@ -12,7 +12,7 @@ from vectrial.compare import write
 from vectrial.compare.build import Comparison
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.compare.sides import Side
-from vectrial.report import text
+from vectrial.report.charts.theme import beside_names, chart_of, described, finished, ink, legend
 from vectrial.report.document import (
     Answer,
     Block,
@@ -29,8 +29,8 @@ from vectrial.report.document import (
     plain,
     value_cell,
 )
-from vectrial.report.theme import beside_names, chart_of, described, finished, ink, legend
 from vectrial.stats.intervals import Spread
+from vectrial.util import formatting
 
 _TONES: Mapping[Kind, Tone] = {Kind.WORSE: "wrong", Kind.NOT_COMPARABLE: "absent"}
 _INKS = {Kind.WORSE: "wrong", Kind.BETTER: "step1", Kind.TIE: "muted"}
@@ -91,7 +91,7 @@ def _card(comparison: Comparison, kind: Kind) -> Answer:
     return Answer(
         question=str(kind).capitalize(),
         answer=str(len(found)),
-        figure=f"of {text.plural(len(comparison.verdicts), 'cell')}",
+        figure=f"of {formatting.plural(len(comparison.verdicts), 'cell')}",
         bound=_first(found),
     )
 
@@ -116,7 +116,7 @@ def _row(verdict: Verdict, comparison: Comparison) -> Row:
     effect, unit = verdict.effect, verdict.cell.metric.unit if verdict.cell.metric else "1"
     shown = write.figures(verdict)[2]
     change = (
-        Cell(text.NOTHING, tone="absent")
+        Cell(formatting.NOTHING, tone="absent")
         if effect is None
         else Cell(
             shown.partition(" (")[0], effect.ratio - 1, shown.partition(" (")[2].rstrip(")"),
@@ -133,7 +133,7 @@ def _row(verdict: Verdict, comparison: Comparison) -> Row:
             _value(verdict, verdict.spread_b, unit, 1),
             change,
             Cell(str(verdict.kind), str(verdict.kind), verdict.reason, tone=tone),
-            Cell(text.NOTHING, tone="absent")
+            Cell(formatting.NOTHING, tone="absent")
             if least is None
             else plain(least, f"{least * 100:.3g} %" if least < 10 else "> 1000 %"),
         )
@@ -142,13 +142,13 @@ def _row(verdict: Verdict, comparison: Comparison) -> Row:
 
 def _value(verdict: Verdict, spread: Spread | None, unit: str, side: int) -> Cell:
     if spread is None:
-        return Cell(text.NOTHING, tone="absent")
+        return Cell(formatting.NOTHING, tone="absent")
     found = verdict.cell
     assert found.metric is not None
     phases, values = ((found.phases_a, found.a), (found.phases_b, found.b))[side]
     # Of one phase a repeat nothing was read off: the values are those of the phases.
     recall = found.recall if len(phases) > len(values) else None
-    show = text.recall if text.is_recall(found.metric.name) else None
+    show = formatting.recall if formatting.is_recall(found.metric.name) else None
     source = Source(phases, found.metric.name, recall, side=side)
     return replace(value_cell(spread, unit, show=show), source=source)
 
@@ -165,7 +165,7 @@ def _reasons(verdicts: Sequence[Verdict]) -> Table:
              plain(v.reason)))
         for v in verdicts
     )  # fmt: skip
-    return Table("not-compared", text.plural(len(rows), "cell"), columns, rows)
+    return Table("not-compared", formatting.plural(len(rows), "cell"), columns, rows)
 
 
 def _changes(name: str, title: str, verdicts: Sequence[Verdict]) -> Figure:
@@ -203,7 +203,8 @@ def _changes(name: str, title: str, verdicts: Sequence[Verdict]) -> Figure:
         title=title,
         caption="Ratio of B to A at each cell, with its 95 % interval. What is better depends on"
         " the metric: the colour says it.",
-        alt=f"Changes of {text.plural(len(rows), 'cell')} from A to B with intervals: {title}",
+        alt=f"Changes of {formatting.plural(len(rows), 'cell')} from A to B with intervals:"
+        f" {title}",
         spec=spec,
         notes=("Drawn between a tenth and ten times; the table has all.",) if clipped else (),
     )

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vectrial.report import draw, export
+from vectrial.model.results_schema import EXPORT_KEYS
 from vectrial.report.document import Figure, Table
+from vectrial.report.render import draw, export
 from vectrial.results.folder import is_own
 from vectrial.results.reader import RunReader
-from vectrial.results.schema import EXPORT_KEYS
 
 #: Kind of file → what it is called on the way.
 MEDIA = {

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from vectrial.serve.guard import Access
+from vectrial.serve.auth import Access
 from vectrial.serve.runs import Run, Runs
 
 #: Pages that are told at once; each looks at a few files every so often.

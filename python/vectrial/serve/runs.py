@@ -20,14 +20,14 @@ from typing import Literal
 import psutil
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from vectrial.errors import UserError
-from vectrial.home import home
+from vectrial.model.errors import UserError
 from vectrial.results.database import DATABASE, BeingWritten
 from vectrial.results.folder import is_own
 from vectrial.results.foreign import understood
 from vectrial.results.progress import Status, read_status
 from vectrial.results.reader import RunReader
 from vectrial.results.reading import TookTooLong
+from vectrial.util.paths import home
 
 #: Folders between the root and a run.
 _DEPTH = 3

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from vectrial.serve.guard import COOKIE, SESSION_S, Access, place_within
+from vectrial.serve.auth import COOKIE, SESSION_S, Access, place_within
 
 #: Bytes of what is sent.
 _MOST = 4096

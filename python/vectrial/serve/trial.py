@@ -12,7 +12,8 @@ from typing import Any
 
 import altair as alt
 
-from vectrial.report import text
+from vectrial.model.results_schema import METRICS
+from vectrial.report.charts.theme import chart_of, described, finished, ink, legend
 from vectrial.report.document import (
     Block,
     Cell,
@@ -26,12 +27,11 @@ from vectrial.report.document import (
     Tone,
     plain,
 )
-from vectrial.report.theme import chart_of, described, finished, ink, legend
 from vectrial.results.clean import clean, parsed
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
-from vectrial.results.schema import METRICS
 from vectrial.serve.files import logs_of
+from vectrial.util import formatting
 
 #: Bytes of a log's end that are shown; the whole is there to be taken.
 _TAIL = 20_000
@@ -71,7 +71,9 @@ def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] 
             ("Repeat", str(trial["repeat"])),
             (
                 "Took",
-                text.NOTHING if trial["duration_s"] is None else text.seconds(trial["duration_s"]),
+                formatting.NOTHING
+                if trial["duration_s"] is None
+                else formatting.seconds(trial["duration_s"]),
             ),
             ("Key", trial["key"][:12]),
         ),
@@ -93,11 +95,14 @@ def _asked(reader: RunReader, trial: Mapping[str, Any]) -> Table:
     facts = [
         ("store", " ".join(filter(None, (trial["store"], trial["store_version"])))),
         ("lane", trial["lane"]),
-        ("dataset", f"{trial['dataset']}, {text.rows(trial['rows'])}, {trial['dim']} dimensions"),
+        (
+            "dataset",
+            f"{trial['dataset']}, {formatting.rows(trial['rows'])}, {trial['dim']} dimensions",
+        ),
         ("metric", trial["metric_space"]),
         ("experiment", trial["experiment"]),
-        ("index", f"{trial['index_kind']}: {text.params(parsed(trial['index_params']))}"),
-        ("point", text.params(reader.parsed(trial["params"], dict))),
+        ("index", f"{trial['index_kind']}: {formatting.params(parsed(trial['index_params']))}"),
+        ("point", formatting.params(reader.parsed(trial["params"], dict))),
         ("seed", trial["seed"]),
         ("environment", trial["environment_name"] or "Vectrial's own"),
         *((f"server {name}", _said(value)) for name, value in server.items()),
@@ -150,9 +155,9 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
             Row(
                 (
                     plain(row["phase"]),
-                    plain(text.params(reader.parsed(row["params"], dict))),
-                    plain(row["started_s"], text.seconds(row["started_s"])),
-                    plain(row["duration_s"], text.seconds(row["duration_s"])),
+                    plain(formatting.params(reader.parsed(row["params"], dict))),
+                    plain(row["started_s"], formatting.seconds(row["started_s"])),
+                    plain(row["duration_s"], formatting.seconds(row["duration_s"])),
                     plain(row["phase_valid"], "yes" if row["phase_valid"] else "no",
                           note=row["phase_reason"] or ""),
                 ),
@@ -181,9 +186,9 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
             continue
         value, reason = finite(row["value"]), row["reason"] or ""
         cell = (
-            Cell(text.NOTHING, note=reason or "nothing was recorded", tone="absent")
+            Cell(formatting.NOTHING, note=reason or "nothing was recorded", tone="absent")
             if value is None
-            else Cell(text.figure(row["name"], value, row["unit"]), value, note=reason,
+            else Cell(formatting.figure(row["name"], value, row["unit"]), value, note=reason,
                       tone="ok" if row["valid"] else "invalid")
         )  # fmt: skip
         known = METRICS.get(row["name"])
@@ -240,7 +245,7 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
     points = [
         {"x": row["second"], "y": row[key] / 1000, "what": name,
          "description": described((name, ""), ("second", str(row["second"])),
-                                  ("latency", text.duration(row[key])))}
+                                  ("latency", formatting.duration(row[key])))}
         for row in drawn
         for key, name in (("p50_us", "p50"), ("p99_us", "p99"), ("max_us", "greatest"))
         if row[key] is not None and row[key] > 0
@@ -272,8 +277,9 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
             (
                 plain(row["phase"]), plain(row["operation"]), plain(row["second"]),
                 plain(row["count"], f"{row['count']:,}"), plain(row["errors"]),
-                *(optional(row[key], text.duration) for key in ("p50_us", "p99_us", "max_us")),
-                optional(row["recall"], text.recall),
+                *(optional(row[key], formatting.duration)
+                  for key in ("p50_us", "p99_us", "max_us")),
+                optional(row["recall"], formatting.recall),
             )
         )
         for row in rows
@@ -286,7 +292,7 @@ def _drawn(reader: RunReader, row: Mapping[str, Any]) -> str:
     """Which phase and operation it is, at which rate."""
     names = dict.fromkeys((row["phase"], row["operation"]))
     rate = reader.parsed(row["params"], dict).get("rate")
-    at = f" at {text.number(float(rate))}/s" if isinstance(rate, int | float) else ""
+    at = f" at {formatting.number(float(rate))}/s" if isinstance(rate, int | float) else ""
     return ", ".join(names) + at
 
 
@@ -297,7 +303,7 @@ def finite(value: float | None) -> float | None:
 
 def optional(value: float | None, show: Callable[[float], str]) -> Cell:
     """A value that may not be known."""
-    return Cell(text.NOTHING, tone="absent") if value is None else plain(value, show(value))
+    return Cell(formatting.NOTHING, tone="absent") if value is None else plain(value, show(value))
 
 
 def _telemetry(reader: RunReader, trial_id: int) -> Section | None:
@@ -314,7 +320,7 @@ def _telemetry(reader: RunReader, trial_id: int) -> Section | None:
     for process, samples in by_process.items():
         for sample in samples:
             used = sample["rss_bytes"]
-            memory.append(_sample(process, sample, used / 1e6, "memory", text.size(used)))
+            memory.append(_sample(process, sample, used / 1e6, "memory", formatting.size(used)))
         for before, sample in pairwise(samples):
             span = sample["at_s"] - before["at_s"]
             if span > 0:
@@ -332,7 +338,7 @@ def _telemetry(reader: RunReader, trial_id: int) -> Section | None:
     keys = [key for key in rows[0] if key not in ("process", "phase_id")]
     columns = (Column("process", "Process", numeric=False), *(Column(key, key) for key in keys))
     made = tuple(
-        Row((plain(row["process"]), *(optional(row[key], text.number) for key in keys)))
+        Row((plain(row["process"]), *(optional(row[key], formatting.number) for key in keys)))
         for row in rows
     )
     table = Table("trial-telemetry", "Every sample", columns, made, folded=True)
@@ -344,7 +350,7 @@ def _sample(
     process: str, sample: Mapping[str, Any], value: float, what: str, shown: str
 ) -> dict[str, Any]:
     at = sample["at_s"]
-    told = described((process, ""), ("after", text.seconds(at)), (what, shown))
+    told = described((process, ""), ("after", formatting.seconds(at)), (what, shown))
     return {"x": at, "y": value, "what": process, "description": told}
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.compare.groups import JUDGED
-from vectrial.report import text
+from vectrial.model.results_schema import METRICS
 from vectrial.report.document import Cell, Column, Report, Row, Section, Source, Table, plain
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
-from vectrial.results.schema import METRICS
 from vectrial.serve.trial import finite, optional, tone_of
+from vectrial.util import formatting
 
 #: How a figure came of the values that are shown.
 _MADE = (
@@ -74,7 +74,9 @@ def values_report(
             reader.parsed(row[key], dict) for key in ("index_params", "trial_params", "params")
         ]
         value = finite(row["value"])
-        shown = text.NOTHING if value is None else text.figure(metric, value, row["unit"])
+        shown = (
+            formatting.NOTHING if value is None else formatting.figure(metric, value, row["unit"])
+        )
         state = _state(row)
         made.append(
             Row(
@@ -84,11 +86,11 @@ def values_report(
                     ),
                     plain(row["repeat"]),
                     Cell(shown, value, note=row["reason"] or ""),
-                    *((optional(row["recall"], text.recall),) if recall is not None else ()),
+                    *((optional(row["recall"], formatting.recall),) if recall is not None else ()),
                     Cell(state, state, tone=tone_of(state)),
                     plain(row["store"]),
                     plain(f"{row['experiment']}, {row['phase']}"),
-                    plain(text.params({k: v for part in parts for k, v in part.items()})),
+                    plain(formatting.params({k: v for part in parts for k, v in part.items()})),
                 )
             )
         )
@@ -143,13 +145,13 @@ def trials_report(
                 plain(row["experiment"]),
                 plain(row["dataset"]),
                 plain(row["rows"], f"{row['rows']:,}"),
-                plain(text.params({"index": row["index_kind"],
+                plain(formatting.params({"index": row["index_kind"],
                                    **reader.parsed(row["index_params"], dict),
                                    **reader.parsed(row["params"], dict)})),
                 plain(row["repeat"]),
                 Cell(row["status"], row["status"], note=row["reason"] or "",
                      tone=tone_of(row["status"])),
-                optional(row["duration_s"], text.seconds),
+                optional(row["duration_s"], formatting.seconds),
             )
         )
         for row in left

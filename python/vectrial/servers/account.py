@@ -22,9 +22,9 @@ from typing import Any
 
 import psutil
 
-from vectrial import home
 from vectrial.servers.base import ServerError
 from vectrial.servers.namespaces import can_cover
+from vectrial.util import paths
 
 NOBODY = 65534
 _IDS = range(61184, 65520)
@@ -100,7 +100,7 @@ def let_pass(*folders: Path) -> None:
 def installation(program: Path) -> Path:
     """The folder that a program cannot do without: of one in the cache, what was unpacked there;
     of another, the folder above its `bin`, or else its own."""
-    servers = home.servers_dir()
+    servers = paths.servers_dir()
     if program.is_relative_to(servers):
         return servers / program.relative_to(servers).parts[0]
     return program.parent.parent if program.parent.name == "bin" else program.parent

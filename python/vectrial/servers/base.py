@@ -16,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from vectrial.errors import Unsupported, VectrialError
+from vectrial.model.availability import Availability
+from vectrial.model.errors import Unsupported, VectrialError
+from vectrial.model.store import Address
 from vectrial.servers.reaction import any_reacts
-from vectrial.stores.base import Address
-from vectrial.stores.registry import Availability
 
 #: Told in one line what is being done; seconds apart.
 Progress = Callable[[str], None]
@@ -51,7 +51,7 @@ class Command:
     """What to execute. Where we are root, it runs as another user; see `vectrial.servers.account`.
 
     argv: the program and its arguments, which every user of the machine can see.
-    env: variables beside those that every server gets (`vectrial.child_environment`).
+    env: variables beside those that every server gets (`vectrial.util.child_environment`).
     first: what is executed, to its end, before the program starts for the first time in a folder.
     needs: files and folders that it reads beside its installation and the system's.
     """

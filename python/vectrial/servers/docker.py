@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vectrial.child_environment import for_engine
+from vectrial.model.availability import Availability
+from vectrial.model.limits import Limits
+from vectrial.model.store import Address
 from vectrial.servers.base import (
     READY_S,
     Image,
@@ -23,11 +25,9 @@ from vectrial.servers.base import (
     ServerError,
     answers,
 )
-from vectrial.servers.guarded import HOST, Guarded, free_ports, taken, until_ready
-from vectrial.servers.limits import Limits
 from vectrial.servers.local import kept_secrets
-from vectrial.stores.base import Address
-from vectrial.stores.registry import Availability
+from vectrial.servers.managed_process import HOST, Guarded, free_ports, taken, until_ready
+from vectrial.util.child_environment import for_engine
 
 ENGINE = "VECTRIAL_DOCKER"
 #: A label on every container that is started here; its value is the process that did.
@@ -39,7 +39,8 @@ _POLL_S = 0.2
 
 class Docker(Server):
     """The recipe's image in a container of its own, which is removed when it ends; its data is in
-    the folder. It does not outlive this process: the guard removes it (`vectrial.servers.guard`).
+    the folder. It does not outlive this process: the supervisor removes it
+    (`vectrial.servers.supervisor`).
 
     Args:
         recipe: of the kind of server; it has an image.
@@ -283,7 +284,7 @@ def _has(image: Image) -> bool:
 
 def _ask(*arguments: str, longer_s: float = 0.0) -> str:
     """What the engine says; nothing when it refuses, as when a container is gone already, or does
-    not answer in time: what has to end is then ended by the guard."""
+    not answer in time: what has to end is then ended by the supervisor."""
     try:
         done = _run(*arguments, longer_s=longer_s)
     except subprocess.TimeoutExpired:

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from vectrial.child_environment import for_measuring
-from vectrial.children import python
+from vectrial.model.store import Address
 from vectrial.servers.base import Refused, ServerError, wait_until
 from vectrial.servers.namespaces import Network
-from vectrial.stores.base import Address
+from vectrial.util.child_environment import for_measuring
+from vectrial.util.children import python
 
 _POLL_S = 0.05
 #: Seconds beyond the deadline for the process that asks.

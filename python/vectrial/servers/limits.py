@@ -13,34 +13,17 @@ import secrets
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from vectrial.servers.guard import remove
+from vectrial.model.limits import Limits
+from vectrial.servers.supervisor import remove
 
 _ROOT = Path("/sys/fs/cgroup")
 _PERIOD_US = 100_000
 #: See `group_name`.
 _NAME = re.compile(r"vectrial-(\d+)-[0-9a-f]{8}")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """cpus: processors' worth of time, 1.5 for one and a half. None: as much as there is."""
-
-    cpus: float | None = None
-    memory_bytes: int | None = None
-
-    def __bool__(self) -> bool:
-        return self.cpus is not None or self.memory_bytes is not None
-
-    def __str__(self) -> str:
-        parts = [] if self.cpus is None else [f"{self.cpus:g} processors"]
-        if self.memory_bytes is not None:
-            parts.append(f"{self.memory_bytes / 2**20:,.0f} MiB")
-        return ", ".join(parts) or "none"
 
 
 class NotPossible(Exception):
@@ -80,7 +63,7 @@ def group_name() -> str:
 
 def sweep(root: Path = _ROOT) -> list[Path]:
     """Remove the control groups of processes of Vectrial that have ended, with what is still in
-    them: servers whose guard was killed. Returns what was removed."""
+    them: servers whose supervisor was killed. Returns what was removed."""
     membership = _membership()
     if (root / "cgroup.controllers").exists():
         parents = list(_upwards(root, membership.get("", "/")))

@@ -12,8 +12,9 @@ from typing import Any
 
 import psutil
 
-from vectrial.child_environment import for_server
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
+from vectrial.model.limits import Limits
+from vectrial.model.store import Address
 from vectrial.servers.account import Account, free_account, installation
 from vectrial.servers.base import (
     READY_S,
@@ -25,11 +26,11 @@ from vectrial.servers.base import (
     ServerError,
     answers,
 )
-from vectrial.servers.guarded import HOST, Guarded, free_ports, taken, until_ready
 from vectrial.servers.inside import Inside
-from vectrial.servers.limits import Limits, NotPossible, group_name, make_groups, sweep
+from vectrial.servers.limits import NotPossible, group_name, make_groups, sweep
+from vectrial.servers.managed_process import HOST, Guarded, free_ports, taken, until_ready
 from vectrial.servers.namespaces import Network, Relay, confine, no_network
-from vectrial.stores.base import Address
+from vectrial.util.child_environment import for_server
 
 __all__ = ["HOST", "Local", "free_ports", "refused", "variable", "write_private"]
 
@@ -40,8 +41,8 @@ _SECRET_BYTES = 16
 class Local(Server):
     """A program from a package registry, started in a folder of its own.
 
-    It does not outlive this process, however that ends: see `vectrial.servers.guard`. It has no
-    capability, and only the variables that it needs; where we are root it runs as a user of its
+    It does not outlive this process, however that ends: see `vectrial.servers.supervisor`. It has
+    no capability, and only the variables that it needs; where we are root it runs as a user of its
     own: see `vectrial.servers.account`.
 
     Args:
@@ -129,7 +130,7 @@ class Local(Server):
 
     def _execute(self, command: Command, network: Network | None) -> None:
         files = () if network is None else network.files
-        order = {"network": files, "die_with_parent": "{guard}"}
+        order = {"network": files, "die_with_parent": "{supervisor}"}
         scratch = self._folder / "tmp"
         scratch.mkdir(exist_ok=True)
         first = bool(command.first) and not any(self._data.iterdir())
@@ -155,7 +156,7 @@ class Local(Server):
         )
 
     def _groups(self) -> tuple[Path, ...]:
-        """Control groups with the limits that were asked for; the guard removes them."""
+        """Control groups with the limits that were asked for; the supervisor removes them."""
         if not self._limits:
             return ()
         try:

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vectrial.model.availability import Availability
+from vectrial.model.store import Address
 from vectrial.servers.base import Command, NotReady, Progress, Recipe
 from vectrial.servers.local import HOST, refused
-from vectrial.servers.programs import GoProgram, given, go_program, go_program_at_hand
-from vectrial.stores.base import Address
-from vectrial.stores.registry import Availability
+from vectrial.servers.programs.base import GoProgram, given, go_program, go_program_at_hand
 
 #: The last version that was published as a module.
 PROGRAM = GoProgram(

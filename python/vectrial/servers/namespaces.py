@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from vectrial.child_environment import for_server
+from vectrial.util.child_environment import for_server
 
 CONFINE = Path(__file__).with_name("confine.py")
 _RELAY = Path(__file__).with_name("relay.py")

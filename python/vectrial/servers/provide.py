@@ -15,27 +15,19 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
-from vectrial.errors import StoreError, UserError
-from vectrial.nearest import suggestion
+from vectrial.model.availability import Availability
+from vectrial.model.errors import StoreError, UserError
+from vectrial.model.limits import Limits
+from vectrial.model.provider import Provider
+from vectrial.model.store import Address, Store
 from vectrial.servers import docker
 from vectrial.servers.base import External, NoProgram, Progress, Recipe, Server
 from vectrial.servers.docker import Docker
 from vectrial.servers.inside import Inside
-from vectrial.servers.limits import Limits
 from vectrial.servers.local import Local, variable
-from vectrial.stores.base import Address, Store
-from vectrial.stores.registry import Availability
-
-
-class Provider(StrEnum):
-    """Where a server comes from."""
-
-    EXTERNAL = "external"  # it runs already, at the address that the environment gives
-    LOCAL = "local"  # a program of this machine
-    DOCKER = "docker"  # the official image
+from vectrial.util.suggest import suggestion
 
 
 @dataclass(frozen=True)

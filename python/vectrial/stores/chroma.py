@@ -15,11 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.distance import Metric, ScoreKind
-from vectrial.errors import StoreError
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, renamed
-from vectrial.stores.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
-from vectrial.stores.base import (
+from vectrial.model.errors import StoreError
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, renamed
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
     ALL_OPERATORS,
     Capabilities,
     FieldType,
@@ -30,7 +29,8 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
-from vectrial.stores.typed import fitted
+from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
+from vectrial.stores.common.typed import fitted
 
 _COLLECTION = "rows"
 _SPACE = {Metric.L2: "l2", Metric.COSINE: "cosine", Metric.IP: "ip"}

@@ -17,11 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.distance import Metric, ScoreKind
-from vectrial.errors import NotInstalled, StoreError
-from vectrial.filters import Filter, Value, renamed
-from vectrial.stores.arrow import batch_of, check, ids_of, table_of, vectors_of
-from vectrial.stores.base import (
+from vectrial.model.errors import NotInstalled, StoreError
+from vectrial.model.filters import Filter, Value, renamed
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
     ALL_OPERATORS,
     Capabilities,
     FieldType,
@@ -33,7 +32,8 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
-from vectrial.stores.sql import SQL_TYPES, condition
+from vectrial.stores.common.arrow import batch_of, check, ids_of, table_of, vectors_of
+from vectrial.stores.common.sql import SQL_TYPES, condition
 
 _FILE = "rows.duckdb"
 _METRIC = {Metric.L2: "l2sq", Metric.COSINE: "cosine", Metric.IP: "ip"}

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.distance import Metric, ScoreKind
-from vectrial.filters import Filter
-from vectrial.stores.arrow import table_of
-from vectrial.stores.base import (
+from vectrial.model.filters import Filter
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
     ALL_OPERATORS,
     Capabilities,
     FieldType,
@@ -26,8 +25,9 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
-from vectrial.stores.exact import block, nearest
-from vectrial.stores.rows import Rows
+from vectrial.stores.common.arrow import table_of
+from vectrial.stores.common.exact import block, nearest
+from vectrial.stores.common.rows import Rows
 
 
 class MemoryStore(Store):

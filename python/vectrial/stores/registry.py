@@ -10,28 +10,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from vectrial import environments
-from vectrial.errors import StoreError, UserError
-from vectrial.nearest import suggestion
-from vectrial.stores.base import Store
+from vectrial.model.availability import Availability
+from vectrial.model.errors import StoreError, UserError
+from vectrial.model.store import Store
+from vectrial.util import environments
+from vectrial.util.suggest import suggestion
 
 GROUP = "vectrial.stores"
-
-
-@dataclass(frozen=True)
-class Availability:
-    """Whether a store can run here.
-
-    works: True; False when it cannot; None when what it needs is made on first use.
-    reason: why not, or what happens on first use, with the command; empty when it works.
-    """
-
-    works: bool | None
-    reason: str = ""
 
 
 def _entries() -> dict[str, EntryPoint]:
@@ -76,7 +64,7 @@ def resolve(where: str) -> type[Store]:
     except (ImportError, AttributeError, SyntaxError) as error:
         raise StoreError(f"the store at {where} cannot be imported: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Store)):
-        raise StoreError(f"{where} is not a subclass of vectrial.stores.base.Store")
+        raise StoreError(f"{where} is not a subclass of vectrial.model.store.Store")
     return found
 
 
@@ -89,7 +77,7 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
         if (environments.path(store.environment) / "bin" / "python").exists():
             return Availability(True)
         name = store.environment.name
-        how = f"or beforehand by: python -m vectrial.environments {name}"
+        how = f"or beforehand by: python -m vectrial.util.environments {name}"
         return Availability(None, f"its own environment is made on first use, {how}")
     if store.module is None or _importable(store.module):
         alone = store.server is None or served

@@ -19,11 +19,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.distance import Metric, ScoreKind
-from vectrial.errors import StoreError
-from vectrial.filters import Filter
-from vectrial.stores.arrow import ids_of, table_of, vectors_of
-from vectrial.stores.base import (
+from vectrial.model.errors import StoreError
+from vectrial.model.filters import Filter
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
     ALL_OPERATORS,
     Capabilities,
     FieldType,
@@ -35,8 +34,9 @@ from vectrial.stores.base import (
     Searcher,
     Store,
 )
-from vectrial.stores.files import put
-from vectrial.stores.rows import Rows
+from vectrial.stores.common.arrow import ids_of, table_of, vectors_of
+from vectrial.stores.common.files import put
+from vectrial.stores.common.rows import Rows
 
 _METRICS = {Metric.L2: "l2sq", Metric.COSINE: "cos", Metric.IP: "ip"}
 

@@ -29,15 +29,15 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from vectrial.errors import UserError
-from vectrial.inputs import ExactModel, Name, read_bytes
-from vectrial.load.ceiling import ClientLimits
-from vectrial.load.lane import Lane
-from vectrial.load.placement import Placement
-from vectrial.nearest import suggestion
-from vectrial.printable import shown
-from vectrial.servers.provide import Provider
-from vectrial.stores.base import Durability
+from vectrial.model.client_limits import ClientLimits
+from vectrial.model.errors import UserError
+from vectrial.model.inputs import ExactModel, Name, read_bytes
+from vectrial.model.lane import Lane
+from vectrial.model.placement import Placement
+from vectrial.model.printable import shown
+from vectrial.model.provider import Provider
+from vectrial.model.store import Durability
+from vectrial.util.suggest import suggestion
 
 #: Bytes of a suite's file.
 _MOST_BYTES = 4 << 20

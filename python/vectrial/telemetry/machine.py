@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vectrial.experiments.base import Phase
+from vectrial.model.phase import Phase
 from vectrial.telemetry.phases import cpu_between, growth
 
 #: Processor time is told in steps of 10 ms, samples are a second apart: of less there is no share.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vectrial.experiments.base import Phase
+from vectrial.model.phase import Phase
 
 #: The name under which the client's own samples stand.
 CLIENT = "client"

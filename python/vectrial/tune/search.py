@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vectrial.errors import NotInstalled
+from vectrial.model.errors import NotInstalled
 from vectrial.tune.space import Choice, Knob
 
 #: Builds that are drawn at random before any is drawn from what was learnt, as a share of all.

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vectrial.experiments.dial import bounds
-from vectrial.stores.base import IndexKind
+from vectrial.experiments.common.recall_parameter import bounds
+from vectrial.model.store import IndexKind
 
 Values = Mapping[str, Any]
 

@@ -16,8 +16,7 @@ import pyarrow as pa
 import serving
 from numpy.typing import NDArray
 
-from vectrial.distance import Metric, distances
-from vectrial.filters import (
+from vectrial.model.filters import (
     And,
     Eq,
     Filter,
@@ -30,8 +29,8 @@ from vectrial.filters import (
     fields,
     operators,
 )
-from vectrial.stores.arrow import batch_of, columns_of, ids_of
-from vectrial.stores.base import (
+from vectrial.model.metric import Metric, distances
+from vectrial.model.store import (
     ARROW_TYPES,
     Capabilities,
     Field,
@@ -42,6 +41,7 @@ from vectrial.stores.base import (
     Schema,
     Store,
 )
+from vectrial.stores.common.arrow import batch_of, columns_of, ids_of
 
 T = TypeVar("T")
 

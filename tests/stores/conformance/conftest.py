@@ -11,16 +11,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import other_user
 import pytest
 import serving
 from conformance_world import ROWS, Case, World, folder, load, make_world
-
-import strangers
 from server_programs import must_run
-from vectrial.errors import StoreError
+
+from vectrial.model.errors import StoreError
+from vectrial.model.store import Store
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
-from vectrial.stores.base import Store
 
 
 def _stores() -> tuple[list[type[Store]], dict[str, str]]:
@@ -109,7 +109,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Servers are started by the first test that needs one, and end with the last. Secrets that are
     none of theirs are in the environment meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in strangers.CANARIES.items():
+        for name, value in other_user.CANARIES.items():
             patch.setenv(name, value)
         yield from _served(tmp_path_factory)
 

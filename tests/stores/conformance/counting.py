@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from vectrial.stores.base import Address
+from vectrial.model.store import Address
 
 
 @dataclass

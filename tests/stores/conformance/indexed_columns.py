@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vectrial.stores.base import FieldType, Schema, Store
+from vectrial.model.store import FieldType, Schema, Store
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from conformance_world import BATCH, DIM, Case, K, World, folder, make_world, one_metric, queries
 
-from vectrial.bm25 import Bm25
-from vectrial.errors import Unsupported
-from vectrial.fusion import Blend, Fusion, Ranking, best, fuse, similarity
-from vectrial.stores.base import Field, FieldType, Hybrid, Schema, Store
+from vectrial.model.bm25 import Bm25
+from vectrial.model.errors import Unsupported
+from vectrial.model.fusion import Blend, Fusion, Ranking, best, fuse, similarity
+from vectrial.model.store import Field, FieldType, Hybrid, Schema, Store
 
 ROWS, CANDIDATES = 2 * BATCH, 100
 #: Agreement with an exact fusion of the same rankings, of who ranks text by BM25. Less than all:

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from conformance_world import DIM, Case, World, as_rows, folder, load, one_index
 
-from vectrial.filters import And, Eq, Filter, IsNull, Not, evaluate, operators
-from vectrial.load.lane import writes_natively
-from vectrial.load.native import Requests, closed, drive
-from vectrial.load.native_rows import columns_of, send
-from vectrial.stores.base import ARROW_TYPES, Field, FieldType, Returning, Schema, Store
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.filters import And, Eq, Filter, IsNull, Not, evaluate, operators
+from vectrial.model.lane import writes_natively
+from vectrial.model.store import ARROW_TYPES, Field, FieldType, Returning, Schema, Store
+from vectrial.workload.native.rows import columns_of, send
 
 ROWS = 60
 #: Columns as Vectrial and stores have them, as people have them, words of SQL, text to be quoted.

@@ -10,9 +10,9 @@ import pytest
 from conformance_world import DIM, FILTERS, ROWS, Case, K, World, as_rows, queries
 from numpy.typing import NDArray
 
-from vectrial.distance import LARGER_IS_CLOSER, Metric, distances, score_from_distance
-from vectrial.filters import Filter
-from vectrial.stores.base import Searcher, Store
+from vectrial.model.filters import Filter
+from vectrial.model.metric import LARGER_IS_CLOSER, Metric, distances, score_from_distance
+from vectrial.model.store import Searcher, Store
 
 Answer = tuple[NDArray[np.int64], NDArray[np.float32]]
 
@@ -139,7 +139,7 @@ def test_every_declared_operator_was_tried(case: Case) -> None:
     if not (can.filters | can.find):
         pytest.skip(f"{case.store.name} declares no filters")
     for declared in (can.filters, can.find):
-        from vectrial.filters import operators
+        from vectrial.model.filters import operators
 
         used = frozenset().union(*map(operators, case.filters(declared).values()), frozenset())
         assert used == declared

@@ -11,9 +11,9 @@ import serving
 from conformance_world import DIM, ROWS, Case, K, World, one_metric, queries
 from counting import Received, counted
 
-from vectrial.load.lane import Lane, lanes_of
-from vectrial.load.native import Requests, closed, drive
-from vectrial.stores.base import Returning, Store
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.lane import Lane, lanes_of
+from vectrial.model.store import Returning, Store
 
 #: Of what k vectors take as float32: the least that must come.
 SHARE = 0.9

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import other_user
 import pytest
 import serving
 from conformance_world import Case, one_metric
 
-import strangers
-from vectrial.errors import VectrialError
+from vectrial.model.errors import VectrialError
+from vectrial.model.store import Address
 from vectrial.servers.provide import recipe_of
-from vectrial.stores.base import Address
 
 
 @one_metric
@@ -17,7 +17,7 @@ def test_a_server_gives_nothing_away(case: Case) -> None:
     if case.store.server is None:
         pytest.skip("a library")
     server = serving.server(case.store)
-    strangers.check(server)
+    other_user.check(server)
 
 
 @one_metric

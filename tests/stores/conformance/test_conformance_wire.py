@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from conformance_world import Case, K, World, as_rows, one_metric, queries
 
-from vectrial.load.lane import writes_natively
-from vectrial.load.native import Requests, closed, drive
-from vectrial.load.native_rows import columns_of, send
-from vectrial.stores.arrow import ids_of, vectors_of
-from vectrial.stores.base import Store
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.lane import writes_natively
+from vectrial.model.store import Store
+from vectrial.stores.common.arrow import ids_of, vectors_of
+from vectrial.workload.native.rows import columns_of, send
 
 
 def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: World) -> None:

@@ -26,11 +26,10 @@ from indexed_columns import LISTS, indexed_columns
 from numpy.typing import NDArray
 from test_conformance_reads import check_answer, check_rows, floor, recall
 
-from vectrial.distance import Metric
-from vectrial.errors import Unsupported
-from vectrial.filters import Eq, Filter, Range
-from vectrial.stores.arrow import batch_of
-from vectrial.stores.base import (
+from vectrial.model.errors import Unsupported
+from vectrial.model.filters import Eq, Filter, Range
+from vectrial.model.metric import Metric
+from vectrial.model.store import (
     ALL_OPERATORS,
     Field,
     FieldType,
@@ -40,6 +39,7 @@ from vectrial.stores.base import (
     Store,
     refuse,
 )
+from vectrial.stores.common.arrow import batch_of
 
 
 class Changed:
@@ -379,7 +379,7 @@ def _refuses_filters(case: Case, store: Store, schema: Schema, world: World) -> 
 def _an_example(operator: str) -> Filter:
     from conformance_world import FILTERS
 
-    from vectrial.filters import operators
+    from vectrial.model.filters import operators
 
     return next(where for where in FILTERS.values() if operator in operators(where))
 

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from vectrial import home
-from vectrial.datasets.archive import Limits, is_archive, safe_unpack
 from vectrial.datasets.checks import check_vectors
 from vectrial.datasets.readers import bigann, texmex
 from vectrial.datasets.readers.base import Block, Options, Source, reading
@@ -25,8 +23,10 @@ from vectrial.datasets.readers.pairs import is_pair, open_pair
 from vectrial.datasets.readers.parquet import open_parquet, open_shards, shard_pattern
 from vectrial.datasets.readers.qdrant import is_qdrant, open_qdrant
 from vectrial.datasets.readers.vectordbbench import is_vectordbbench, open_vectordbbench
-from vectrial.errors import DataError, UserError
-from vectrial.printable import control_character, shown
+from vectrial.model.errors import DataError, UserError
+from vectrial.model.printable import control_character, shown
+from vectrial.util import paths
+from vectrial.util.archive import Limits, is_archive, safe_unpack
 
 __all__ = ["FORMATS", "Block", "Options", "Source", "open_source"]
 
@@ -199,7 +199,7 @@ def _open_npz_or_archive(path: Path, options: Options) -> Source:
             names = bundle.namelist()
         if names and all(name.endswith(".npy") for name in names):
             return _opened(open_npz, path, options)
-    root = home.downloads_dir()
+    root = paths.downloads_dir()
     root.mkdir(parents=True, exist_ok=True)
     temporary = tempfile.TemporaryDirectory(prefix=".opened-", dir=root)
     try:

@@ -13,10 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.datasets.checks import check_vectors
-from vectrial.distance import Metric
-from vectrial.errors import DataError, UserError
-from vectrial.filters import Filter
-from vectrial.nearest import suggestion
+from vectrial.model.errors import DataError, UserError
+from vectrial.model.filters import Filter
+from vectrial.model.metric import Metric
+from vectrial.util.suggest import suggestion
 
 #: No vector has more components; a header that claims more is damaged.
 MAX_DIM = 1 << 20

@@ -17,7 +17,7 @@ from vectrial.datasets.readers.base import (
     check_shape,
     rows_that_fit,
 )
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
 
 DTYPES: dict[str, np.dtype[Any]] = {
     ".fbin": np.dtype("<f4"),

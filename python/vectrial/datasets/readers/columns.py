@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vectrial.datasets.readers.base import Block, Options, choose
-from vectrial.errors import DataError, UserError
-from vectrial.nearest import suggestion
+from vectrial.model.errors import DataError, UserError
+from vectrial.util.suggest import suggestion
 
 #: More columns than this are hardly metadata: they are refused unless some are chosen.
 MOST_COLUMNS = 500

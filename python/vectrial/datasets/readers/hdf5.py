@@ -18,8 +18,8 @@ from vectrial.datasets.readers.base import (
     choose,
     reading,
 )
-from vectrial.distance import Metric
-from vectrial.errors import DataError, Unsupported
+from vectrial.model.errors import DataError, Unsupported
+from vectrial.model.metric import Metric
 
 _METRICS = {
     "angular": Metric.COSINE,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vectrial.datasets.readers.base import Block, Options, Source, check_shape
 from vectrial.datasets.readers.columns import block_of, plan_columns
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
 
 #: A longer line is no row of a data set.
 _MAX_LINE_BYTES = 64 << 20

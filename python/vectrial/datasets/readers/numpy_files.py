@@ -27,7 +27,7 @@ from vectrial.datasets.readers.base import (
     reading,
     rows_that_fit,
 )
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
 
 _HEADER_ERRORS = (
     ValueError,

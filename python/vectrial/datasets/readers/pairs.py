@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vectrial.datasets.readers import bigann, texmex
 from vectrial.datasets.readers.base import Options, Source, check_side_bytes
-from vectrial.distance import Metric
+from vectrial.model.metric import Metric
 
 
 def is_pair(folder: Path) -> bool:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from vectrial.datasets.readers.base import Block, Options, Source, check_shape, reading
 from vectrial.datasets.readers.columns import Plan, block_of, odd_ids, plan_columns, storage
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
 
 #: What Arrow raises on damaged files.
 ARROW_ERRORS = (

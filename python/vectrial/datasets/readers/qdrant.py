@@ -23,8 +23,8 @@ from vectrial.datasets.readers.base import Block, Options, Source, check_side_by
 from vectrial.datasets.readers.columns import is_vector, stored_type
 from vectrial.datasets.readers.jsonl import arrow_columns, infer, lines, matrix, open_jsonl
 from vectrial.datasets.readers.numpy_files import open_npy
-from vectrial.errors import DataError, Unsupported
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, fields
+from vectrial.model.errors import DataError, Unsupported
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, fields
 
 
 def is_qdrant(folder: Path) -> bool:

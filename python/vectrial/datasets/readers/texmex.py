@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.datasets.readers.base import Block, Options, Source, check_shape
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
 
 DTYPES: dict[str, np.dtype[Any]] = {
     ".fvecs": np.dtype("<f4"),

@@ -27,7 +27,7 @@ from vectrial.datasets.readers.base import (
 )
 from vectrial.datasets.readers.columns import ids_of
 from vectrial.datasets.readers.parquet import ARROW_ERRORS, batches, open_file, open_files
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
 
 
 def is_vectordbbench(folder: Path) -> bool:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial import home
-from vectrial.datasets.progress import Progress
+from vectrial.util import paths
+from vectrial.util.progress import Progress
 
 ROWS = 2_000
 
@@ -35,7 +35,7 @@ def computed(
         content: the bytes that the rows of a slice are computed from.
         compute: the rows of a slice, float32 (rows, width).
     """
-    folder = home.downloads_dir() / "computed" / hashlib.sha256(recipe.encode()).hexdigest()[:16]
+    folder = paths.downloads_dir() / "computed" / hashlib.sha256(recipe.encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
     out = np.empty((count, width), dtype=np.float32)
     for start in range(0, count, ROWS):

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from vectrial.datasets.progress import Progress
-from vectrial.datasets.sources.material import SourceUnavailable
+from vectrial.model.errors import SourceUnavailable
+from vectrial.util.progress import Progress
 
 _FACETS = ("role", "implemented-in", "interface", "use", "works-with", "suite", "field")
 _HOST = re.compile(r"https?://([^/:]+)")

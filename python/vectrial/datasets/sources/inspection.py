@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.labelled import ANOMALOUS, CLASS, DEFECT, GOOD, repeated
 from vectrial.datasets.sources.material import Material, permutation
-from vectrial.errors import DataError
-from vectrial.filters import Eq
+from vectrial.model.errors import DataError
+from vectrial.model.filters import Eq
+from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD, repeated
 
 _SEED = 1330  # vectors that the report stored
 

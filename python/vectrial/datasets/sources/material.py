@@ -14,16 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.datasets.readers import Block
-from vectrial.errors import DataError, UserError
-from vectrial.filters import Filter
+from vectrial.model.errors import UserError
+from vectrial.model.filters import Filter
 
 #: Values of the column `random_number`, which has nothing to do with the vectors: the
 #: independent control beside filters on columns that do.
 RANDOM_NUMBERS = 10_000
-
-
-class SourceUnavailable(DataError):
-    """The place that a dataset comes from does not answer, lacks it, or has no client here."""
 
 
 @dataclass(frozen=True)

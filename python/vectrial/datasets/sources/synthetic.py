@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.progress import Progress
 from vectrial.datasets.readers import Block
 from vectrial.datasets.sources import filter_sets
 from vectrial.datasets.sources.material import Material, random_numbers
-from vectrial.distance import Metric
-from vectrial.errors import UserError
+from vectrial.model.errors import UserError
+from vectrial.model.metric import Metric
+from vectrial.util.progress import Progress
 
 QUERIES = 1_000
 #: Shares of the values of column `category`, skewed as real categories are.

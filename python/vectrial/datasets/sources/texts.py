@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from vectrial.datasets.progress import Progress
 from vectrial.datasets.sources import debian, filter_sets, minilm, wordnet
 from vectrial.datasets.sources.material import (
     Material,
@@ -17,6 +16,7 @@ from vectrial.datasets.sources.material import (
     in_hash_order,
     random_numbers,
 )
+from vectrial.util.progress import Progress
 
 _SEED = 384
 

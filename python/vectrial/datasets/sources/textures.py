@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.datasets.labelled import GOOD
-from vectrial.datasets.progress import Progress
 from vectrial.datasets.sources import efficientnet
 from vectrial.datasets.sources.defects import KINDS, flawed
 from vectrial.datasets.sources.inspection import Shot, material
 from vectrial.datasets.sources.material import Material, extra
-from vectrial.datasets.sources.packages import Client, Package, unpacked
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
+from vectrial.model.labels import GOOD
+from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.progress import Progress
 
 SCIKIT_IMAGE = Package(
     Client.PIP,

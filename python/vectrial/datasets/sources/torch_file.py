@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
 
 _STORAGES: dict[str, np.dtype[Any]] = {
     "FloatStorage": np.dtype("<f4"),

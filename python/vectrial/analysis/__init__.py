@@ -1,0 +1,1 @@
+"""What is derived from a run: points, fronts, capacity, costs, warnings."""

@@ -1,0 +1,181 @@
+"""Which points of a run belong side by side, and which of them stands for a store."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from vectrial.analysis import pareto as fronts
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.trial import Series, Trial
+from vectrial.util import formatting
+
+#: The recalls at which stores are compared; the first is that of the headline.
+TARGETS = (0.95, 0.90, 0.99)
+
+
+@dataclass(frozen=True)
+class Facet:
+    """What is compared on one sheet: the same rows of the same dataset, the same k, and the same
+    returned of each row. returns: what comes beside ids and scores; None: nothing."""
+
+    dataset: str
+    rows: int
+    k: int | None = None
+    returns: str | None = None
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        parts = [self.dataset, formatting.rows(self.rows)]
+        parts += [f"k = {self.k}"] if self.k is not None else []
+        parts += [f"returning {self.returns}"] if self.returns is not None else []
+        return " · ".join(parts)
+
+    @property
+    def slug(self) -> str:
+        """For file names."""
+        parts = [self.dataset, str(self.rows), *([f"k{self.k}"] if self.k is not None else [])]
+        parts += [self.returns] if self.returns is not None else []
+        return slug("-".join(parts))
+
+
+def slug(name: str) -> str:
+    """A name that is safe in a file name and an anchor, and unlike that of any other name."""
+    kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in name.lower())
+    short = "-".join(part for part in kept.split("-") if part)[:80]
+    return short if short == name else f"{short}-{zlib.crc32(name.encode()):08x}".strip("-")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Search points of one facet: each with recall and qps of the same requests."""
+
+    facet: Facet
+    points: tuple[Point, ...]
+
+    @cached_property
+    def series(self) -> tuple[Series, ...]:
+        """All series that were measured here, wrong ones too."""
+        return tuple(dict.fromkeys(point.series for point in self.points))
+
+    def of(self, series: Series, state: str | None = "ok") -> list[Point]:
+        """A series' points in one state (None: in any)."""
+        return [p for p in self.points if p.series == series and state in (None, p.state)]
+
+    def ranked(self, series: Series) -> list[Point]:
+        """A series' points that may be compared with others."""
+        return [p for p in self.points if p.series == series and p.ranked]
+
+    def best(self, series: Series, recall: float) -> Point | None:
+        """The fastest measured point of at least this recall, of those that may be ranked."""
+        points = self.ranked(series)
+        index = fronts.fastest_at(coordinates(points), recall)
+        return None if index is None else points[index]
+
+    def between(self, series: Series, recall: float) -> tuple[float, tuple[Point, ...]] | None:
+        """Qps at exactly this recall, and the measured points that it lies between; None beyond
+        them."""
+        points = self.ranked(series)
+        found = fronts.qps_at(coordinates(points), recall)
+        return None if found is None else (found.value, tuple(points[i] for i in found.points))
+
+    def front(self, series: Series | None = None) -> list[Point]:
+        """Pareto front of a series, or of everything that may be ranked, by ascending recall."""
+        points = [p for p in self.points if p.ranked and series in (None, p.series)]
+        return [points[i] for i in fronts.pareto(coordinates(points))]
+
+
+def coordinates(points: Iterable[Point]) -> list[tuple[float, float]]:
+    """(recall, qps) medians; a point without either is nowhere on a front."""
+    out = []
+    for point in points:
+        recall, qps = point.value("recall_mean"), point.value("qps")
+        known = recall is not None and qps is not None
+        out.append((recall, qps) if known else (-1.0, -1.0))
+    return out  # type: ignore[return-value]
+
+
+def sweeps(run: RunData) -> list[Sweep]:
+    """The recall sweeps; of a run without one, whatever else searched with one client."""
+    points = [p for p in run.points if p.experiment == "recall_sweep" and _searched(p)]
+    if not points:
+        # Beside changes of rows a search is not alone, whoever asks; one under a filter has other
+        # answers; and a capacity is found by loads of other kinds, the answer an open loop's.
+        apart = ("mixed", "filtered", "anomaly", "capacity")
+        quiet = [p for p in run.points if p.experiment not in apart]
+        alone = [p for p in quiet if p.params.get("clients", 1) == 1]
+        points = [p for p in alone if _searched(p) and p.params.get("loop") != "open"]
+    grouped: dict[Facet, list[Point]] = defaultdict(list)
+    for point in points:
+        grouped[facet_of(point, with_k=True)].append(point)
+    return [Sweep(facet, tuple(members)) for facet, members in sorted_facets(grouped)]
+
+
+def _searched(point: Point) -> bool:
+    return point.value("recall_mean") is not None and point.value("qps") is not None
+
+
+def facet_of(point: Point | Trial, with_k: bool = False) -> Facet:
+    """The facet a point belongs to; of a trial, as far as its own parameters tell."""
+    k = point.params.get("k") if with_k else None
+    returns = point.params.get("returns") if with_k else None
+    more = str(returns) if returns not in (None, "ids") else None
+    return Facet(point.dataset, point.rows, k if isinstance(k, int) else None, more)
+
+
+def by_facet(points: Iterable[Point], with_k: bool = False) -> list[tuple[Facet, list[Point]]]:
+    """Points by facet, datasets in order of name and size."""
+    grouped: dict[Facet, list[Point]] = defaultdict(list)
+    for point in points:
+        grouped[facet_of(point, with_k)].append(point)
+    return sorted_facets(grouped)
+
+
+def sorted_facets(grouped: Mapping[Facet, list[Point]]) -> list[tuple[Facet, list[Point]]]:
+    """By dataset, then size, then k, then what is returned."""
+
+    def place(facet: Facet) -> tuple[str, int, int, str]:
+        return facet.dataset, facet.rows, facet.k or 0, facet.returns or ""
+
+    return sorted(grouped.items(), key=lambda item: place(item[0]))
+
+
+def loaded_rows(point: Point) -> int:
+    """How many rows an ingest point loaded: its checkpoint."""
+    rows = point.params.get("rows", point.rows)
+    return int(rows) if isinstance(rows, int | float) else point.rows
+
+
+#: What stands in columns of its own beside the settings of a point.
+LOAD = ("k", "clients", "rows", "loop", "rate", "arrivals")
+#: What a look for a capacity says of how it ended.
+VERDICT = ("held", "client_bound", "why")
+
+
+def operating_point(point: Point, without: Sequence[str] = LOAD) -> str:
+    """Index and search parameters, as shown beside a figure."""
+    values = {**point.index_params, **point.params}
+    if values.get("returns") == "ids":  # what is left to say nothing of
+        del values["returns"]
+    return formatting.params({k: v for k, v in values.items() if k not in without})
+
+
+def remark(point: Point) -> str:
+    """Why a point does not count, or what its phases say that is to be known of them."""
+    said = (phase.reason for phase in point.phases)
+    told = point.reason or "; ".join(dict.fromkeys(filter(None, said)))
+    return "; ".join(filter(None, (point.doubt, told)))
+
+
+def matching(
+    points: Iterable[Point], series: Series, index_params: Mapping[str, Any]
+) -> list[Point]:
+    """A series' points, those built with these index parameters where there are any."""
+    own = [p for p in points if p.series == series]
+    same = [p for p in own if p.index_params == index_params]
+    return same or own

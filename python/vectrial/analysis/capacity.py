@@ -1,0 +1,126 @@
+"""The answers of `capacity` and the curves behind them, as a run holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vectrial.analysis.run_data import RunData
+from vectrial.analysis.trial import PhaseResult, Trial
+from vectrial.util import formatting
+
+EXPERIMENT = "capacity"
+#: Phases of which the answer is made, and the one that looks for the recall.
+_TRIED, _PASS = ("rate", "confirm"), "recall"
+_NOT_SETTINGS = frozenset(
+    {
+        "k", "loop", "clients", "arrivals", "rate", "returns", "try", "purpose", "held",
+        "client_bound", "why",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One look at a rate. setting: the search parameters then. why: "overloaded" and such, where
+    the rate did not hold."""
+
+    number: int
+    purpose: str
+    rate: float
+    setting: Mapping[str, Any]
+    held: bool
+    client_bound: bool
+    why: str
+    phase: PhaseResult
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        said = "held" if self.held else f"not: {self.why}"
+        return f"{said} (client-bound)" if self.client_bound else said
+
+    def figure(self, metric: str) -> float | None:
+        """A metric of the same requests."""
+        return self.phase.value(metric)
+
+
+def trials(run: RunData) -> list[Trial]:
+    """The trials of the experiment."""
+    return [trial for trial in run.trials if trial.experiment == EXPERIMENT]
+
+
+def answer(trial: Trial) -> PhaseResult | None:
+    """The row of the answer; None where the trial ended before it."""
+    return next((p for p in trial.phases if p.name == EXPERIMENT), None)
+
+
+def confirmed(phase: PhaseResult) -> float | None:
+    """The rate that an answer's phases confirmed: the answer itself, or what it is at least."""
+    if "confirmations" not in phase.metrics:
+        return None
+    found = (phase.value(name) for name in ("sustained_qps", "bracket_low"))
+    return next((rate for rate in found if rate is not None), None)
+
+
+def is_bound(phase: PhaseResult) -> bool:
+    """Whether an answer is "at least": a rate was confirmed, and a greater one may hold."""
+    return phase.value("sustained_qps") is None and confirmed(phase) is not None
+
+
+def passes(trial: Trial) -> list[PhaseResult]:
+    """Every pass of one caller over the queries, by which the recall was looked for."""
+    return [phase for phase in trial.phases if phase.name == _PASS]
+
+
+def curve(trial: Trial) -> list[Tried]:
+    """Every look at a rate, as they were made."""
+    return [
+        Tried(
+            number=int(phase.params["try"]),
+            purpose=str(phase.params["purpose"]),
+            rate=float(phase.params["rate"]),
+            setting=setting(phase),
+            held=bool(phase.params["held"]),
+            client_bound=bool(phase.params["client_bound"]),
+            why=str(phase.params["why"]),
+            phase=phase,
+        )
+        for phase in trial.phases
+        if phase.name in _TRIED
+    ]
+
+
+def setting(phase: PhaseResult) -> dict[str, Any]:
+    """The search parameters of a look."""
+    return {name: value for name, value in phase.params.items() if name not in _NOT_SETTINGS}
+
+
+def limits(phase: PhaseResult) -> str:
+    """What the answer is within, in words."""
+    given = phase.params
+    return (
+        f"p99 ≤ {given['p99_ms']:g} ms, recall ≥ {given['recall']:g},"
+        f" errors ≤ {given['error_share']:.2%}"
+    )
+
+
+def sentence(trial: Trial) -> str:
+    """The answer in words; why there is none where there is none."""
+    phase = answer(trial)
+    if phase is None:
+        return trial.reason or trial.status
+    figures = {name: value.value for name, value in phase.metrics.items()}
+    rate = figures["sustained_qps"]
+    if rate is None:
+        return f"{phase.reason} ({limits(phase)})"
+    dial, effort = phase.params.get("dial"), figures.get("search_effort")
+    at = f", {dial} = {effort:g}" if dial and effort is not None else ""
+    p99, recall = figures["latency_p99"] or 0.0, figures["recall_mean"] or 0.0
+    said = (
+        f"{formatting.number(rate)}/s with {limits(phase)}: p99 {p99 / 1e3:,.3g} ms,"
+        f" recall {formatting.recall(recall)}, {figures['errors']:,.0f} errors in"
+        f" {figures['count']:,.0f} requests{at}"
+    )
+    return said if trial.status == "ok" else f"{said} — {trial.status}: {trial.reason}"

@@ -1,0 +1,181 @@
+"""The load at which each store is priced, or why it is priced at none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vectrial.analysis import capacity as capacities
+from vectrial.analysis.analysis import TARGETS, Facet, by_facet, facet_of, sorted_facets
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.trial import Series, Trial
+from vectrial.suite.model import Suite
+from vectrial.util import formatting
+
+#: Experiments whose searches say what a store answers, the most telling first.
+SAYING = (capacities.EXPERIMENT, "open_loop", "concurrency", "recall_sweep")
+#: Metrics of a capacity's answer: the rate itself, and the one that it is at least.
+_RATE, _BOUND = "sustained_qps", "bracket_low"
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a store's price rests on, on one sheet.
+
+    store: for people. series: None of a store that was not measured. floor: the recall that counts.
+    point: with the most answers per second; None where `reason` says why there is no price.
+    metric: of the point, its answers per second.
+    """
+
+    store: str
+    series: Series | None
+    facet: Facet
+    floor: float
+    point: Point | None = None
+    metric: str = ""
+    reason: str = ""
+
+    @property
+    def at_least(self) -> bool:
+        """Whether the rate is only a lower bound, and the price of an answer an upper one: the
+        client was the limit, or no greater rate was to be tried."""
+        return self.metric == _BOUND
+
+
+def bases(run: RunData, suite: Suite) -> list[Basis]:
+    """Of every store of the suite one for each sheet that it is on, and each floor there.
+
+    The floors of a sheet are the recalls that its capacities were asked with; `TARGETS[0]` where
+    none was.
+    """
+    points = [point for point in run.points if point.experiment in SAYING]
+    found = dict(by_facet(points, with_k=True))
+    made = []
+    for facet in _facets(run, list(found)):
+        own = found.get(facet, [])
+        for floor in _floors(own):
+            made += [_basis(run, series, facet, floor, own) for series in _series(run, facet)]
+            made += [
+                Basis(store, None, facet, floor, reason="it was not measured in this run")
+                for store in _missing(run, suite, facet)
+            ]
+    return made
+
+
+def _facets(run: RunData, searched: Sequence[Facet]) -> list[Facet]:
+    """Every sheet that was searched, or was to be; of data that no search was asked of, all rows
+    without one."""
+    grouped: dict[Facet, list[Point]] = {facet: [] for facet in searched}
+    for trial in run.trials:
+        if trial.experiment in SAYING and not any(_is_of(trial, facet) for facet in grouped):
+            grouped[facet_of(trial, with_k=True)] = []
+    known = {facet.dataset for facet in grouped}
+    most: dict[str, int] = {}
+    for trial in run.trials:
+        if trial.dataset not in known:
+            most[trial.dataset] = max(trial.rows, most.get(trial.dataset, 0))
+    grouped |= {Facet(dataset, rows): [] for dataset, rows in most.items()}
+    return [facet for facet, _ in sorted_facets(grouped)]
+
+
+def _is_of(trial: Trial, facet: Facet) -> bool:
+    """Whether a trial's points are on the sheet; it may leave k to its phases."""
+    own = facet_of(trial, with_k=True)
+    return replace(own, k=facet.k) == facet and own.k in (None, facet.k)
+
+
+def _floors(points: Sequence[Point]) -> list[float]:
+    asked = {float(point.params["recall"]) for point in points if _is_answer(point)}
+    return sorted(asked) or [TARGETS[0]]
+
+
+def _series(run: RunData, facet: Facet) -> list[Series]:
+    """Those that were measured on these rows, or were to be, in the suite's order."""
+    there = {t.series for t in run.trials if (t.dataset, t.rows) == (facet.dataset, facet.rows)}
+    return [series for series in run.labels if series in there]
+
+
+def _missing(run: RunData, suite: Suite, facet: Facet) -> list[str]:
+    """Stores that the suite asks for on these data, and of which the run holds nothing."""
+    asked = [ref for ref in suite.stores if facet.dataset in (ref.datasets or [facet.dataset])]
+    return list(dict.fromkeys(ref.store for ref in asked if ref.store not in run.stores))
+
+
+def _basis(
+    run: RunData, series: Series, facet: Facet, floor: float, points: Sequence[Point]
+) -> Basis:
+    own = [point for point in points if point.series == series]
+    for experiment in SAYING:
+        rates = [
+            (rate, metric, point)
+            for point in own
+            if point.experiment == experiment
+            for metric, rate in [_rate(point, floor)]
+            if rate is not None
+        ]
+        if rates:
+            _, metric, point = max(rates, key=lambda one: one[0])
+            return Basis(run.labels[series], series, facet, floor, point, metric)
+    why = "; ".join(_reasons(run, series, facet, floor, own))
+    return Basis(run.labels[series], series, facet, floor, reason=why)
+
+
+def _is_answer(point: Point, floor: float | None = None) -> bool:
+    """Of `capacity`, with this floor or any; a look on the way to it is none."""
+    answers = point.experiment == capacities.EXPERIMENT == point.phase
+    return answers and floor in (None, float(point.params["recall"]))
+
+
+def _rate(point: Point, floor: float) -> tuple[str, float | None]:
+    """The metric of a search's answers per second with its value; None where it does not count."""
+    if point.experiment != capacities.EXPERIMENT:
+        recall = point.value("recall_mean")
+        enough = point.state == "ok" and recall is not None and recall >= floor
+        return "qps", point.value("qps") if enough else None
+    if not _is_answer(point, floor) or point.state == "wrong":
+        return _RATE, None
+    if point.state == "ok":
+        return _RATE, point.value(_RATE)
+    bounded = all(capacities.is_bound(phase) for phase in point.phases)
+    return _BOUND, point.value(_BOUND) if bounded else None
+
+
+def _reasons(
+    run: RunData, series: Series, facet: Facet, floor: float, points: Sequence[Point]
+) -> Iterator[str]:
+    """Why nothing of a store counts: of every experiment that was asked of it, once."""
+    asked = False
+    for experiment in SAYING:
+        own = [
+            point
+            for point in points
+            if point.experiment == experiment
+            and (experiment != capacities.EXPERIMENT or _is_answer(point, floor))
+        ]
+        lost = [
+            trial.reason or trial.status
+            for trial in run.trials
+            if (trial.series, trial.experiment) == (series, experiment) and _is_of(trial, facet)
+            if trial.status in ("failed", "skipped")
+        ]
+        why = _why_none(own, floor) if own else "".join(lost[:1])
+        if why:
+            asked = True
+            yield f"{experiment}: {why}"
+    if not asked:
+        yield f"no search was asked of it that says what it answers: {', '.join(SAYING)}"
+
+
+def _why_none(points: Sequence[Point], floor: float) -> str:
+    """Why none of the points of one experiment counts."""
+    sound = [point for point in points if point.state == "ok"]
+    if not sound:
+        first = points[0]
+        failed = "failed the gate: " if first.state == "wrong" else ""
+        return f"{failed}{first.reason or first.state}"
+    recalls = [r for point in sound if (r := point.value("recall_mean")) is not None]
+    if not recalls:
+        return f"no recall was judged: {sound[0].why_missing('recall_mean')}"
+    if max(recalls) < floor:
+        return f"the greatest recall is {formatting.recall(max(recalls))}, below {floor:g}"
+    return sound[0].why_missing(_RATE if _is_answer(sound[0]) else "qps")

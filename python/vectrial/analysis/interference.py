@@ -1,0 +1,298 @@
+"""Signs that something else than the store was measured: what the machine did beside, and repeats
+that stand out or drift. A report says them at its head, a comparison of each side."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.trial import PhaseResult, Series, Trial
+from vectrial.model.results_schema import METRICS
+from vectrial.stats.disturbance import LEAST, drift, first_stands_out, outliers
+from vectrial.util import formatting
+
+#: Beyond these, in a phase, there is a word about it; the first is a share of the processors.
+OTHER_CORES_SHARE = 0.1
+STEAL_SHARE = 0.01
+THROTTLED_SHARE = 0.01
+#: Of repeats of the same work, the slowest clock over the fastest.
+SLOWER_CLOCK = 0.9
+#: Less processor time than this is not told: several counters that go in steps of 10 ms make it up.
+LEAST_S = 0.05
+#: A figure of a report has an outlier worth a word where a repeat is so far from the median, as a
+#: share; what is nearer shows in its spread.
+FIGURE_SHARE = 0.5
+#: What a phase is for, the first that it has. A phase without one waits or weighs.
+FIGURES = ("sustained_qps", "ready_s", "qps", "latency_p50")
+#: So many places are named.
+NAMED = 3
+
+Place = tuple[Trial, PhaseResult]
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What was seen at its worst, and what to do about it. where: phases, the worst first.
+    looked: in how many phases one would have been seen."""
+
+    seen: str
+    remedy: str
+    where: tuple[Place, ...] = ()
+    looked: int = 0
+
+
+def weather(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
+    """What the machine did beside the phases of some trials of a run. Of less than 0.05 s of
+    processor time nothing is said, nor of what keeps processors busy beside a server that was
+    started by somebody else: nobody knows what is its own."""
+    processors = (run.run["environment"].get("cpu") or {}).get("logical") or 1
+    signs = []
+    other = _beyond(watched(trials), "other_cores", OTHER_CORES_SHARE * processors, 1)
+    if other.where:
+        signs.append(
+            Sign(
+                f"up to {other.worst:.1f} of {processors} processors were busy with something else",
+                "end what else runs, and measure again",
+                other.where,
+                other.looked,
+            )
+        )
+    steal = _beyond(trials, "steal_share", STEAL_SHARE, processors)
+    if steal.where:
+        signs.append(
+            Sign(
+                f"other guests of the host took up to {steal.worst:.0%} of the processors (steal)",
+                "a noisy neighbour; more repeats, another hour, or a machine of one's own",
+                steal.where,
+                steal.looked,
+            )
+        )
+    throttled = _beyond(trials, "throttled_share", THROTTLED_SHARE, math.inf)
+    if throttled.where:
+        signs.append(
+            Sign(
+                f"the processor quota was used up for up to {throttled.worst:.0%} of a phase"
+                " (throttling)",
+                "the quota was measured, not the store; raise it, or measure without one",
+                throttled.where,
+                throttled.looked,
+            )
+        )
+    return signs + _clock(run, trials)
+
+
+def watched(trials: Sequence[Trial]) -> list[Trial]:
+    """Those of which all that client and server use is known."""
+    return [t for t in trials if (t.server or {}).get("provider") != "external"]
+
+
+@dataclass(frozen=True)
+class _Beyond:
+    worst: float
+    where: tuple[Place, ...]
+    looked: int
+
+
+def _beyond(trials: Sequence[Trial], metric: str, limit: float, processors: float) -> _Beyond:
+    """Phases in which a metric is beyond a limit, and times so many processors is time enough to
+    be told."""
+    told = [(v, t, p) for t in trials for p in t.phases if (v := p.value(metric)) is not None]
+    found = [
+        (value, trial, phase)
+        for value, trial, phase in told
+        if value > limit
+        and (phase.duration_s is None or value * phase.duration_s * processors >= LEAST_S)
+    ]
+    found.sort(key=lambda one: -one[0])
+    where = tuple((trial, phase) for _, trial, phase in found)
+    return _Beyond(found[0][0] if found else 0.0, where, len(told))
+
+
+def _clock(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
+    """Whether the processors were slower in a repeat than in another of the same work. Where
+    nothing is asked they sleep, and their clock tells nothing."""
+    among = {phase.phase_id: (trial, phase) for trial in trials for phase in trial.phases}
+    slow: list[tuple[float, float, Place]] = []
+    looked = 0
+    for point in run.points:
+        clocks = [
+            (mhz, among[phase.phase_id])
+            for phase in point.phases
+            if phase.phase_id in among and (mhz := phase.value("cpu_mhz"))
+        ]
+        if len(clocks) < 2 or figure_of(point) is None:
+            continue
+        looked += len(clocks)
+        fastest = max(mhz for mhz, _ in clocks)
+        slow += [(mhz, fastest, place) for mhz, place in clocks if mhz < SLOWER_CLOCK * fastest]
+    if not slow:
+        return []
+    slow.sort(key=lambda one: one[0] / one[1])
+    slowest, fastest, _ = slow[0]
+    return [
+        Sign(
+            f"the processors' clock fell from {fastest:,.0f} to {slowest:,.0f} MHz between repeats",
+            "fix the frequency (governor 'performance'), or let the machine cool down",
+            tuple(place for _, _, place in slow),
+            looked,
+        )
+    ]
+
+
+def unrest(by_repeat: Mapping[int, float]) -> list[Sign]:
+    """What is amiss with the repeats of one figure, value by number of the repeat in the order
+    they were measured: one stands out, or they drift. Of fewer than five nothing is said."""
+    numbers, values = list(by_repeat), list(by_repeat.values())
+    signs = []
+    if first_stands_out(values):
+        signs.append(
+            Sign(
+                "the first repeat stands out",
+                "caches were cold, or the machine was not at its pace yet; a longer warm-up, or a"
+                " repeat to throw away",
+            )
+        )
+    elif odd := outliers(values):
+        away = max(abs(values[i] / statistics.median(values) - 1) for i in odd)
+        listed = ", ".join(str(numbers[i]) for i in odd)
+        signs.append(
+            Sign(
+                f"repeat {listed} stands out by {away:.0%}",
+                "something else ran; more repeats on a quiet machine",
+            )
+        )
+    change = drift(values)
+    if change is not None:
+        signs.append(
+            Sign(
+                f"{'rises' if change > 0 else 'falls'} steadily over the repeats, by"
+                f" {abs(change):.0%} in all",
+                "the machine or the store is not in a steady state; let both come to rest, and"
+                " measure again",
+            )
+        )
+    return signs
+
+
+def figure_of(point: Point) -> str | None:
+    """The metric that a point was measured for, of `FIGURES`: the first of which every repeat has
+    a value above 0. The rate of an open loop is what was offered, and is none."""
+    names = [n for n in FIGURES if n != "qps" or point.params.get("loop") != "open"]
+    able = (n for n in names if all((phase.value(n) or 0) > 0 for phase in point.phases))
+    return next(able, None)
+
+
+def said(run: RunData) -> list[str]:
+    """Every sign in a run, a sentence each: what was seen, where, what to do about it."""
+    names = _Names(run)
+    signs = [_sentence(sign, names) for sign in weather(run, run.trials)]
+    return [*signs, *_said_of_repeats(run, names)]
+
+
+def _sentence(sign: Sign, names: _Names) -> str:
+    places = list(dict.fromkeys(names.place(*place) for place in sign.where))
+    count = f"{len(sign.where):,} of {formatting.plural(sign.looked, 'phase')}"
+    return f"{_upper(sign.seen)}, in {count} ({_few(places)}): {sign.remedy}."
+
+
+def _said_of_repeats(run: RunData, names: _Names) -> Iterator[str]:
+    """Of whole repeats first: what slows all figures of a store is the machine's, or the store's.
+    A figure of its own has outliers by chance, and is told of where one is far away."""
+    jobs: dict[tuple[Series, str, int], list[Point]] = defaultdict(list)
+    for point in run.points:
+        if len(point.phases) >= LEAST and figure_of(point) is not None:
+            jobs[point.series, point.dataset, point.rows].append(point)
+    trial_of = {phase.phase_id: trial for trial, phase in run.phases()}
+    whole: dict[str, list[str]] = defaultdict(list)
+    far: list[tuple[float, Place]] = []
+    for (series, dataset, _), points in jobs.items():
+        pace = _pace(points, trial_of)
+        for sign in unrest(pace):
+            whole[sign.remedy].append(f"{names.job(series, dataset)}: {sign.seen}")
+        told = {list(pace)[i] for i in outliers(list(pace.values()))}
+        apart = (one for point in points for one in _far(point, trial_of))
+        far += [one for one in apart if one[1][0].repeat not in told]
+    for remedy, stores in whole.items():
+        yield f"Repeats are not alike, all figures together ({_few(stores)}): {remedy}."
+    if far:
+        far.sort(key=lambda one: -one[0])
+        places = list(dict.fromkeys(names.place(*place) for _, place in far))
+        count = (
+            f"{formatting.plural(len(far), 'repeat')} of {sum(map(len, jobs.values())):,} figures"
+        )
+        yield (
+            f"{count} {'stands' if len(far) == 1 else 'stand'} out by up to {far[0][0]:.0%}"
+            f" ({_few(places)}): something else ran, or the store did other work;"
+            " more repeats on a quiet machine."
+        )
+
+
+def _far(point: Point, trial_of: Mapping[int, Trial]) -> Iterator[tuple[float, Place]]:
+    """The repeats that stand out by half of the median or more: by which share, and where."""
+    values = [phase.value(figure_of(point) or "") or 0.0 for phase in point.phases]
+    median = statistics.median(values)
+    for i in outliers(values):
+        phase, away = point.phases[i], abs(values[i] / median - 1)
+        if away >= FIGURE_SHARE:
+            yield away, (trial_of[phase.phase_id], phase)
+
+
+def _pace(points: Sequence[Point], trial_of: Mapping[int, Trial]) -> dict[int, float]:
+    """By repeat, in the order measured, how fast it was: the geometric mean over the points of
+    their figure (of a time its inverse) to its median; of repeats that all of them have."""
+    logs: dict[int, list[float]] = defaultdict(list)
+    for point in points:
+        name = figure_of(point)
+        assert name is not None
+        sign = -1 if METRICS[name].better == "lower" else 1
+        speeds = [sign * math.log(phase.value(name) or 1.0) for phase in point.phases]
+        middle = statistics.median(speeds)
+        for phase, speed in zip(point.phases, speeds, strict=True):
+            logs[trial_of[phase.phase_id].repeat].append(speed - middle)
+    whole = {repeat: found for repeat, found in logs.items() if len(found) == len(points)}
+    return {repeat: math.exp(statistics.fmean(found)) for repeat, found in whole.items()}
+
+
+class _Names:
+    """Short names of the places of a run, with no more than tells them apart."""
+
+    def __init__(self, run: RunData) -> None:
+        self._labels = run.labels
+        self._datasets = len({trial.dataset for trial in run.trials})
+        self._repeats = max((trial.repeat for trial in run.trials), default=1)
+        self._values: dict[tuple[Series, str, str], set[str]] = defaultdict(set)
+        for trial in run.trials:
+            for name, value in trial.params.items():
+                self._values[trial.series, trial.experiment, name].add(str(value))
+
+    def job(self, series: Series, dataset: str) -> str:
+        """'redis · native on words'."""
+        return self._labels[series] + (f" on {dataset}" if self._datasets > 1 else "")
+
+    def place(self, trial: Trial, phase: PhaseResult) -> str:
+        """'redis · native crud read, repeat 2', 'faiss recall sweep at ef_search=64'."""
+        parts = [self.job(trial.series, trial.dataset), trial.experiment.replace("_", " ")]
+        if phase.name not in ("search", trial.experiment):
+            parts.append(phase.name.replace("_", " "))
+        turned = {
+            name: value
+            for name, value in trial.params.items()
+            if len(self._values[trial.series, trial.experiment, name]) > 1
+        }
+        parts += [f"at {formatting.params(turned)}"] if turned else []
+        return " ".join(parts) + (f", repeat {trial.repeat}" if self._repeats > 1 else "")
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of them, then how many more there are."""
+    if len(names) <= NAMED:
+        return "; ".join(names)
+    return f"{'; '.join(names[:NAMED])}; and {len(names) - NAMED:,} more"
+
+
+def _upper(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,330 @@
+"""A run as the report sees it: trials with their phases, and repeats gathered to points."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from vectrial.analysis.trial import Check, PhaseResult, Series, Trial, Value
+from vectrial.analysis.trust import unranked
+from vectrial.results.bundle import run_folder
+from vectrial.results.foreign import understood
+from vectrial.results.reader import RunReader
+from vectrial.stats.intervals import Spread, spread_of
+
+#: Of a phase's parameters those that a store tells, which need not be the same in every repeat.
+_TOLD = frozenset({"known_by"})
+
+
+@dataclass(frozen=True)
+class Point:
+    """The repeats of one phase of one operating point.
+
+    state: 'ok'; 'wrong' when this build failed a gate check that the experiment's figures rest on,
+        in whichever repeat; 'invalid' when no repeat may be trusted. `reason` says why it is not
+        'ok', or what is amiss with some repeats when it is.
+    phases: those that the figures come from: the valid repeats, or all when none is.
+    doubt: why the figures are in no headline and on no front although the state is 'ok'; None
+        where nothing speaks against them.
+    """
+
+    series: Series
+    dataset: str
+    rows: int
+    experiment: str
+    phase: str
+    index_params: Mapping[str, Any]
+    params: Mapping[str, Any]
+    state: Literal["ok", "wrong", "invalid"]
+    reason: str | None
+    phases: tuple[PhaseResult, ...]
+    doubt: str | None = None
+    spreads: dict[str, Spread | None] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def ranked(self) -> bool:
+        """The figures may be compared with others: nothing speaks against them."""
+        return self.state == "ok" and self.doubt is None
+
+    @property
+    def why_unranked(self) -> str:
+        """Why the figures are not ranked; empty where they are."""
+        if self.state == "ok":
+            return self.doubt or ""
+        return self.reason or self.state
+
+    def spread(self, metric: str) -> Spread | None:
+        """Median and spread over the repeats; None when no repeat has a finite value."""
+        if metric not in self.spreads:
+            found = [p.metrics[metric] for p in self.phases if metric in p.metrics]
+            if self.state == "ok":
+                found = [value for value in found if value.valid]
+            numbers = [v.value for v in found if v.value is not None and math.isfinite(v.value)]
+            self.spreads[metric] = spread_of(numbers) if numbers else None
+        return self.spreads[metric]
+
+    def value(self, metric: str) -> float | None:
+        """The median over the repeats."""
+        spread = self.spread(metric)
+        return None if spread is None else spread.median
+
+    def why_missing(self, metric: str) -> str:
+        """Why there is no value of the metric."""
+        for phase in self.phases:
+            found = phase.metrics.get(metric)
+            if found is not None and found.reason:
+                return found.reason
+        told = {v.reason for p in self.phases for v in p.metrics.values() if v.value is None}
+        said = [reason for reason in told if reason]
+        if len(said) == 1 and not any(v.valid for p in self.phases for v in p.metrics.values()):
+            return said[0]  # the phase has nothing at all, for this one reason
+        return self.reason or f"{metric} was not recorded"
+
+    @property
+    def repeats(self) -> int:
+        """How many measurements the figures come from."""
+        return len(self.phases)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """Everything the report needs of a run.
+
+    folder: of the run, or the file of its bundle. run: the table `run`, environment as a dict.
+    datasets: the table, `facts` as a dict; a dataset has a row for each number of its rows that was
+        loaded.
+    histograms: latency histograms (HDR V2, ns) by phase id.
+    suite: the file as it was run, or empty.
+    """
+
+    folder: Path
+    run: Mapping[str, Any]
+    datasets: tuple[Mapping[str, Any], ...]
+    trials: tuple[Trial, ...]
+    histograms: Mapping[int, bytes]
+    suite: str = ""
+
+    @property
+    def about(self) -> str:
+        """What the suite says of itself."""
+        try:
+            return str(tomllib.loads(self.suite).get("description", ""))
+        except (tomllib.TOMLDecodeError, RecursionError):
+            return ""  # figures do not depend on it, and the text itself is shown
+
+    @cached_property
+    def stores(self) -> tuple[str, ...]:
+        """The stores, in the suite's order."""
+        return tuple(dict.fromkeys(trial.series.store for trial in self.trials))
+
+    @cached_property
+    def labels(self) -> Mapping[Series, str]:
+        """A short name of each series: the store, with its index or lane only where needed."""
+        every = list(dict.fromkeys(trial.series for trial in self.trials))
+        lanes = {series.lane for series in every}
+        kinds: dict[str, set[str]] = defaultdict(set)
+        for series in every:
+            kinds[series.store].add(series.index_kind)
+        labels = {}
+        for series in every:
+            parts = [series.store]
+            if len(kinds[series.store]) > 1 and series.index_kind:
+                parts.append(series.index_kind)
+            if len(lanes) > 1:
+                parts.append(series.lane)
+            labels[series] = " · ".join(parts)
+        return labels
+
+    def phases(self) -> Iterator[tuple[Trial, PhaseResult]]:
+        """Every phase that was measured, of every repeat, with its trial."""
+        return ((trial, phase) for trial in self.trials for phase in trial.phases)
+
+    def ordered(self, points: Iterable[Point]) -> tuple[Series, ...]:
+        """The series of some points, in the suite's order."""
+        held = {point.series for point in points}
+        return tuple(series for series in self.labels if series in held)
+
+    @cached_property
+    def differences(self) -> Mapping[str, tuple[str, ...]]:
+        """What each store forces that the others do not."""
+        found: dict[str, dict[str, None]] = defaultdict(dict)
+        for trial in self.trials:
+            found[trial.series.store].update(dict.fromkeys(trial.differences))
+        return {store: tuple(said) for store, said in found.items()}
+
+    def why_wrong(self, trial: Trial) -> str:
+        """The gate checks that make a trial wrong, with what was found; empty where none does: of
+        those that its experiment rests on, what its build failed in any repeat. Another build of
+        the store (other parameters, other rows) is not wrong for it."""
+        return self._wrong.get(_build(trial), "")
+
+    @cached_property
+    def _wrong(self) -> Mapping[tuple[Any, ...], str]:
+        found: dict[tuple[Any, ...], dict[str, str]] = defaultdict(dict)
+        for trial in self.trials:
+            for check in trial.gate:
+                if check.passed is False and check.relevant:
+                    found[_build(trial)].setdefault(check.name, check.detail)
+        return {
+            key: "; ".join(f"{name}: {detail}" for name, detail in checks.items())
+            for key, checks in found.items()
+        }
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """Every phase of every operating point, repeats gathered, in the order measured."""
+        groups: dict[tuple[Any, ...], list[tuple[Trial, PhaseResult]]] = defaultdict(list)
+        for trial in self.trials:
+            for phase in trial.phases:
+                key = (
+                    trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
+                    _stable(trial.index_params), _stable(trial.params),
+                    _stable({n: v for n, v in phase.params.items() if n not in _TOLD}),
+                )  # fmt: skip
+                groups[key].append((trial, phase))
+        return tuple(self._point(members) for members in groups.values())
+
+    @cached_property
+    def _unranked(self) -> Mapping[int, str]:
+        return unranked(self.trials, self.histograms)
+
+    def _point(self, members: Sequence[tuple[Trial, PhaseResult]]) -> Point:
+        trial, phase = members[0]
+        bad = [(t, p) for t, p in members if not p.valid or t.status != "ok"]
+        reasons = list(dict.fromkeys(p.reason or t.reason or t.status for t, p in bad))
+        state: Literal["ok", "wrong", "invalid"] = "ok"
+        reason = "; ".join(reasons) or None
+        used = [p for t, p in members if (t, p) not in bad]
+        if reason and used:
+            reason = f"{len(bad)} of {len(members)} repeats are invalid: {reason}"
+        if not used:
+            state, used = "invalid", [p for _, p in members]
+        if why := self.why_wrong(trial):
+            state, reason = "wrong", why
+        doubts = dict.fromkeys(filter(None, (self._unranked.get(p.phase_id) for p in used)))
+        return Point(
+            trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
+            trial.index_params, {**trial.params, **phase.params}, state, reason, tuple(used),
+            "; ".join(doubts) or None,
+        )  # fmt: skip
+
+    def select(self, experiment: str, phase: str | None = None) -> list[Point]:
+        """Points of an experiment (and phase)."""
+        return [
+            p
+            for p in self.points
+            if p.experiment == experiment and (phase is None or p.phase == phase)
+        ]
+
+
+def load(run: Path) -> RunData:
+    """Read a run whole: its folder, or a bundle of it, which is checked.
+
+    Raises:
+        UserError: there is no run, it is being written, or it is newer than this Vectrial.
+        DataError: a bundle's seal is broken.
+    """
+    with understood(run), run_folder(run) as folder, RunReader(folder) as reader:
+        return RunData(
+            folder=run.resolve() if run.is_file() else reader.folder,
+            run=reader.run(),
+            datasets=tuple(_parsed(reader, row, "facts") for row in reader.rows(_DATASETS)),
+            trials=tuple(_trials(reader)),
+            histograms={
+                row["phase_id"]: row["hdr"]
+                for row in reader.rows("select phase_id, hdr from histogram where name = 'latency'")
+            },
+            suite=reader.suite(),
+        )
+
+
+_DATASETS = "select * from dataset order by name, rows"
+
+
+def _trials(reader: RunReader) -> Iterable[Trial]:
+    metrics: dict[int, dict[str, Value]] = defaultdict(dict)
+    for row in reader.rows("select * from metric"):
+        value, reason = row["value"], row["reason"]
+        if value is not None and not math.isfinite(value):
+            value, reason = None, reason or f"the value is {value}"
+        metrics[row["phase_id"]][row["name"]] = Value(value, row["unit"], row["valid"], reason)
+    errors: dict[int, list[tuple[str, int, tuple[str, ...]]]] = defaultdict(list)
+    for row in reader.rows("select * from error order by phase_id, count desc, kind"):
+        messages = reader.texts(row["messages"])
+        errors[row["phase_id"]].append((row["kind"], row["count"], messages))
+    phases: dict[int, list[PhaseResult]] = defaultdict(list)
+    for row in reader.rows("select * from phase order by trial_id, ordinal"):
+        phase_id = row["phase_id"]
+        phases[row["trial_id"]].append(
+            PhaseResult(
+                phase_id,
+                row["name"],
+                reader.parsed(row["params"], dict),
+                row["valid"],
+                row["reason"],
+                metrics[phase_id],
+                tuple(errors[phase_id]),
+                row["duration_s"],
+            )
+        )
+    gate: dict[int, list[Check]] = defaultdict(list)
+    for row in reader.rows("select * from gate order by trial_id, rowid"):
+        gate[row["trial_id"]].append(
+            Check(
+                row["check_name"],
+                row["passed"],
+                row["detail"],
+                # In layout 1 every check invalidated everything.
+                row.get("demands", ""),
+                row.get("invalidates", "everything"),
+                row.get("relevant", True),
+            )
+        )
+    began = "epoch(started_at) as began_s"
+    for row in reader.rows(f"select * exclude (started_at), {began} from trial order by trial_id"):
+        trial_id = row["trial_id"]
+        yield Trial(
+            trial_id=trial_id,
+            key=row["key"],
+            series=Series(row["store"], row["index_kind"], row["lane"]),
+            store_version=row["store_version"],
+            dataset=row["dataset"],
+            rows=row["rows"],
+            experiment=row["experiment"],
+            index_params=reader.parsed(row["index_params"], dict),
+            params=reader.parsed(row["params"], dict),
+            repeat=row["repeat"],
+            status=row["status"],
+            reason=row["reason"],
+            differences=reader.texts(row["differences"]),
+            phases=tuple(phases[trial_id]),
+            gate=tuple(gate[trial_id]),
+            # Neither is there before layout 3.
+            server=reader.parsed(row.get("server") or "{}", dict) or None,
+            notes=reader.texts(row.get("notes") or "[]"),
+            began_s=row["began_s"],
+        )
+
+
+def _parsed(reader: RunReader, row: dict[str, Any], column: str) -> dict[str, Any]:
+    row[column] = reader.parsed(row[column], dict)
+    return row
+
+
+def _build(trial: Trial) -> tuple[Any, ...]:
+    """What the gate judged, for one experiment: a store's index with its parameters, on so many
+    rows."""
+    return (
+        trial.dataset, trial.rows, trial.series, _stable(trial.index_params), trial.experiment,
+    )  # fmt: skip
+
+
+def _stable(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, default=str)

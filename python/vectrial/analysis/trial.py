@@ -1,0 +1,87 @@
+"""A trial as it was recorded: its phases with their metrics, and its gate checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Value:
+    """One row of the table `metric`."""
+
+    value: float | None
+    unit: str
+    valid: bool
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row of the table `gate`."""
+
+    name: str
+    passed: bool | None
+    detail: str
+    demands: str
+    invalidates: str
+    relevant: bool
+
+
+@dataclass(frozen=True)
+class PhaseResult:
+    """One row of the table `phase` with its metrics and error classes (kind, count, messages).
+
+    duration_s: from its start to its end.
+    """
+
+    phase_id: int
+    name: str
+    params: Mapping[str, Any]
+    valid: bool
+    reason: str | None
+    metrics: Mapping[str, Value]
+    errors: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
+    duration_s: float | None = None
+
+    def value(self, metric: str) -> float | None:
+        """What was measured, trusted or not; None where there is no value."""
+        found = self.metrics.get(metric)
+        return None if found is None else found.value
+
+
+@dataclass(frozen=True, order=True)
+class Series:
+    """What one line of a chart stands for."""
+
+    store: str
+    index_kind: str
+    lane: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One row of the table `trial` with everything that belongs to it.
+
+    began_s: when it began, in seconds since 1970; None where it did not.
+    """
+
+    trial_id: int
+    key: str
+    series: Series
+    store_version: str | None
+    dataset: str
+    rows: int
+    experiment: str
+    index_params: Mapping[str, Any]
+    params: Mapping[str, Any]
+    repeat: int
+    status: str
+    reason: str | None
+    differences: tuple[str, ...]
+    phases: tuple[PhaseResult, ...]
+    gate: tuple[Check, ...]
+    server: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+    began_s: float | None = None

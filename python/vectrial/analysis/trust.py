@@ -1,0 +1,64 @@
+"""Which measured figures may be ranked: those that nothing else in the run speaks against.
+
+A figure that is valid by itself is on no front and in no headline where it contradicts what was
+recorded with it, where its answers are remembered ones, or where the same build of the store gave
+wrong answers in any experiment of the run. It stays in its tables, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from vectrial.analysis.audit import doubts
+from vectrial.analysis.trial import PhaseResult, Trial
+from vectrial.model.consistency import remembered
+
+#: How it begins where figures contradict what was recorded with them.
+UNBELIEVED = "it cannot be believed"
+#: Counts of wrong answers, and what is said of so many.
+_WRONG = {
+    "dead_answers": "{:,.0f} answers name rows that were not there",
+    "unknown_answers": "{:,.0f} answers name rows that were never written",
+    "duplicate_answers": "{:,.0f} answers name a row twice",
+    "wrong_scores": "{:,.0f} scores are not those computed again",
+    "violations": "{:,.0f} answers have rows that their filter does not keep",
+}
+
+
+def unranked(trials: Sequence[Trial], histograms: Mapping[int, bytes]) -> Mapping[int, str]:
+    """Why phases may not be ranked, by their ids; of the others nothing is known against them."""
+    phases = [(trial, phase) for trial in trials for phase in trial.phases]
+    why: dict[int, dict[str, None]] = defaultdict(dict)
+    for doubt in doubts(trials, histograms):
+        why[doubt.phase.phase_id][f"{UNBELIEVED}: {doubt.why}"] = None
+    wrong: dict[tuple[str, ...], dict[str, None]] = defaultdict(dict)
+    for trial, phase in phases:
+        wrong[_build(trial)].update(dict.fromkeys(_wrong_answers(trial, phase)))
+    for trial, phase in phases:
+        if phase.value("recall_mean") is None:
+            continue  # what loads and sizes tell does not rest on answers
+        why[phase.phase_id].update(wrong[_build(trial)])
+        if told := remembered(_values(phase)):
+            why[phase.phase_id][told] = None
+    return {phase: "; ".join(said) for phase, said in why.items() if said}
+
+
+def _wrong_answers(trial: Trial, phase: PhaseResult) -> Iterator[str]:
+    for metric, said in _WRONG.items():
+        if found := phase.value(metric):
+            experiment = trial.experiment.replace("_", " ")
+            yield f"this build gave wrong answers in {experiment}: {said.format(found)}"
+
+
+def _values(phase: PhaseResult) -> dict[str, float | None]:
+    return {name: value.value for name, value in phase.metrics.items()}
+
+
+def _build(trial: Trial) -> tuple[str, ...]:
+    """The same store with the same index on the same data, whoever asks it."""
+    params: Mapping[str, Any] = trial.index_params
+    built = json.dumps(params, sort_keys=True, default=str)
+    return trial.series.store, trial.series.index_kind, built, trial.dataset

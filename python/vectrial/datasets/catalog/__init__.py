@@ -1,0 +1,258 @@
+"""The catalogue: datasets known by name, where each comes from, and how it is made.
+
+*offline* entries come from package registries and *synthetic* ones from nowhere; both need no
+other network. *public* entries come from where the field publishes them. An entry that can be
+cut has variants: `glove-words-50-50k` is its first 50,000 rows, fetched and made for
+themselves. Synthetic datasets of any size are named by their recipe: `clustered-64-50k`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from vectrial.datasets import library
+from vectrial.datasets.catalog.entries import ENTRIES, EXAMPLES
+from vectrial.datasets.catalog.entry import Cost, Entry, Kind
+from vectrial.datasets.sources import published, synthetic
+from vectrial.datasets.sources.material import Material
+from vectrial.model.dataset import Dataset, Provenance
+from vectrial.model.errors import DataError, SourceUnavailable, UserError
+from vectrial.model.store import Field, FieldType
+from vectrial.util import paths
+from vectrial.util.progress import Progress, silent
+from vectrial.util.suggest import suggestion
+
+__all__ = ["Cost", "Entry", "Kind", "ensure", "entries", "entry", "fetch", "knows", "makes"]
+
+_VARIANT = re.compile(r"(?P<base>.+)-(?P<rows>\d{1,9})(?P<unit>[km]?)")
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+def entries() -> tuple[Entry, ...]:
+    """Everything that is listed: all entries, and examples of variants and synthetic ones."""
+    return (*ENTRIES.values(), *map(entry, EXAMPLES))
+
+
+def entry(name: str) -> Entry:
+    """The entry of that name, variants and synthetic datasets included.
+
+    Raises:
+        UserError: there is none; the message names the nearest one.
+    """
+    if name in ENTRIES:
+        return ENTRIES[name]
+    if recipe := synthetic.parse(name):
+        return _synthetic(name, recipe)
+    variant = _VARIANT.fullmatch(name)
+    if variant and (base := ENTRIES.get(variant["base"])) and base.can_be_cut:
+        return cut(base, int(variant["rows"]) * _UNITS[variant["unit"]], name)
+    known = {*ENTRIES, *EXAMPLES, *library.names()}
+    raise UserError(
+        f"there is no dataset named '{name}'",
+        remedy=f"{suggestion(name, known)} `vectrial data list` shows what there is,"
+        " `vectrial data import FILE` makes one of your own vectors".strip(),
+    )
+
+
+def knows(name: str) -> bool:
+    """Whether a dataset of that name is in the library or can be made by the catalogue."""
+    return name in library.names() or makes(name)
+
+
+def makes(name: str) -> bool:
+    """Whether a dataset of that name can be made by the catalogue."""
+    try:
+        entry(name)
+    except UserError:
+        return False
+    return True
+
+
+def is_made_here(name: str) -> bool:
+    """Whether a dataset of that name is made by the catalogue of what everybody can have: packages,
+    or a seed. A public one may be imported from its files where these cannot be fetched."""
+    return makes(name) and entry(name).kind is not Kind.PUBLIC
+
+
+def cut(base: Entry, rows: int, name: str = "") -> Entry:
+    """The variant of an entry with its first `rows` rows, under `name` or `BASE-ROWS`.
+
+    Raises:
+        UserError: the entry has fewer rows, or cannot be cut.
+    """
+    if not base.can_be_cut:
+        raise UserError(f"'{base.name}' is made as a whole", remedy="leave out the number of rows")
+    if not 1 <= rows <= base.rows:
+        raise UserError(
+            f"'{base.name}' has {base.rows:,} rows, {rows:,} were asked for",
+            remedy=f"a number from 1 to {base.rows}",
+        )
+    share = rows / base.rows
+    download = base.cost.download_mb  # the files come whole
+    cost = Cost(download, base.cost.disk_mb * share, base.cost.cpu_s * share)
+    name = name or f"{base.name}-{_short(rows)}"
+    return replace(
+        base,
+        name=name,
+        rows=rows,
+        cost=cost,
+        fingerprint=None,
+        cut_from=base.name,
+        can_be_cut=False,
+    )
+
+
+def ensure(name: str, progress: Progress = silent) -> Dataset:
+    """The dataset of that name: from the library when it is there, else fetched.
+
+    Raises:
+        UserError: no dataset has that name; the message names the nearest one.
+        SourceUnavailable, DataError: it cannot be fetched; what to do or use instead is said.
+        DataError: what has its name in the library is something else.
+    """
+    if name in library.names():
+        return _same(library.load(name))
+    return fetch(entry(name), progress)
+
+
+def _same(dataset: Dataset) -> Dataset:
+    """A dataset of the library, which is what the catalogue means by its name."""
+    pinned = entry(dataset.name).fingerprint if makes(dataset.name) else None
+    if pinned not in (None, dataset.fingerprint):
+        raise DataError(
+            f"what the library has by this name is not the catalogue's: its fingerprint is"
+            f" {dataset.fingerprint[:12]}, and {pinned[:12]} is pinned",
+            where=dataset.name,
+            remedy=f"remove it (vectrial data remove {dataset.name}), and import data of your own"
+            " by another name",
+        )
+    return dataset
+
+
+def fetch(wanted: Entry, progress: Progress = silent) -> Dataset:
+    """Fetch, make and save the dataset of an entry, unless the library has it.
+
+    Raises:
+        SourceUnavailable, DataError, UserError: as `ensure`.
+    """
+    with _alone(wanted.name, progress):
+        if wanted.name in library.names():
+            return _same(library.load(wanted.name))
+        try:
+            material, checksum = _material(wanted, progress)
+            progress(0, 0, f"saving {wanted.name}")
+            dataset = _save(wanted, material, checksum)
+        except SourceUnavailable as error:
+            remedy = "; ".join(filter(None, (error.remedy, _instead(wanted))))
+            raise SourceUnavailable(error.what, where=error.where, remedy=remedy) from error
+        if wanted.fingerprint not in (None, dataset.fingerprint):
+            library.remove(wanted.name)
+            raise DataError(
+                f"it was made with fingerprint {dataset.fingerprint}, and"
+                f" {wanted.fingerprint} is pinned",
+                where=wanted.name,
+                remedy="this is a fault of Vectrial or of a library it uses; please report it",
+            )
+        return dataset
+
+
+def _instead(wanted: Entry) -> str:
+    """What to use when an entry cannot be had, down to what needs no source at all."""
+    drawn = f"clustered-{wanted.dim}-50k-{wanted.metric}" + ("-filtered" if wanted.filtered else "")
+    if entry(wanted.fallback).kind is Kind.SYNTHETIC:
+        return f"or use '{wanted.fallback}', which needs no source"
+    return f"or use '{wanted.fallback}', or '{drawn}', which needs no source"
+
+
+def _material(wanted: Entry, progress: Progress) -> tuple[Material, str]:
+    """What to save, and the checksum that its provenance names."""
+    rows = wanted.rows if wanted.cut_from else None
+    if wanted.published is not None:
+        made, sums = published.material(
+            wanted.cut_from or wanted.name, wanted.published, wanted.metric, rows, progress
+        )
+        return made, "; ".join(sums)
+    if wanted.build is not None:
+        sums = tuple(f"{package.name} sha256:{package.sha256}" for package in wanted.packages)
+        return wanted.build(rows, wanted.queries, progress), "; ".join(sums)
+    recipe = synthetic.parse(wanted.name)
+    if recipe is None:
+        raise UserError(f"'{wanted.name}' has no source")
+    return synthetic.make(recipe, progress), f"seeded by its name, {wanted.name}"
+
+
+def _save(wanted: Entry, material: Material, checksum: str) -> Dataset:
+    provenance = Provenance(
+        source=wanted.source,
+        licence=wanted.licence,
+        checksum=checksum,
+        stand_in_for=wanted.stand_in_for,
+        notes=material.notes,
+    )
+    if isinstance(material.vectors, np.ndarray):
+        return library.save(
+            wanted.name,
+            metric=wanted.metric,
+            vectors=material.vectors,
+            queries=material.queries,
+            provenance=provenance,
+            metadata=material.metadata,
+            filters=material.filters,
+            query_metadata=material.query_metadata,
+        )
+    with library.Writer(wanted.name, wanted.metric, provenance) as writer:
+        for block in material.vectors:
+            writer.add(block.vectors, ids=block.ids, metadata=block.metadata)
+        return writer.finish(
+            material.queries,
+            filters=material.filters,
+            query_metadata=material.query_metadata,
+        )
+
+
+def _synthetic(name: str, recipe: synthetic.Recipe) -> Entry:
+    kinds = {"random_number": FieldType.INT, "category": FieldType.STRING, "price": FieldType.FLOAT}
+    if recipe.columns == "text":
+        kinds = {"text": FieldType.STRING}
+    megabytes = recipe.rows * recipe.dim * 4 / 1e6
+    return Entry(
+        name=name,
+        kind=Kind.SYNTHETIC,
+        title=f"seeded random vectors, {recipe.shape}",
+        source="drawn here, from a seed",
+        licence="none needed",
+        rows=recipe.rows,
+        dim=recipe.dim,
+        metric=recipe.metric,
+        queries=synthetic.QUERIES,
+        cost=Cost(0, megabytes, megabytes / 100),
+        fields=tuple(Field(*item) for item in kinds.items()) if recipe.columns else (),
+        filtered=recipe.columns == "filtered",
+    )
+
+
+def _short(rows: int) -> str:
+    for unit in ("m", "k"):
+        if rows % _UNITS[unit] == 0:
+            return f"{rows // _UNITS[unit]}{unit}"
+    return str(rows)
+
+
+@contextmanager
+def _alone(name: str, progress: Progress) -> Iterator[None]:
+    """Only one process at a time makes a dataset; another one waits, and then finds it there."""
+    folder = paths.downloads_dir() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(0, 0, f"waiting for another process that fetches {name}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,87 @@
+"""What an entry of the catalogue is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vectrial.datasets.sources.material import Material
+from vectrial.datasets.sources.published import Published
+from vectrial.model.metric import Metric
+from vectrial.model.store import Field, FieldType
+from vectrial.util.packages import Package
+from vectrial.util.progress import Progress
+
+#: Rows wanted (None: all), queries, progress → what to save.
+Build = Callable[[int | None, int, Progress], Material]
+
+
+class Kind(StrEnum):
+    """Where an entry comes from."""
+
+    OFFLINE = "offline"  # packages, through their registry's client
+    PUBLIC = "public"  # files by URL
+    SYNTHETIC = "synthetic"  # nothing to fetch
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Rough cost of fetching and making: 10^6 bytes to fetch and to store, CPU seconds."""
+
+    download_mb: float
+    disk_mb: float
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A dataset that can be had.
+
+    rows, dim, metric, queries, fields: shape of the result; rows of a source that changes
+        (Debian's lists) are those that were found when the catalogue was written.
+    packages, build: an offline entry's sources and how it is made of them.
+    published: a public entry's files.
+    can_be_cut: whether variants such as `NAME-10k` exist, which cost accordingly less.
+    cut_from: the entry that this is a variant of.
+    fingerprint: that of the dataset, where it is the same on every machine.
+    filtered: it has a filter for each query; operators: which they use, all unless said.
+    query_fields: columns of what is known of each query.
+    fallback: another entry to use when this one cannot be had.
+    """
+
+    name: str
+    kind: Kind
+    title: str
+    source: str
+    licence: str
+    rows: int
+    dim: int
+    metric: Metric
+    queries: int
+    cost: Cost
+    fields: tuple[Field, ...] = ()
+    filtered: bool = False
+    operators: frozenset[str] = frozenset()
+    query_fields: tuple[Field, ...] = ()
+    stand_in_for: str | None = None
+    packages: tuple[Package, ...] = ()
+    build: Build | None = None
+    published: Published | None = None
+    can_be_cut: bool = False
+    fingerprint: str | None = None
+    fallback: str = "uniform-128-100k"
+    cut_from: str | None = None
+
+
+def columns(
+    *, integers: str = "", floats: str = "", strings: str = "", bools: str = ""
+) -> tuple[Field, ...]:
+    """Metadata columns by type, their names separated by spaces."""
+    groups = (
+        (integers, FieldType.INT),
+        (floats, FieldType.FLOAT),
+        (strings, FieldType.STRING),
+        (bools, FieldType.BOOL),
+    )
+    return tuple(Field(name, kind) for names, kind in groups for name in names.split())

@@ -1,0 +1,226 @@
+"""Offline entries: made of packages, each pinned by version and sha256."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from vectrial.datasets.catalog.entry import Build, Cost, Entry, Kind, columns
+from vectrial.datasets.sources import efficientnet, images, minilm, sift, texts, wordnet, words
+from vectrial.model.metric import Metric
+from vectrial.model.store import Field
+from vectrial.util.packages import Package
+
+_WORD_FIELDS = columns(integers="rank letters random_number", strings="word initial kind")
+_LABEL_FIELDS = columns(integers="label random_number", strings="label_name")
+_GLOSS_FIELDS = columns(
+    integers="n_words n_pointers random_number", strings="word pos lex_file gloss"
+)
+_PACKAGE_FIELDS = columns(
+    integers="download_size installed_kib n_depends n_recommends random_number",
+    bools="has_suggests",
+    strings="package source version section area priority architecture multi_arch maintainer"
+    " maintainer_domain homepage_domain tags role implemented_in interface use works_with suite"
+    " field description",
+)
+_IMAGE_FIELDS = columns(strings="image", floats="size_px")
+
+
+def _offline(
+    name: str,
+    title: str,
+    *,
+    licence: str,
+    shape: tuple[int, int, Metric, int],
+    cost: Cost,
+    packages: tuple[Package, ...],
+    build: Build,
+    fields: tuple[Field, ...],
+    source: str = "",
+    stand_in_for: str | None = None,
+    can_be_cut: bool = True,
+    filtered: bool = False,
+    fingerprint: str | None = None,
+    fallback: str = "uniform-128-100k",
+) -> Entry:
+    rows, dim, metric, queries = shape
+    return Entry(
+        name=name,
+        kind=Kind.OFFLINE,
+        title=title,
+        source=source or ", ".join(map(str, packages)),
+        licence=licence,
+        rows=rows,
+        dim=dim,
+        metric=metric,
+        queries=queries,
+        cost=cost,
+        fields=fields,
+        filtered=filtered,
+        stand_in_for=stand_in_for,
+        packages=packages,
+        build=build,
+        can_be_cut=can_be_cut,
+        fingerprint=fingerprint,
+        fallback=fallback,
+    )
+
+
+_WORDS = (
+    _offline(
+        "glove-words-50",
+        "GloVe 6B word vectors, most frequent first",
+        licence="PDDL-1.0 (vectors), Apache-2.0 (package)",
+        shape=(399_000, 50, Metric.COSINE, 1_000),
+        cost=Cost(76, 180, 3),
+        packages=(words.WORDS_50,),
+        build=words.words_50,
+        fields=_WORD_FIELDS,
+        stand_in_for="glove-100-angular",
+        fingerprint="e5fd76514dc52c3f8cfec9695fc173d0bd7fff78c9a843763e7a9683d9f5dee8",
+        fallback="glove-words-100",
+    ),
+    _offline(
+        "glove-words-50-filtered",
+        "GloVe 6B word vectors, most frequent first, a filter per query",
+        licence="PDDL-1.0 (vectors), Apache-2.0 (package)",
+        shape=(399_000, 50, Metric.COSINE, 1_000),
+        cost=Cost(76, 100, 10),
+        packages=(words.WORDS_50,),
+        build=partial(words.words_50, filtered=True),
+        fields=_WORD_FIELDS,
+        filtered=True,
+        fallback="clustered-64-50k-cosine-filtered",
+    ),
+    _offline(
+        "glove-words-100",
+        "GloVe 6B word vectors, most frequent first",
+        licence="PDDL-1.0 (vectors), MIT (package)",
+        shape=(336_479, 100, Metric.COSINE, 5_000),
+        cost=Cost(118, 720, 35),
+        packages=(words.WORDS_100,),
+        build=words.words_100,
+        fields=_WORD_FIELDS,
+        stand_in_for="glove-100-angular",
+        fingerprint="cbe0f588ed93702e6bcd960c18285376f88aa46bf499d020e02aa63093a433a5",
+        fallback="glove-words-50",
+    ),
+)
+
+_SIFT_FULL = _offline(
+    "sift-images-128",
+    "SIFT descriptors of desktop backgrounds, queries from held-out images",
+    licence="CC-BY, CC-BY-SA, CC0 or GPL-2+, by image",
+    shape=(1_000_000, 128, Metric.L2, 5_000),
+    cost=Cost(222, 560, 230),
+    packages=sift.FULL.packages,
+    build=partial(sift.descriptors, sift.FULL),
+    fields=_IMAGE_FIELDS,
+    stand_in_for="sift-128-euclidean",
+    fallback="sift-images-128-100k",
+)
+
+_SIFT = (
+    _SIFT_FULL,
+    # For what stores only search by cosine, such as Redis' vector sets.
+    replace(
+        _SIFT_FULL,
+        name="sift-images-128-cosine",
+        title="the same SIFT descriptors, compared by cosine",
+        metric=Metric.COSINE,
+        stand_in_for=None,
+        fallback="sift-images-128",
+    ),
+    _offline(
+        "sift-images-128-100k",
+        "SIFT descriptors of desktop backgrounds, a quick hundred thousand",
+        licence="CC-BY, CC-BY-SA, CC0 or GPL-2+, by image",
+        shape=(100_000, 128, Metric.L2, 1_000),
+        cost=Cost(49, 56, 25),
+        packages=sift.QUICK.packages,
+        build=partial(sift.descriptors, sift.QUICK),
+        fields=_IMAGE_FIELDS,
+        stand_in_for="sift-128-euclidean",
+        fallback="mnist-784",
+    ),
+)
+
+
+def _texts(filtered: bool) -> tuple[Entry, ...]:
+    suffix = "-filtered" if filtered else ""
+    with_filters = ", a filter per query" if filtered else ""
+    return (
+        _offline(
+            f"wordnet-minilm-384{suffix}",
+            f"MiniLM embeddings of WordNet's glosses{with_filters}",
+            licence="WordNet 3.0 licence (texts), Apache-2.0 (model)",
+            shape=(116_033, 384, Metric.COSINE, 1_000),
+            cost=Cost(90, 600, 720),
+            packages=(wordnet.PACKAGE, minilm.PACKAGE),
+            build=partial(texts.glosses, filtered=filtered),
+            fields=_GLOSS_FIELDS,
+            stand_in_for="arxiv-titles-384-angular",
+            filtered=filtered,
+            fallback="clustered-384-100k-cosine" + ("-filtered" if filtered else ""),
+        ),
+        _offline(
+            f"debian-minilm-384{suffix}",
+            f"MiniLM embeddings of Debian's package descriptions{with_filters}",
+            licence="free licences of the packages (texts), Apache-2.0 (model)",
+            shape=(59_004, 384, Metric.COSINE, 1_000),
+            cost=Cost(84, 400, 200),
+            packages=(minilm.PACKAGE,),
+            build=partial(texts.packages, filtered=filtered),
+            fields=_PACKAGE_FIELDS,
+            source=f"the package lists of this machine's apt, {minilm.PACKAGE}",
+            stand_in_for="h-and-m-2048-angular" + ("-filters" if filtered else ""),
+            filtered=filtered,
+            fallback=f"wordnet-minilm-384{suffix}",
+        ),
+        _offline(
+            f"fashion-images-2048{suffix}",
+            f"EfficientNet-Lite0 features of Fashion-MNIST{with_filters}",
+            licence="MIT (images), Apache-2.0 (model)",
+            shape=(69_000, 2048, Metric.COSINE, 1_000),
+            cost=Cost(48, 1200, 80),
+            packages=(images.FASHION, efficientnet.PACKAGE),
+            build=partial(images.fashion_features, filtered=filtered),
+            fields=_LABEL_FIELDS,
+            stand_in_for="h-and-m-2048-angular" + ("-filters" if filtered else ""),
+            filtered=filtered,
+            fallback="clustered-2048-50k-cosine" + ("-filtered" if filtered else ""),
+        ),
+    )
+
+
+_PIXELS = (
+    _offline(
+        "fashion-mnist-784",
+        "Fashion-MNIST as pixels, test images as queries",
+        licence="MIT",
+        shape=(60_000, 784, Metric.L2, 10_000),
+        cost=Cost(31, 290, 2),
+        packages=(images.FASHION,),
+        build=images.fashion,
+        fields=_LABEL_FIELDS,
+        stand_in_for="fashion-mnist-784-euclidean",
+        fingerprint="76c107d4927d8a1ed46cefea0df550840d2c6db4de9cab2fae836f89e0a5ba9a",
+        fallback="mnist-784",
+    ),
+    _offline(
+        "mnist-784",
+        "MNIST as pixels, test images as queries",
+        licence="CC-BY-SA-3.0 (images), ISC (package)",
+        shape=(60_000, 784, Metric.L2, 10_000),
+        cost=Cost(12, 290, 2),
+        packages=(images.DIGITS,),
+        build=images.digits,
+        fields=_LABEL_FIELDS,
+        stand_in_for="mnist-784-euclidean",
+        fingerprint="c21e36056ddd535612075dea91f250c12df5cbb33c5872d37230009e927eec81",
+        fallback="fashion-mnist-784",
+    ),
+)
+
+
+OFFLINE = (*_WORDS, *_SIFT, *_texts(False), *_texts(True), *_PIXELS)

@@ -1,0 +1,245 @@
+"""The native lane's call into the engine: plans with defaults, progress, and a way to stop."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial._engine import Judge, LoadControl, run_load
+from vectrial.engine.pem import der
+from vectrial.engine.types import (
+    LoadClass,
+    LoadColumn,
+    LoadOutcome,
+    LoadPlan,
+    LoadRecord,
+    LoadSource,
+)
+from vectrial.model.errors import StoreError, UserError
+from vectrial.model.target import (
+    LoadTarget,
+    LoadTls,
+)
+from vectrial.model.workload import IN_FLIGHT
+
+#: Seconds between two calls of `progress`.
+PROGRESS_S = 0.2
+WINDOW_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Requests:
+    """One class of requests; see `LoadClass` for shapes and meaning."""
+
+    name: str
+    operation: str = "search"
+    vectors: NDArray[np.float32] | None = None
+    ids: NDArray[np.int64] | None = None
+    columns: Sequence[LoadColumn] = ()
+    k: int = 10
+    batch: int = 1
+    filters: Sequence[bytes] = ()
+    filter_of: NDArray[np.uint32] | None = None
+    payloads: Sequence[bytes] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    judge: Judge | None = None
+    once: bool = False
+    keep: bool = False
+
+    def plain(self) -> LoadClass:
+        """As the engine takes it."""
+        vectors, ids, filter_of = self.vectors, self.ids, self.filter_of
+        return {
+            "name": self.name,
+            "operation": self.operation,
+            "vectors": None if vectors is None else np.ascontiguousarray(vectors, np.float32),
+            "ids": None if ids is None else np.ascontiguousarray(ids, np.int64),
+            "columns": list(self.columns),
+            "k": self.k,
+            "batch": self.batch,
+            "filters": list(self.filters),
+            "filter_of": None if filter_of is None else np.ascontiguousarray(filter_of, np.uint32),
+            "payloads": list(self.payloads),
+            "options": dict(self.options),
+            "judge": self.judge,
+            "once": self.once,
+            "keep": self.keep,
+        }
+
+
+def target(
+    protocol: str,
+    host: str,
+    port: int,
+    *,
+    tls: LoadTls | None = None,
+    headers: Sequence[tuple[str, str]] = (),
+    options: Mapping[str, str] | None = None,
+) -> LoadTarget:
+    """A server; see `LoadTarget`."""
+    return {
+        "protocol": protocol,
+        "host": host,
+        "port": port,
+        "tls": tls,
+        "headers": list(headers),
+        "options": dict(options or {}),
+    }
+
+
+def tls(name: str, ca: Path | None = None) -> LoadTls:
+    """TLS to the server of that name (a domain or an IP address), whose certificate was signed
+    by one in the PEM file `ca`, or else by one that this machine trusts.
+
+    Raises:
+        UserError: there is no certificate to trust.
+    """
+    if ca is not None:
+        return {"roots": der(ca, "CERTIFICATE"), "name": name}
+    roots = ssl.create_default_context().get_ca_certs(binary_form=True)
+    if not roots:
+        raise UserError("this machine trusts no certificate", remedy="give a PEM file to trust")
+    return {"roots": roots, "name": name}
+
+
+def closed(
+    workers: int,
+    *,
+    mix: Sequence[tuple[int, float]] = ((0, 1.0),),
+    count: int | None = None,
+    passes_s: float | None = None,
+    background: bool = False,
+) -> LoadSource:
+    """Workers with one request each, who send the next when they have an answer; with `passes_s`
+    for whole passes over the requests, until so many seconds have gone."""
+    return {
+        "arrival": "closed",
+        "workers": workers,
+        "rate": 0.0,
+        "offsets": None,
+        "in_flight": workers,
+        "mix": list(mix),
+        "count": count,
+        "passes_s": passes_s,
+        "background": background,
+    }
+
+
+def arrivals(
+    rate: float = 0.0,
+    *,
+    kind: str = "poisson",
+    offsets: NDArray[np.int64] | None = None,
+    mix: Sequence[tuple[int, float]] = ((0, 1.0),),
+    count: int | None = None,
+    in_flight: int = IN_FLIGHT,
+    background: bool = False,
+) -> LoadSource:
+    """A schedule that does not wait for answers: "poisson" or "constant" with so many a second,
+    or "trace" with `offsets` in ns from the start."""
+    return {
+        "arrival": kind,
+        "workers": 0,
+        "rate": rate,
+        "offsets": None if offsets is None else np.ascontiguousarray(offsets, np.int64),
+        "in_flight": in_flight,
+        "mix": list(mix),
+        "count": count,
+        "passes_s": None,
+        "background": background,
+    }
+
+
+def drive(
+    to: LoadTarget,
+    requests: Sequence[Requests],
+    sources: Sequence[LoadSource],
+    *,
+    duration_s: float | None = None,
+    warmup_s: float | None = None,
+    warmup_count: int | None = None,
+    threads: int = 1,
+    cores: Sequence[int] = (),
+    connections: int | None = None,
+    timeout_s: float = 30.0,
+    drain_s: float | None = None,
+    seed: int = 0,
+    dedicated: bool = False,
+    window_ns: int = WINDOW_NS,
+    progress: Callable[[LoadControl], None] | None = None,
+) -> LoadOutcome:
+    """Drive a server, and say how far it has come every fifth of a second.
+
+    The engine runs in a thread beside this one, so that Ctrl-C and whatever `progress` raises
+    stop it: the run is cancelled, and the exception goes on.
+
+    Args:
+        to, requests, sources: from `target`, `Requests` and `closed` or `arrivals`.
+        connections: where requests share them, in all, and one per thread unless given; else of
+            each source of arrivals (a closed loop's workers have one each), and 64 unless given,
+            all of them open before the clock starts. Arrivals that find none idle wait, and
+            `bound_met` counts them.
+        drain_s: how long answers are waited for at the end; unless given, until every request
+            has been answered or has run out of time.
+
+    Raises:
+        UserError: a plan or options that do not fit together.
+    """
+    plan: LoadPlan = {
+        "classes": [one.plain() for one in requests],
+        "sources": list(sources),
+        "duration_s": duration_s,
+        "warmup_s": warmup_s,
+        "warmup_count": warmup_count,
+        "threads": threads,
+        "cores": list(cores),
+        "connections": connections,
+        "timeout_s": timeout_s,
+        "drain_s": timeout_s + 1.0 if drain_s is None else drain_s,
+        "seed": seed,
+        "dedicated": dedicated,
+        "window_ns": window_ns,
+    }
+    control = LoadControl()
+    outcomes: list[LoadOutcome] = []
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcomes.append(run_load(to, plan, control))
+        except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
+            failures.append(failure)
+
+    thread = threading.Thread(target=work, name="load", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(PROGRESS_S)
+            if progress is not None:
+                progress(control)
+    finally:
+        control.cancel()
+        thread.join()
+    if failures:
+        if isinstance(failures[0], ValueError):
+            raise UserError(str(failures[0])) from failures[0]
+        raise failures[0]
+    return outcomes[0]
+
+
+def unfailed(outcome: LoadOutcome, what: str) -> LoadRecord:
+    """The one class of a run none of whose requests failed.
+
+    Raises:
+        StoreError: some did; the message says how many of `what`, and how.
+    """
+    (record,) = outcome["classes"]
+    for kind, count, messages in record["recorder"].errors():
+        raise StoreError(f"{count} {what} failed: {kind}: {'; '.join(messages)}")
+    return record

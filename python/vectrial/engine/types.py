@@ -1,0 +1,162 @@
+"""What crosses the boundary to the load engine and back: plain data, by name."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial._engine import Judge, Recorder
+
+
+class LoadColumn(TypedDict):
+    """A metadata column of the rows to write; `valid` is False where a value is missing."""
+
+    name: str
+    values: NDArray[np.int64] | NDArray[np.float64] | NDArray[np.bool_] | list[str]
+    valid: NDArray[np.bool_] | None
+
+
+class LoadClass(TypedDict):
+    """Requests of one kind. What an operation does not need is None or empty.
+
+    operation: search, insert, upsert, get, delete or payload.
+    vectors: float32 (q, d), the queries or the rows to write. ids: int64, rows of a write, get
+        or delete, `batch` in each request.
+    filters: distinct filters in the protocol's own words; filter_of: uint32 (q,), which holds
+        for query i (None: the first for all, where there is one).
+    options: the protocol's own (collection, names of fields, search parameters, …).
+    judge: exact answers of the same queries. once: each request is sent once, in order.
+    keep: keep every answer's first k rows, which takes 12·k bytes of memory each."""
+
+    name: str
+    operation: str
+    vectors: NDArray[np.float32] | None
+    ids: NDArray[np.int64] | None
+    columns: list[LoadColumn]
+    k: int
+    batch: int
+    filters: list[bytes]
+    filter_of: NDArray[np.uint32] | None
+    payloads: list[bytes]
+    options: dict[str, str]
+    judge: Judge | None
+    once: bool
+    keep: bool
+
+
+class LoadSource(TypedDict):
+    """Where requests come from.
+
+    arrival: "closed" (so many `workers`), or "constant", "poisson" (`rate` a second) or "trace"
+        (`offsets` from the start in ns) with at most `in_flight` at once.
+    mix: (index of a class, weight) to draw from. count: it ends after so many requests.
+    passes_s: of a closed loop: it ends with the first whole pass over its requests after so many
+        seconds, so that every request weighs the same.
+    background: the run does not wait for it, and it runs until all others are done."""
+
+    arrival: str
+    workers: int
+    rate: float
+    offsets: NDArray[np.int64] | None
+    in_flight: int
+    mix: list[tuple[int, float]]
+    count: int | None
+    passes_s: float | None
+    background: bool
+
+
+class LoadPlan(TypedDict):
+    """A run: warm-up (skipped without a limit), then measurement, over the same connections.
+
+    threads: client threads, each pinned to one of `cores` where these are given.
+    connections: in all where requests share them, else of each open source; None: one per thread
+        where requests share them, else 64.
+    timeout_s: when a request has failed. drain_s: how long answers are waited for at the end.
+    dedicated: wait for arrivals in a loop that takes a core of its own."""
+
+    classes: list[LoadClass]
+    sources: list[LoadSource]
+    duration_s: float | None
+    warmup_s: float | None
+    warmup_count: int | None
+    threads: int
+    cores: list[int]
+    connections: int | None
+    timeout_s: float
+    drain_s: float
+    seed: int
+    dedicated: bool
+    window_ns: int
+
+
+class LoadRecord(TypedDict):
+    """What was seen of a class. recorder: finished. warmup: the recorder of the warm-up.
+    lag: HDR histogram of actual minus intended send, of everything issued. in_flight: sent, and
+    neither answered nor failed at the end. rows: written or read by what succeeded.
+    answers: where they were to be kept, queries (n,), ids (n, k) and scores (n, k), with -1 and nan
+    where an answer was shorter."""
+
+    name: str
+    recorder: Recorder
+    warmup: Recorder
+    lag: bytes
+    issued: int
+    in_flight: int
+    rows: int
+    answers: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]] | None
+
+
+class LoadWindow(TypedDict):
+    """What a class did in the last second that is over; None where nothing was seen."""
+
+    second: int
+    count: int
+    errors: int
+    p50_us: float | None
+    p99_us: float | None
+    max_us: float | None
+    recall: float | None
+
+
+class LoadOutcome(TypedDict):
+    """What a run has seen. cpu_ns: processor time of the client threads in the measured stage.
+    unsent: arrivals due before the end for which there was no room in flight. bound_met: arrivals
+    that had to wait for room, by the plan or by what the server lets be in flight on its
+    connections; of a closed loop, workers for whom there was none. in_flight_s: requests in
+    flight integrated over time, which by Little's law is the sum of service times. backlog: of
+    schedules, at the end of each quarter of the duration, arrivals that were due and neither
+    answered nor failed by then; None without a schedule or a duration_s, which is the plan's."""
+
+    classes: list[LoadRecord]
+    started_ns: int
+    ended_ns: int
+    cpu_ns: int
+    unsent: int
+    bound_met: int
+    peak_in_flight: int
+    in_flight_s: float
+    reconnects: int
+    cancelled: bool
+    duration_s: float | None
+    backlog: list[int] | None
+
+
+class NullSettings(TypedDict):
+    """A null server; see `vectrial.engine.null_server.null_server`.
+
+    replies: messages by path. faults: (name, every so many requests). stall_s: (every, for).
+    identity: certificates and PKCS #8 key, all in DER, for TLS. room: requests in flight on one
+        connection; 0: any."""
+
+    family: str
+    host: str
+    port: int
+    k: int
+    replies: dict[str, bytes]
+    faults: list[tuple[str, int]]
+    late_s: float
+    stall_s: tuple[float, float] | None
+    identity: tuple[list[bytes], bytes] | None
+    room: int

@@ -1,0 +1,188 @@
+"""What a hybrid search should find: queries drawn from real rows, an exact fusion, a judgement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.datasets.truth import exact_topk
+from vectrial.model.bm25 import Bm25, words
+from vectrial.model.dataset import Dataset, Truth
+from vectrial.model.errors import StoreError
+from vectrial.model.fusion import Blend, Ranking, best, fuse, similarity
+from vectrial.model.metric import TIE_TOLERANCE
+from vectrial.workload.ndcg import Judgement, ndcg
+
+#: Words of a text in the mean, at least, for a column to be one of texts.
+_WORDS = 3.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows to search, and queries that were rows of the same dataset and no longer are.
+
+    dataset: the rows that are left, with the text column alone; its queries are the vectors of the
+        rows that were taken out. texts: of the queries. relevant: ids that are to each; None where
+        nobody asked.
+    """
+
+    dataset: Dataset
+    field: str
+    texts: tuple[str, ...]
+    relevant: tuple[frozenset[int], ...] | None
+
+
+def task(dataset: Dataset, field: str | None, related: str | None, queries: int, seed: int) -> Task:
+    """Take rows out of a dataset as queries.
+
+    Args:
+        field: the text column; None: of those with at least three words in the mean, the one with
+            most different values.
+        related: rows are relevant to a query that have its value in this column. Queries are then
+            drawn among the values that several rows have, one of each, so that every relevant row
+            stays; without it among all rows, and nothing is said of what is relevant.
+
+    Raises:
+        StoreError: there is no such column, or nothing to draw from.
+    """
+    metadata = dataset.metadata
+    if metadata is None:
+        raise StoreError("the dataset has no metadata, and so no text")
+    field = field or _texts_of(metadata)
+    texts = _strings(metadata, field)
+    rng = np.random.default_rng([seed, 0x7E])
+    order = [row for row in rng.permutation(dataset.rows).tolist() if words(texts[row] or "")]
+    values = None if related is None else metadata.column(related).to_pylist()
+    if related is not None and values is not None:
+        order = _one_of_each(order, values)
+        if not order:
+            raise StoreError(f"no two rows have the same value in column '{related}'")
+    taken = np.array(sorted(order[: min(queries, dataset.rows // 2)]), np.int64)
+    left = np.setdiff1d(np.arange(dataset.rows), taken)
+    rest = replace(
+        dataset,
+        vectors=np.ascontiguousarray(dataset.vectors[left]),
+        ids=dataset.ids[left],
+        queries=np.ascontiguousarray(dataset.vectors[taken]),
+        metadata=pa.table({field: pa.array([texts[row] for row in left], pa.string())}),
+        filters=None,
+        query_metadata=None,
+        facts={},
+    )
+    relevant = None
+    if values is not None:
+        wanted: dict[object, set[int]] = {values[row]: set() for row in taken}
+        for row, id_ in zip(left.tolist(), rest.ids.tolist(), strict=True):
+            if values[row] in wanted:
+                wanted[values[row]].add(id_)
+        relevant = tuple(frozenset(wanted[values[row]]) for row in taken)
+    return Task(rest, field, tuple(texts[row] or "" for row in taken), relevant)
+
+
+def _texts_of(metadata: pa.Table) -> str:
+    """The column whose values differ most from row to row, of those that hold texts; of equals the
+    one with most words."""
+    found: dict[str, tuple[int, float]] = {}
+    for column in metadata.schema:
+        if pa.types.is_string(column.type):
+            texts = _strings(metadata, column.name)
+            mean = sum(len(words(text or "")) for text in texts) / max(1, len(texts))
+            if mean >= _WORDS:
+                found[column.name] = len(set(texts)), mean
+    if not found:
+        raise StoreError("no column of the dataset holds texts: name one with `text`")
+    return max(found, key=lambda name: found[name])
+
+
+def _strings(metadata: pa.Table, field: str) -> list[str | None]:
+    if field not in metadata.column_names:
+        raise StoreError(f"the dataset has no column '{field}'")
+    values: list[str | None] = metadata.column(field).to_pylist()
+    return values
+
+
+def _one_of_each(order: Sequence[int], values: Sequence[object]) -> list[int]:
+    """The first row of each value that several rows have."""
+    counts = Counter(value for value in values if value is not None)
+    first: dict[object, int] = {}
+    for row in order:
+        if counts[values[row]] > 1:
+            first.setdefault(values[row], row)
+    return list(first.values())
+
+
+@dataclass(frozen=True)
+class Exact:
+    """What an exact fusion finds for every query, the k best with ties; and what is relevant, with
+    what those are worth, where that was asked."""
+
+    truth: Truth
+    judgement: Judgement | None
+
+
+def exact(task: Task, k: int, blends: Sequence[Blend], *, whole_text: bool) -> list[Exact]:
+    """The exact fusions of blends that differ by α alone: of true distances, and of BM25 over the
+    words of the column. Scores of all rows are held for one query at a time.
+
+    whole_text: as in `stores.base.Hybrid`.
+    """
+    dataset = task.dataset
+    assert dataset.metadata is not None
+    (fusion,) = {blend.fusion for blend in blends}
+    (candidates,) = {blend.candidates for blend in blends}
+    near = exact_topk(
+        dataset.vectors,
+        np.arange(dataset.rows, dtype=np.int64),
+        dataset.queries,
+        dataset.metric,
+        min(candidates, dataset.rows),
+    )
+    index = Bm25(dataset.metadata.column(task.field).to_pylist())
+    found: list[list[NDArray[np.int64]]] = [[] for _ in blends]
+    accepted: list[list[NDArray[np.int64]]] = [[] for _ in blends]
+    for rows, distances, words_of in zip(near.ids, near.distances, task.texts, strict=True):
+        dense = Ranking(rows, similarity(distances, dataset.metric, fusion))
+        text = best(index.scores(words_of), dataset.rows if whole_text else candidates)
+        for at, blend in enumerate(blends):
+            ranking = fuse(dense, text, blend.alpha, fusion)
+            found[at].append(dataset.ids[ranking.rows[:k]])
+            accepted[at].append(np.sort(dataset.ids[ranking.rows[_tied(ranking, k)]]))
+
+    def judged(ids: Sequence[NDArray[np.int64]]) -> Judgement | None:
+        if task.relevant is None:
+            return None
+        worth = [ndcg(one, those, k) for one, those in zip(ids, task.relevant, strict=True)]
+        return Judgement(k, task.relevant, tuple(worth))
+
+    return [
+        Exact(_truth(ids, tied, k), judged(ids)) for ids, tied in zip(found, accepted, strict=True)
+    ]
+
+
+def _tied(ranking: Ranking, k: int) -> NDArray[np.bool_]:
+    if len(ranking.rows) <= k:
+        return np.ones(len(ranking.rows), bool)
+    last = ranking.scores[k - 1]
+    return np.asarray(ranking.scores >= last - TIE_TOLERANCE * abs(last))
+
+
+def _truth(
+    found: Sequence[NDArray[np.int64]], accepted: Sequence[NDArray[np.int64]], k: int
+) -> Truth:
+    ids = np.full((len(found), k), -1, np.int64)
+    for row, one in zip(ids, found, strict=True):
+        row[: len(one)] = one
+    distances = np.where(ids < 0, np.inf, np.arange(k, dtype=np.float64))  # places, not distances
+    return Truth(
+        k,
+        ids,
+        distances,
+        np.array([len(one) for one in found], np.int64),
+        np.cumsum([0, *(len(one) for one in accepted)], dtype=np.int64),
+        np.concatenate(accepted),
+    )

@@ -1,0 +1,215 @@
+"""`mixed` at set rates: which rows are written when, and how answers are judged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vectrial.experiments.base import seeing_writes
+from vectrial.experiments.common.live_set import NEVER, Answer, Span, Version, judge, unjudged
+from vectrial.model.client_limits import Certificate
+from vectrial.model.context import Context, search_params
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import StoreError
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase
+from vectrial.model.workload import Open
+from vectrial.workload import dispatch
+from vectrial.workload.ceiling import certify
+from vectrial.workload.python.open_loop import schedule
+from vectrial.workload.record import phase_of_outcome
+from vectrial.workload.streams import Seen, Stream, Streamed, by_callers, by_engine
+
+SEARCH, INSERT, UPDATE, DELETE = KINDS = ("search", "insert", "update", "delete")
+_OPERATIONS = {SEARCH: "search", INSERT: "insert", UPDATE: "upsert", DELETE: "delete"}
+#: Queries asked before the clock starts.
+WARMUP = 100
+#: What a query, or a moved row, is moved by: a share of the standard deviation of components.
+NOISE = 0.05
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What is offered. rates: requests per second by kind; arrivals: "poisson" or "constant"."""
+
+    rates: Mapping[str, float]
+    duration_s: float
+    arrivals: str
+    callers: int
+
+
+def run(context: Context, point: Mapping[str, Any], offer: Offer) -> Iterator[Phase]:
+    """A phase for each kind of operation, those of one time."""
+    point = seeing_writes(context, point)
+    script = _Script(context.dataset, offer, context.seed)
+    load_1m = os.getloadavg()[0]
+    streamed = _send(context, point, offer, script)
+    outcome = streamed.outcome
+    held = context.certificate
+    bare = Certificate(held.limits, held.placement, {}, "no ceiling of such requests is known")
+    phases = list[Phase]()
+    for stream, record in zip(script.streams, outcome["classes"], strict=True):
+        rate = offer.rates[stream.name]
+        phase = phase_of_outcome(
+            stream.name,
+            outcome,
+            record,
+            clients=None,
+            load_1m=load_1m,
+            params={"loop": "open", "arrivals": offer.arrivals, "rate": rate},
+            no_recall="an operation has no answer to judge",
+        )
+        # The run's are those of all kinds together.
+        phase.metrics["offered_rate"] = len(stream.due) / offer.duration_s
+        phase.metrics["unsent"] = len(stream.due) - record["issued"]
+        if context.lane is Lane.NATIVE:
+            certify(phase, None, held if stream.name == SEARCH else bare)
+        else:
+            seconds = (outcome["ended_ns"] - outcome["started_ns"]) / 1e9
+            phase.metrics["client_cpu_share"] = outcome["cpu_ns"] / 1e9 / seconds
+            phase.metrics["client_processes"] = 1
+            for unknown in ("reconnects", "in_flight_peak"):
+                phase.metrics[unknown] = None
+                phase.missing[unknown] = "the Python client does not tell"
+            if context.lane is Lane.SDK and not phase.valid:
+                _blame_client(phase, held.limits.cpu_share)
+        phase.params = {**phase.params, "k": context.k, **point}
+        if stream.name == SEARCH:
+            callers = offer.callers if context.lane is Lane.SDK else 1
+            phase.metrics["warmup_count"] = callers * len(context.dataset.queries[:WARMUP])
+        else:
+            phase.missing["dead_answers"] = "an operation has no answer to judge"
+        phases.append(phase)
+    yield from phases
+    for phase, seen in zip(phases, streamed.seen, strict=True):
+        if phase.name == SEARCH:  # judging is no part of the time that all of them share
+            _judge(phase, context, script, streamed, seen)
+
+
+def _blame_client(phase: Phase, limit: float) -> None:
+    """Say of a phase that does not count that the Python client may be why: its callers are threads
+    of one process, which runs one of them at a time."""
+    share = phase.metrics["client_cpu_share"] or 0.0
+    if share > limit:
+        phase.invalidate(
+            f"client-bound: the Python client used {share:.0%} of a processor, more than"
+            f" {limit:.0%}"
+        )
+
+
+def _send(context: Context, point: Mapping[str, Any], offer: Offer, script: _Script) -> Streamed:
+    store = context.store
+    params = search_params(context, point)
+    warmup = context.dataset.queries[:WARMUP]
+    common: dict[str, Any] = {"warmup": warmup, "progress": context.progress}
+    if context.lane is Lane.NATIVE:
+        return by_engine(
+            store.wire(context.k, params),
+            store.wire_rows(),
+            script.streams,
+            context.schema,
+            context.k,
+            offer.duration_s,
+            context.certificate,
+            connections=offer.callers,
+            seed=context.seed,
+            **common,
+        )
+    asked = (script.streams, context.schema, context.k, params, offer.duration_s)
+    if context.lane is Lane.EMBEDDED:
+        return by_callers([store], *asked, **common)
+    with ExitStack() as stack:
+        opening = dispatch.opening(context)
+        stores = [stack.enter_context(closing(opening.open())) for _ in range(offer.callers)]
+        return by_callers(stores, *asked, **common)
+
+
+class _Script:
+    """What is done when, drawn before the clock starts.
+
+    A row is written at most once: inserted under a fresh id, or updated, or deleted, the latter two
+    among the dataset's own. So no outcome depends on the order of two writes under way at once.
+    streams: of the kinds with a rate, in the order of `KINDS`. queries: of each search.
+    """
+
+    def __init__(self, dataset: Dataset, offer: Offer, seed: int) -> None:
+        rng = np.random.default_rng([seed, 3])
+        self._dataset = dataset
+        due = {
+            kind: schedule(Open(rate, offer.duration_s, offer.arrivals), seed + 10 * at)
+            for at, kind in enumerate(KINDS)
+            if (rate := offer.rates.get(kind, 0.0))
+        }
+        moved, gone = (len(due.get(kind, ())) for kind in (UPDATE, DELETE))
+        if moved + gone > dataset.rows // 2:
+            raise StoreError(
+                f"{moved + gone:,} rows would be updated or deleted, more than half of"
+                f" {dataset.rows:,}: set lower rates, or a shorter duration_s"
+            )
+        rows = rng.permutation(dataset.rows)[: moved + gone]
+        asked = len(due[SEARCH])
+        passes = [
+            rng.permutation(len(dataset.queries)) for _ in range(asked)[:: len(dataset.queries)]
+        ]
+        self.queries = np.concatenate([*passes, np.zeros(0, np.int64)])[:asked].astype(np.int64)
+        noise = NOISE * float(np.std(dataset.vectors[: min(1000, dataset.rows)]))
+
+        def stream(kind: str) -> Stream:
+            when = due[kind]
+            if kind == SEARCH:
+                return Stream(kind, _OPERATIONS[kind], when, dataset.queries[self.queries])
+            if kind == DELETE:
+                return Stream(kind, _OPERATIONS[kind], when, ids=dataset.ids[rows[moved:]])
+            source = rng.integers(0, dataset.rows, len(when))
+            near = dataset.vectors[source]
+            vectors = near + noise * rng.standard_normal(near.shape, dtype=np.float32)
+            if kind == UPDATE:
+                ids, of = dataset.ids[rows[:moved]], rows[:moved]
+            else:
+                ids, of = int(dataset.ids.max()) + 1 + np.arange(len(when)), source
+            table = dataset.metadata
+            metadata = None if table is None else table.take(of)
+            vectors = vectors.astype(np.float32)
+            return Stream(kind, _OPERATIONS[kind], when, vectors, ids.astype(np.int64), metadata)
+
+        self.streams = [stream(kind) for kind in KINDS if kind in due and len(due[kind])]
+        self._rows = {int(dataset.ids[row]): int(row) for row in rows.tolist()}
+
+    def versions(self, streamed: Streamed) -> list[Version]:
+        """Every version of every row that was written, with when it was."""
+        made: list[Version] = []
+        for stream, seen in zip(self.streams, streamed.seen, strict=True):
+            if stream.name == SEARCH:
+                continue
+            assert stream.ids is not None
+            for at, id_ in enumerate(stream.ids.tolist()):
+                span: Span = (int(seen.spans[at, 0]), int(seen.spans[at, 1]))
+                if stream.name != INSERT:
+                    old = self._dataset.vectors[self._rows[id_]]
+                    made.append(Version(id_, old, died=span))
+                if stream.name != DELETE:
+                    assert stream.vectors is not None
+                    made.append(Version(id_, stream.vectors[at], span, NEVER))
+        return made
+
+
+def _judge(phase: Phase, context: Context, script: _Script, streamed: Streamed, seen: Seen) -> None:
+    """Recall and dead answers, unless it is not known what was written."""
+    lost = 0
+    for stream, record in zip(script.streams, streamed.outcome["classes"], strict=True):
+        if stream.name != SEARCH:
+            errors = int(record["recorder"].summary()["errors"] or 0)
+            lost += errors + record["in_flight"] + len(stream.due) - record["issued"]
+    if lost:
+        unjudged(phase, f"{lost} writes failed or were not sent: what is there is unknown")
+        return
+    answers = [
+        Answer(int(script.queries[at]), (int(seen.spans[at, 0]), int(seen.spans[at, 1])), found)
+        for at, found in sorted(seen.answers.items())
+    ]
+    judge(context.dataset, context.k, script.versions(streamed), answers).write(phase)

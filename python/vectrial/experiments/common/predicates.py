@@ -1,0 +1,250 @@
+"""Columns made for filters whose selectivity and place are known exactly, and filters on them.
+
+Of n rows, every filter keeps exactly m = min(n, max(1, round(s n))) for the share s wanted:
+
+    independent  `made_order_0` holds 8 π(row), π a seeded permutation of 0 … n-1; a filter keeps a
+                 window of m of its values, whatever the vectors are
+    aligned      `made_rank_p` holds the rank of the row's distance from pivot p (0: the nearest;
+                 equal distances by row); kept are the m rows nearest to the pivot that is nearest
+                 to the query
+    opposed      kept are the m rows farthest from that pivot
+    shapes       `made_order_j` holds 8 π_j(row) + j, so that no value occurs twice in all columns;
+                 with c_j: `made_order_j < t`, `and` is c_0 ∧ … ∧ c_d-1, `or` is c_0 ∨ … ∨ c_d-1,
+                 `nested` is c_0 ∧ (c_1 ∨ (c_2 ∧ …)). A row passes exactly when the maximum, the
+                 minimum, or maximum and minimum in turn of its values is below t, which is
+                 therefore the (m+1)-th smallest of these: each c_j is as selective as it must be
+
+Pivots are queries drawn by a seed; the seed and the data alone decide, so that all stores get the
+same columns. What a filter has to do with where the query is, is measured, not assumed: see
+`stated`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.model import filters
+from vectrial.model.dataset import Dataset
+from vectrial.model.filters import And, Filter, Or, Range
+from vectrial.model.metric import Metric, distances
+
+Shape = Literal["and", "or", "nested"]
+
+#: The deepest shape, and the columns that shapes are made of.
+DEEPEST = 8
+_SEED = 20_240
+_BLOCK = 1 << 22
+#: Rows of each side that a query's correlation is taken from, and queries it is taken of.
+_SAMPLED_ROWS, _SAMPLED_QUERIES = 256, 200
+
+
+@dataclass(frozen=True)
+class Made:
+    """Made columns. table: n rows. pivot_of: the pivot nearest to each query, (q,).
+    pivots: how many there are."""
+
+    table: pa.Table
+    pivot_of: NDArray[np.int64]
+    pivots: int
+
+    def beside(self, dataset: Dataset) -> Dataset:
+        """The dataset with these columns beside its own, without filters of its own."""
+        seen = hashlib.sha256(dataset.fingerprint.encode())
+        table = dataset.metadata
+        for name in self.table.column_names:
+            column = self.table.column(name)
+            seen.update(name.encode() + np.ascontiguousarray(column.to_numpy()).tobytes())
+            table = pa.table({name: column}) if table is None else table.append_column(name, column)
+        return replace(dataset, metadata=table, filters=None, fingerprint=seen.hexdigest())
+
+
+def make(dataset: Dataset, *, orders: int, pivots: int, ranks: bool) -> Made:
+    """`orders` columns of permutations, and with `ranks` one of ranks for each pivot.
+
+    pivots: at most; never more than there are queries.
+    """
+    rows, queries = dataset.rows, dataset.queries
+    columns: dict[str, NDArray[np.int64]] = {}
+    for at in range(orders):
+        drawn = np.random.default_rng([_SEED, rows, at]).permutation(rows)
+        columns[_order(at)] = DEEPEST * drawn.astype(np.int64) + at
+    pivots = min(pivots, len(queries))
+    rng = np.random.default_rng([_SEED, len(queries), pivots])
+    chosen = queries[np.sort(rng.choice(len(queries), pivots, replace=False))]
+    if ranks:
+        for at, pivot in enumerate(chosen):
+            columns[_rank(at)] = _ranks(pivot, dataset.vectors, dataset.metric)
+    # Under the inner product a vector need not be nearest to itself: directions are compared.
+    near = Metric.COSINE if dataset.metric is Metric.IP else dataset.metric
+    away = np.stack([distances(pivot, queries, near) for pivot in chosen], axis=1)
+    table = pa.table({name: pa.array(values) for name, values in columns.items()})
+    return Made(table, away.argmin(axis=1).astype(np.int64), pivots)
+
+
+def _order(at: int) -> str:
+    return f"made_order_{at}"
+
+
+def _rank(pivot: int) -> str:
+    return f"made_rank_{pivot}"
+
+
+def _ranks(
+    pivot: NDArray[np.float32], vectors: NDArray[np.float32], metric: Metric
+) -> NDArray[np.int64]:
+    """The rank of each row's distance from the pivot, by blocks."""
+    rows, step = len(vectors), max(1, _BLOCK // vectors.shape[1])
+    away = np.empty(rows)
+    for start in range(0, rows, step):
+        away[start : start + step] = distances(pivot, vectors[start : start + step], metric)
+    out = np.empty(rows, np.int64)
+    out[np.argsort(away, kind="stable")] = np.arange(rows)
+    return out
+
+
+def matches(rows: int, share: float) -> int:
+    """How many rows a filter of this share keeps."""
+    return min(rows, max(1, round(share * rows)))
+
+
+def independent(made: Made, share: float) -> list[Filter]:
+    """For each query, a window of a permutation: one for each pivot, spread over its values."""
+    rows = made.table.num_rows
+    kept = matches(rows, share)
+    starts = [at * (rows - kept) // max(1, made.pivots - 1) for at in range(made.pivots)]
+    windows = [
+        Range(_order(0), gte=DEEPEST * start, lt=DEEPEST * (start + kept)) for start in starts
+    ]
+    return [windows[pivot] for pivot in made.pivot_of.tolist()]
+
+
+def aligned(made: Made, share: float) -> list[Filter]:
+    """For each query, the rows nearest to its pivot."""
+    kept = matches(made.table.num_rows, share)
+    return [Range(_rank(pivot), lt=kept) for pivot in made.pivot_of.tolist()]
+
+
+def opposed(made: Made, share: float) -> list[Filter]:
+    """For each query, the rows farthest from its pivot."""
+    rows = made.table.num_rows
+    kept = matches(rows, share)
+    return [Range(_rank(pivot), gte=rows - kept) for pivot in made.pivot_of.tolist()]
+
+
+#: How filters of a predicate are made.
+PREDICATES = {"independent": independent, "aligned": aligned, "opposed": opposed}
+
+
+def shaped(made: Made, shape: Shape, depth: int, share: float) -> Filter:
+    """Conditions on `depth` columns joined to `shape`, one filter for all queries."""
+    columns = [made.table.column(_order(at)).to_numpy() for at in range(depth)]
+    decides = columns[-1]
+    for at in reversed(range(depth - 1)):
+        decides = (np.maximum if _joins_all(shape, at) else np.minimum)(columns[at], decides)
+    rows = len(decides)
+    kept = matches(rows, share)
+    bound = DEEPEST * rows if kept == rows else int(np.partition(decides, kept)[kept])
+    parts: list[Filter] = [Range(_order(at), lt=bound) for at in range(depth)]
+    if depth == 1:
+        return parts[0]
+    if shape != "nested":
+        return And(tuple(parts)) if shape == "and" else Or(tuple(parts))
+    out = parts[-1]
+    for at in reversed(range(depth - 1)):
+        out = And((parts[at], out)) if _joins_all(shape, at) else Or((parts[at], out))
+    return out
+
+
+def _joins_all(shape: Shape, at: int) -> bool:
+    return shape == "and" or (shape == "nested" and at % 2 == 0)
+
+
+# -- what filters have to do with their queries ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What filters are, on the rows and for the queries they were asked with.
+
+    selectivity: share of the rows kept, for each query, (q,).
+    correlation: of a sample of the queries, of those whose filter keeps some rows and not all.
+    violations: of the answers looked at, those with a row that the filter does not keep.
+    """
+
+    selectivity: NDArray[np.float64]
+    correlation: NDArray[np.float64]
+    violations: int
+
+
+def stated(
+    dataset: Dataset, where: Filter | Sequence[Filter], answers: Mapping[int, NDArray[np.int64]]
+) -> Stated:
+    """Evaluate every distinct filter once, and hold no more than one of their masks.
+
+    The correlation of a filter with a query is the rank-biserial one, 2 P(a < b) + P(a = b) - 1,
+    a and b the query's distances from a row that the filter keeps and from one that it does not:
+    1 when all kept rows are nearer than all others, 0 when the filter has nothing to do with
+    where the query is, -1 when they are all farther. It is estimated from up to 256 rows of each
+    side.
+
+    Args:
+        answers: ids that were returned, by query.
+    """
+    queries = len(dataset.queries)
+    each = list(where) if isinstance(where, Sequence) else [where] * queries
+    asking: dict[str, list[int]] = {}
+    for at, one in enumerate(each):
+        asking.setdefault(filters.to_json(one), []).append(at)
+    assert dataset.metadata is not None
+    sampled = set(np.linspace(0, queries - 1, min(queries, _SAMPLED_QUERIES)).astype(int).tolist())
+    order = np.argsort(dataset.ids) if answers else np.zeros(0, np.int64)
+    selectivity = np.empty(queries)
+    correlation: list[float] = []
+    violations = 0
+    for group in asking.values():
+        mask = filters.evaluate(each[group[0]], dataset.metadata)
+        selectivity[group] = mask.mean()
+        correlation += _correlations(dataset, mask, [at for at in group if at in sampled])
+        for at in group:
+            if at in answers:
+                violations += not _all_kept(dataset.ids, order, mask, answers[at])
+    return Stated(selectivity, np.array(correlation), violations)
+
+
+def _correlations(dataset: Dataset, mask: NDArray[np.bool_], queries: Sequence[int]) -> list[float]:
+    inside, outside = np.flatnonzero(mask), np.flatnonzero(~mask)
+    if not len(inside) or not len(outside) or not queries:
+        return []
+    rng = np.random.default_rng([_SEED, len(mask), len(inside)])
+    sides = [
+        dataset.vectors[np.sort(rng.choice(side, min(len(side), _SAMPLED_ROWS), replace=False))]
+        for side in (inside, outside)
+    ]
+    out = []
+    for at in queries:
+        near, far = (distances(dataset.queries[at], side, dataset.metric) for side in sides)
+        far.sort()
+        # Pairs in which the row kept is the nearer one, and those in which it is no farther.
+        above = len(far) - np.searchsorted(far, near, "right")
+        least = len(far) - np.searchsorted(far, near, "left")
+        out.append(float((above + least).mean() / len(far) - 1))
+    return out
+
+
+def _all_kept(
+    ids: NDArray[np.int64],
+    order: NDArray[np.int64],
+    mask: NDArray[np.bool_],
+    found: NDArray[np.int64],
+) -> bool:
+    """Whether every id found is one of a row that the mask keeps. order: that sorts `ids`."""
+    at = np.minimum(np.searchsorted(ids, found, sorter=order), len(ids) - 1)
+    rows = order[at]
+    return bool((ids[rows] == found).all() and mask[rows].all())

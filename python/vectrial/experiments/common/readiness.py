@@ -1,0 +1,88 @@
+"""Whether a store that says it is ready is: its first search, and the cold ones after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial._engine import Recorder
+from vectrial.experiments.base import looking_for
+from vectrial.model.context import Context
+from vectrial.model.phase import Phase
+from vectrial.workload import ingest
+from vectrial.workload.python.closed_loop import FATAL, describe
+
+#: The searches after a load that are cold, and the seconds after which no further one is sent.
+COLD_SEARCHES, COLD_S = 100, 2.0
+
+
+def finishing(context: Context, point: Mapping[str, Any]) -> Iterator[ingest.Step]:
+    """As `bulk.finishing`, and then the first search: a store is ready when it has answered one,
+    so that an index that is built by the first search has been built by then.
+
+    What the store raises is raised.
+    """
+    yield from ingest.finishing(context.store, context.progress)
+    yield first_search(context, point)
+
+
+def first_search(context: Context, point: Mapping[str, Any]) -> ingest.Step:
+    """Make ready to search, and search once. What the store raises is raised."""
+    started = perf_counter_ns()
+    looking_for(context.store, context, point)(_queries(context)[0])
+    return ingest.Step("first_search", started, perf_counter_ns())
+
+
+def finish(context: Context, point: Mapping[str, Any]) -> list[ingest.Step]:
+    """All steps of `finishing`, one after the other."""
+    return list(finishing(context, point))
+
+
+def cold_searches(context: Context, first: ingest.Step) -> Phase:
+    """The searches after the `first`, one at a time by the store's own client, before the gate and
+    any warm-up: what is slow at the beginning shows here, and in no other figure.
+
+    The phase's metrics are of `first` and of these together.
+    """
+    search, queries = looking_for(context.store, context, {}), _queries(context)
+    phase = Phase("cold_searches", perf_counter_ns(), 0)
+    recorder, latencies, errors = Recorder(), [float(first.ended_ns - first.started_ns)], 0
+    recorder.start(phase.started_ns)
+    done = phase.started_ns
+    for number in range(1, COLD_SEARCHES):
+        if done - phase.started_ns > COLD_S * 1e9:
+            break
+        sent = perf_counter_ns()
+        try:
+            search(queries[number % len(queries)])
+        except FATAL:
+            raise
+        except BaseException as failure:  # noqa: BLE001 - counted, and kept with its message
+            done = perf_counter_ns()
+            recorder.error(sent, sent, done, *describe(failure))
+            errors += 1
+        else:
+            done = perf_counter_ns()
+            recorder.operation(sent, sent, done)
+            latencies.append(float(done - sent))
+    phase.ended_ns = perf_counter_ns()
+    recorder.finish(phase.ended_ns)
+    phase.errors = recorder.errors()
+    phase.metrics |= {
+        "cold_count": float(len(latencies)),
+        "errors": float(errors),
+        "cold_first": latencies[0] / 1e3,
+        "cold_p50": float(np.median(latencies)) / 1e3,
+        "cold_max": max(latencies) / 1e3,
+    }
+    return phase
+
+
+def _queries(context: Context) -> NDArray[np.float32]:
+    """The dataset's queries; where it has none, its rows."""
+    given = context.dataset
+    return given.queries if len(given.queries) else given.vectors

@@ -1,0 +1,51 @@
+"""What the client of a trial could do alone, and how near to it a trial may come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import ConfigDict, Field
+
+from vectrial.model.inputs import ExactModel
+from vectrial.model.placement import Placement
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What the client reached with so many requests in flight: requests a second, and its
+    processor time for each in microseconds."""
+
+    in_flight: int
+    qps: float
+    cpu_us: float
+
+
+class ClientLimits(ExactModel):
+    """Beyond these a row says more of the client than of the store: it is `client-bound`.
+
+    docs/method.md says why the defaults are what they are.
+
+    cpu_share: processor time of the client's threads over the time they had.
+    ceiling_share: requests a second over the ceiling.
+    lag_us, lag_share: p99 of the schedule lag, in microseconds, and over p99 of the latency; an
+        open loop is client-bound when it is beyond both.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    cpu_share: float = Field(default=0.8, gt=0)
+    ceiling_share: float = Field(default=0.8, gt=0)
+    lag_us: float = Field(default=200.0, gt=0)
+    lag_share: float = Field(default=0.1, gt=0)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a trial's client is held to. ceilings: by requests in flight; see `in_flight_for`.
+    lacking: why there are none."""
+
+    limits: ClientLimits
+    placement: Placement
+    ceilings: Mapping[int, Ceiling]
+    lacking: str = ""

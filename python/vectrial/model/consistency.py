@@ -1,0 +1,131 @@
+"""What figures of one and the same measurement cannot be, whoever measured it.
+
+Every phase is held to it when it is recorded (`load.record`), every phase of a run that is kept
+when it is read (`report.audit`), and every published row (`published.doubts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+#: Rounding of sums and quotients of float64.
+ROUNDING = 1e-6
+#: Percentiles are bounds of a histogram's buckets, which have three significant digits.
+BUCKET = 2e-3
+#: Two clocks are read where a rate and its time are compared: before and after the samples.
+CLOCKS = 1e-3
+
+#: The first answers to queries may take so many times as long as later ones, in the median, before
+#: it is said that answers are remembered: what lies in a processor's caches makes less of a
+#: difference ...
+REMEMBERED = 1.5
+#: ... where both medians are of so many answers, and the first answers took so many seconds in all:
+#: what is shorter may have met the machine in a bad moment, unless it was so many times as slow.
+REMEMBERED_OF, REMEMBERED_S, REMEMBERED_AT_ONCE = 30, 0.1, 5.0
+
+_PERCENTILES = ("p50", "p90", "p95", "p99", "p99_9")
+_STEPS = ("load_s", "flush_s", "build_s", "wait_s")
+
+
+def contradictions(
+    figures: Mapping[str, float | None],
+    *,
+    clients: float | None = None,
+    rounding: float = ROUNDING,
+) -> list[str]:
+    """What cannot be among the figures of one measurement, a sentence each.
+
+    Args:
+        figures: by metric of `vectrial.model.results_schema`, in its units; and `duration_s`, where
+            it is known how long was measured.
+        clients: of a closed loop, each with one request in flight; None for anything else.
+        rounding: relative error that the figures may have from being rounded.
+    """
+    known = {name: float(value) for name, value in figures.items() if value is not None}
+    return [
+        *_in_flight(known, clients, rounding),
+        *_rate(known, rounding),
+        *_order(known, rounding),
+        *_recall(known, rounding),
+        *_steps(known, rounding),
+        *_size(known, rounding),
+    ]
+
+
+def remembered(figures: Mapping[str, float | None]) -> str | None:
+    """Why a search's figures are those of what the store keeps of earlier answers: the first answer
+    to each query took longer than later ones to the same query. None where it did not."""
+    first, later = figures.get("first_pass_p50"), figures.get("later_pass_p50")
+    least = min(figures.get("first_pass_count") or 0, figures.get("later_pass_count") or 0)
+    if not first or not later or least < REMEMBERED_OF:
+        return None
+    brief = first * (figures.get("first_pass_count") or 0) < REMEMBERED_S * 1e6
+    if first <= (REMEMBERED_AT_ONCE if brief else REMEMBERED) * later:
+        return None
+    return (
+        f"answers are remembered: the first to each query took {first:,.0f} us (median), later"
+        f" ones to the same queries {later:,.0f} us"
+    )
+
+
+def _in_flight(known: Mapping[str, float], clients: float | None, rounding: float) -> Iterator[str]:
+    """Little's law: throughput × mean latency is the mean number of requests in flight."""
+    if clients and "qps" in known and "latency_mean" in known:
+        share = known["qps"] * known["latency_mean"] / 1e6 / clients
+        if share > 1 + rounding:
+            yield f"qps × mean latency is {share:.4f} of the clients: more than can be"
+
+
+def _rate(known: Mapping[str, float], rounding: float) -> Iterator[str]:
+    if {"qps", "count", "duration_s"} <= known.keys() and known["duration_s"]:
+        rate = known["count"] / known["duration_s"]
+        if abs(known["qps"] - rate) > max(rounding, CLOCKS) * rate:
+            yield (
+                f"{known['count']:,.0f} in {known['duration_s']:.4g} s are {rate:.4g}/s,"
+                f" not {known['qps']:.4g}/s"
+            )
+
+
+def _order(known: Mapping[str, float], rounding: float) -> Iterator[str]:
+    """Least ≤ mean ≤ greatest, and percentiles ascend between them. Those of a histogram that
+    was too small for its latencies (`saturated`) say nothing."""
+    shown = ["latency_min", "latency_mean", "latency_max"]
+    yield from _ascend([(name, known[name]) for name in shown if name in known], rounding)
+    if not known.get("saturated"):
+        percentiles = (f"latency_{name}" for name in _PERCENTILES)
+        names = ("latency_min", *percentiles, "latency_max")
+        yield from _ascend([(n, known[n]) for n in names if n in known], max(rounding, BUCKET))
+    names = ("recall_min", "recall_p05")
+    yield from _ascend([(n, known[n]) for n in names if n in known], rounding)
+
+
+def _ascend(values: Sequence[tuple[str, float]], rounding: float) -> Iterator[str]:
+    for (low, less), (high, more) in pairwise(values):
+        if less > more * (1 + rounding) + 1e-9:
+            yield f"{low} is {less:.6g}, above {high}, which is {more:.6g}"
+
+
+def _recall(known: Mapping[str, float], rounding: float) -> Iterator[str]:
+    for name in ("recall_mean", "recall_p05", "recall_min"):
+        if not -rounding <= known.get(name, 0.0) <= 1 + rounding:
+            yield f"{name} is {known[name]:.6g}, which is no share"
+
+
+def _steps(known: Mapping[str, float], rounding: float) -> Iterator[str]:
+    if "ready_s" in known and set(_STEPS) <= known.keys():
+        # Results that were measured before the first search was a step have none.
+        whole = sum(known[name] for name in _STEPS) + known.get("first_search_s", 0.0)
+        if abs(known["ready_s"] - whole) > max(rounding, CLOCKS) * whole + 1e-6:
+            yield f"ready_s is {known['ready_s']:.4g}, and its parts are {whole:.4g} together"
+
+
+def _size(known: Mapping[str, float], rounding: float) -> Iterator[str]:
+    if not {"disk_bytes", "raw_bytes"} <= known.keys():
+        return
+    if known["disk_bytes"] < known["raw_bytes"] * (1 - rounding):
+        share = known["disk_bytes"] / known["raw_bytes"]
+        yield (
+            f"{share:.0%} of the bytes of the raw vectors on disk: compressed, or not all of it is"
+            " there"
+        )

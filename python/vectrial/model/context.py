@@ -1,0 +1,128 @@
+"""What an experiment may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vectrial.model.client_limits import Certificate
+from vectrial.model.dataset import Dataset, Truth
+from vectrial.model.file_categories import FileKind
+from vectrial.model.filters import Filters, operators
+from vectrial.model.lane import Lane
+from vectrial.model.live import Live
+from vectrial.model.store import Address, Field, Index, Params, Returning, Schema, Store
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a plan knows of a dataset. own_filters: operators of the filters that it has for its
+    queries; None when not every query has one. query_fields: names of the columns of what is known
+    of each query."""
+
+    schema: Schema
+    own_filters: frozenset[str] | None = None
+    query_fields: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything an experiment may use.
+
+    store: the instance under test, made but not created when the experiment starts empty.
+    lane: how searches are issued.
+    certificate: what the client of a native trial is held to, and where it runs.
+    dataset: the rows of this trial and no others.
+    data_dirs: the folders that hold the store's data; none when it keeps them elsewhere.
+    address: of the store's server; None where it has none.
+    resident_bytes: what the store's process holds in memory now: this one, or its server's; None
+        when that runs elsewhere.
+    baseline_rss_bytes: the same before anything was loaded.
+    empty_disk: bytes by kind that `data_dirs` held before this load, as of `storage.on_disk`: the
+        server's own files, and what earlier loads of the same server have left.
+    progress: called with (done, of, what) outside timed samples.
+    show: called with what a long phase is doing right now, as often.
+    truth: exact neighbours for k under a filter.
+    repeat_queries: timed searches ask the dataset's own queries again and again; else none twice,
+        as far as there are enough: see `load.queries`.
+    crash: kills the store's server, starts it again on the same data, and says where it listens;
+        None where the store has none. Raises `Unsupported` where the server is somebody else's.
+    beside: a store of the same kind, not created yet, for what needs another schema or other
+        rows; it is gone when the block is left. Each name is a place of its own.
+    """
+
+    store: Store
+    lane: Lane
+    certificate: Certificate
+    dataset: Dataset
+    schema: Schema
+    index: Index
+    k: int
+    seed: int
+    batch_rows: int
+    progress: Callable[[float, float, str], None]
+    show: Callable[[Live], None]
+    truth: Callable[[int, Filters], Truth]
+    data_dirs: tuple[Path, ...]
+    resident_bytes: Callable[[], int | None]
+    baseline_rss_bytes: int | None
+    beside: Callable[[str], AbstractContextManager[Store]]
+    repeat_queries: bool = False
+    address: Address | None = None
+    empty_disk: Mapping[FileKind, int] = field(default_factory=dict)
+    crash: Callable[[], Address] | None = None
+
+
+def search_params(context: Context, point: Mapping[str, Any]) -> Params:
+    """The validated search parameters among a point's."""
+    model = context.store.capabilities.indexes[context.index.kind].search
+    given = {name: value for name, value in point.items() if name in model.model_fields}
+    return model.model_validate(given)
+
+
+def returning_of(point: Mapping[str, Any]) -> Returning:
+    """What the searches of a point bring back."""
+    return Returning(point.get("returns", Returning.IDS))
+
+
+def fields_of(dataset: Dataset) -> tuple[Field, ...]:
+    """The metadata columns of a dataset as a store's schema fields."""
+    from vectrial.model.store import ARROW_TYPES
+
+    if dataset.metadata is None:
+        return ()
+    kinds = {arrow: kind for kind, arrow in ARROW_TYPES.items()}
+    return tuple(
+        Field(
+            column.name,
+            kinds[column.type],
+            missing=dataset.metadata.column(column.name).null_count > 0,
+            longest=_longest(dataset.metadata.column(column.name)),
+        )
+        for column in dataset.metadata.schema
+    )
+
+
+def _longest(column: Any) -> int:
+    """Bytes of the longest text of a column, as UTF-8; 0 of other columns."""
+    if not pa.types.is_string(column.type):
+        return 0
+    return int(pc.max(pc.binary_length(column)).as_py() or 0)
+
+
+def own_filters(dataset: Dataset) -> frozenset[str] | None:
+    """Operators of the filters that a dataset has for its queries; see `Data`."""
+    if dataset.filters is None:
+        return None
+    used = frozenset[str]()
+    for one in dataset.filters:
+        if one is None:
+            return None
+        used |= operators(one)
+    return used

@@ -1,0 +1,69 @@
+"""The errors a person can meet, and the exit code each one ends the program with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vectrial.model.printable import printable
+
+
+class VectrialError(Exception):
+    """Anything Vectrial raises on purpose. Ends the program with exit code 1."""
+
+    exit_code = 1
+
+
+class UserError(VectrialError):
+    """Input that cannot be used: what is wrong, where, and how to mend it. Exit code 2.
+
+    Args:
+        what: the fault in one sentence ("'metrc' is not a field of a dataset").
+        where: file, line, key or row it was found at; empty when there is no place to name.
+        remedy: what to do about it ("did you mean 'metric'?"); empty when nothing is known.
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        self.what, self.where, self.remedy = what, where, remedy
+        super().__init__(": ".join(part for part in (where, what) if part))
+
+    def __str__(self) -> str:
+        message = f"{self.where}: {self.what}" if self.where else self.what
+        # What the user gave, or a library said of it, may end lines or steer the terminal.
+        return printable(f"{message} ({self.remedy})" if self.remedy else message)
+
+
+class DataError(UserError):
+    """A data file, archive or download that cannot be trusted."""
+
+
+class Unsupported(UserError):
+    """Something a store does not do. Raised when the plan is made, never while measuring."""
+
+
+class NotInstalled(VectrialError):
+    """A store's library is missing; the message names the command that installs it."""
+
+
+class StoreError(VectrialError):
+    """A store failed. Fails its trial, is recorded with its reason, and the run goes on."""
+
+
+class PartialFailure(StoreError):
+    """A write of which some rows were refused.
+
+    Args:
+        reason: what the store said.
+        failed_ids: the ids that were not written.
+    """
+
+    def __init__(self, reason: str, failed_ids: Sequence[int]) -> None:
+        self.failed_ids = tuple(failed_ids)
+        shown = ", ".join(map(str, self.failed_ids[:5]))
+        more = ", …" if len(self.failed_ids) > 5 else ""
+        super().__init__(f"{len(self.failed_ids)} rows were not written ({shown}{more}): {reason}")
+
+
+class SourceUnavailable(DataError):
+    """The place that a dataset comes from does not answer, lacks it, or has no client here."""

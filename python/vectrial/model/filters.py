@@ -1,0 +1,415 @@
+"""The filter algebra: which rows a search or a find may return.
+
+A filter is a frozen dataclass over metadata columns. `evaluate` is the reference meaning:
+ground truth and the gate use it, and every store's translation must agree with it.
+Comparison with null is false, as in SQL; only `IsNull` sees null, and `Not` of a comparison
+that met a null is still false for that row (three-valued logic).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from vectrial.model.errors import UserError
+
+Value = int | float | str | bool
+
+
+@dataclass(frozen=True)
+class Eq:
+    """`field == value`."""
+
+    field: str
+    value: Value
+
+
+@dataclass(frozen=True)
+class In:
+    """`field` is one of `values` (at least one)."""
+
+    field: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Range:
+    """`field` lies within the bounds that are given; `gt`/`lt` are strict."""
+
+    field: str
+    gt: float | int | None = None
+    gte: float | int | None = None
+    lt: float | int | None = None
+    lte: float | int | None = None
+
+
+@dataclass(frozen=True)
+class IsNull:
+    """`field` has no value in this row."""
+
+    field: str
+
+
+@dataclass(frozen=True)
+class And:
+    """Every part holds."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True)
+class Or:
+    """At least one part holds."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """The part does not hold."""
+
+    part: Filter
+
+
+Filter = Eq | In | Range | IsNull | And | Or | Not
+
+#: One filter for all queries, or one for each of them.
+Filters = Filter | Sequence[Filter] | None
+
+#: The operators a store may declare, by the name used in suites and in `vectrial stores`.
+OPERATORS: Mapping[str, type] = {
+    "eq": Eq,
+    "in": In,
+    "range": Range,
+    "is_null": IsNull,
+    "and": And,
+    "or": Or,
+    "not": Not,
+}
+_NAMES = {kind: name for name, kind in OPERATORS.items()}
+
+
+def operators(where: Filter) -> frozenset[str]:
+    """Names of all operators that `where` uses."""
+    match where:
+        case And(parts) | Or(parts):
+            return frozenset({_NAMES[type(where)]}).union(*map(operators, parts))
+        case Not(part):
+            return frozenset({"not"}) | operators(part)
+        case _:
+            return frozenset({_NAMES[type(where)]})
+
+
+def fields(where: Filter) -> frozenset[str]:
+    """Names of all metadata columns that `where` reads."""
+    match where:
+        case And(parts) | Or(parts):
+            return frozenset[str]().union(*map(fields, parts))
+        case Not(part):
+            return fields(part)
+        case _:
+            return frozenset({where.field})
+
+
+def renamed(where: Filter, names: Mapping[str, str]) -> Filter:
+    """The filter with other names for its columns. names: of all columns that it reads."""
+    match where:
+        case And(parts):
+            return And(tuple(renamed(part, names) for part in parts))
+        case Or(parts):
+            return Or(tuple(renamed(part, names) for part in parts))
+        case Not(part):
+            return Not(renamed(part, names))
+        case _:
+            return replace(where, field=names[where.field])
+
+
+#: The integers of a column.
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+
+
+def fitted(where: Filter, types: Mapping[str, pa.DataType]) -> Filter:
+    """A filter that keeps the same rows as `where`, with integers for integer columns and floats
+    for float columns: `count > 2.5` becomes `count >= 3`.
+
+    Arrow and some stores do not compare an integer column with a float, or not exactly.
+    types: of the columns that `where` reads.
+    """
+    match where:
+        case And(parts):
+            return And(tuple(fitted(part, types) for part in parts))
+        case Or(parts):
+            return Or(tuple(fitted(part, types) for part in parts))
+        case Not(part):
+            return Not(fitted(part, types))
+        case IsNull():
+            return where
+        case _ if pa.types.is_integer(types[where.field]):
+            return _integral(where)
+        case _ if pa.types.is_floating(types[where.field]):
+            return _floating(where)
+        case _:
+            return where
+
+
+def _integral(where: Eq | In | Range) -> Filter:
+    match where:
+        case Eq(name, value):
+            found = _whole(value)
+            return _nothing(name) if found is None else Eq(name, found)
+        case In(name, values):
+            whole = tuple(v for v in map(_whole, values) if v is not None)
+            return In(name, whole) if whole else _nothing(name)
+        case Range():
+            return _integral_range(where)
+
+
+def _nothing(name: str) -> Filter:
+    """True of no value, and still unknown of a missing one."""
+    return Range(name, gt=0, lt=0)
+
+
+def _whole(value: Value) -> Value | None:
+    """The value as an integer of a column; None where there is none; what is no number stays."""
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, float) and not value.is_integer():
+        return None
+    return int(value) if _LEAST <= value <= _GREATEST else None
+
+
+def _integral_range(where: Range) -> Filter:
+    given = [bound for bound in (where.gt, where.gte, where.lt, where.lte) if bound is not None]
+    if any(math.isnan(bound) for bound in given):
+        return _nothing(where.field)
+    low = high = None
+    if where.gt is not None:
+        low = math.floor(_near(where.gt)) + 1
+    if where.gte is not None:
+        least = math.ceil(_near(where.gte))
+        low = least if low is None else max(low, least)
+    if where.lt is not None:
+        high = math.ceil(_near(where.lt)) - 1
+    if where.lte is not None:
+        most = math.floor(_near(where.lte))
+        high = most if high is None else min(high, most)
+    if (low is not None and low > _GREATEST) or (high is not None and high < _LEAST):
+        return _nothing(where.field)
+    return Range(
+        where.field,
+        gte=None if low is None else max(low, _LEAST),
+        lte=None if high is None else min(high, _GREATEST),
+    )
+
+
+def _near(bound: float | int) -> float | int:
+    """The bound, or where it lies beyond every integer of a column, the first beyond them."""
+    return min(max(bound, _LEAST - 1), _GREATEST + 1)
+
+
+def for_float64(value: int) -> int:
+    """What to say instead of `value` to a store that reads it as a float64, so that it is in the
+    same order with every integer up to ±2^53, and beyond as near as can be: ±(2^53 + 1), which
+    float64 lacks, would be taken for ±2^53."""
+    if abs(value) != 2**53 + 1:
+        return value
+    return value + (1 if value > 0 else -1)
+
+
+def _floating(where: Eq | In | Range) -> Filter:
+    match where:
+        case Eq(name, value):
+            return Eq(name, _float(value))
+        case In(name, values):
+            return In(name, tuple(map(_float, values)))
+        case Range():
+            bounds = {
+                key: float(bound)
+                for key in ("gt", "gte", "lt", "lte")
+                if (bound := getattr(where, key)) is not None
+            }
+            return Range(where.field, **bounds)
+
+
+def _float(value: Value) -> Value:
+    return value if isinstance(value, bool | str) else float(value)
+
+
+def _expression(where: Filter) -> pc.Expression:
+    match where:
+        case Eq(name, value):
+            return pc.field(name) == pc.scalar(value)
+        case In(name, values):
+            # Null is in no set: isin answers false for it, which Not would turn into true.
+            parts = [pc.field(name) == pc.scalar(value) for value in values]
+            out = parts[0]
+            for part in parts[1:]:
+                out = out | part
+            return out
+        case Range():
+            column = pc.field(where.field)
+            bounds = [
+                column > pc.scalar(where.gt) if where.gt is not None else None,
+                column >= pc.scalar(where.gte) if where.gte is not None else None,
+                column < pc.scalar(where.lt) if where.lt is not None else None,
+                column <= pc.scalar(where.lte) if where.lte is not None else None,
+            ]
+            given = [bound for bound in bounds if bound is not None]
+            out = given[0]
+            for part in given[1:]:
+                out = out & part
+            return out
+        case IsNull(name):
+            return pc.field(name).is_null()
+        case And(parts) | Or(parts):
+            expressions = [_expression(part) for part in parts]
+            out = expressions[0]
+            for part in expressions[1:]:
+                out = (out & part) if isinstance(where, And) else (out | part)
+            return out
+        case Not(part):
+            return ~_expression(part)
+
+
+def evaluate(where: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
+    """The rows of `metadata` (n rows) that `where` keeps; shape (n,).
+
+    Raises:
+        UserError: a column is missing or its type cannot be compared with the value.
+    """
+    missing = fields(where) - set(metadata.column_names)
+    if missing:
+        raise UserError(
+            f"the filter reads column '{min(missing)}', which the dataset does not have",
+            remedy=f"it has: {', '.join(metadata.column_names) or 'no metadata'}",
+        )
+    where = fitted(where, {name: metadata.schema.field(name).type for name in fields(where)})
+    # Rows that pass are copied, with whatever columns there are. A column may have any name.
+    names = {name: f"f{at}" for at, name in enumerate(sorted(fields(where)))}
+    read = metadata.select(list(names)).rename_columns(list(names.values()))
+    table = read.append_column("row", pa.array(np.arange(metadata.num_rows)))
+    try:
+        kept = table.filter(_expression(renamed(where, names))).column("row").to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UserError(f"the filter {to_json(where)} cannot be applied: {error}") from error
+    mask = np.zeros(metadata.num_rows, dtype=bool)
+    mask[kept] = True
+    return mask
+
+
+def _plain(where: Filter) -> dict[str, Any]:
+    match where:
+        case Eq(name, value):
+            return {"eq": {name: value}}
+        case In(name, values):
+            return {"in": {name: list(values)}}
+        case Range():
+            bounds = {
+                key: getattr(where, key)
+                for key in ("gt", "gte", "lt", "lte")
+                if getattr(where, key) is not None
+            }
+            return {"range": {where.field: bounds}}
+        case IsNull(name):
+            return {"is_null": name}
+        case And(parts) | Or(parts):
+            return {_NAMES[type(where)]: [_plain(part) for part in parts]}
+        case Not(part):
+            return {"not": _plain(part)}
+
+
+def to_json(where: Filter) -> str:
+    """`where` in the one canonical text form, as used in keys and files."""
+    return json.dumps(_plain(where), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+#: Levels of the plain form of a filter: an operator, a list and a column each are one.
+MOST_DEPTH = 100
+
+
+def parse(value: Any, *, at: str = "filter") -> Filter:
+    """A filter from its plain form (as in TOML or JSON): `{"eq": {"colour": "red"}}`,
+    `{"and": [...]}`, `{"range": {"year": {"gte": 2020}}}`, `{"is_null": "year"}`.
+
+    Raises:
+        UserError: naming the place within the filter and what was expected there.
+    """
+    _check_depth(value, at)
+    return _parse(value, at)
+
+
+def _check_depth(value: Any, at: str) -> None:
+    """Raise where a plain filter is nested deeper than `MOST_DEPTH`."""
+    level: list[Any] = [value]
+    for _ in range(MOST_DEPTH):
+        level = [
+            part
+            for one in level
+            if isinstance(one, Mapping | list)
+            for part in (one.values() if isinstance(one, Mapping) else one)
+        ]
+        if not level:
+            return
+    raise UserError(f"a filter is nested at most {MOST_DEPTH} deep", where=at)
+
+
+def _parse(value: Any, at: str) -> Filter:
+    if not isinstance(value, Mapping) or len(value) != 1:
+        raise UserError(
+            "a filter is one operator with its argument",
+            where=at,
+            remedy=f"one of {', '.join(OPERATORS)}, as {{eq = {{colour = 'red'}}}}",
+        )
+    ((name, argument),) = value.items()
+    at = f"{at}.{name}"
+    match name:
+        case "and" | "or":
+            if not isinstance(argument, list) or not argument:
+                raise UserError("expected a list of at least one filter", where=at)
+            parts = tuple(_parse(part, f"{at}[{i}]") for i, part in enumerate(argument))
+            return And(parts) if name == "and" else Or(parts)
+        case "not":
+            return Not(_parse(argument, at))
+        case "is_null":
+            if not isinstance(argument, str):
+                raise UserError("expected a column name", where=at)
+            return IsNull(argument)
+        case "eq" | "in" | "range":
+            if not isinstance(argument, Mapping) or len(argument) != 1:
+                raise UserError("expected one column with its value", where=at)
+            ((column, operand),) = argument.items()
+            return _comparison(name, str(column), operand, f"{at}.{column}")
+        case _:
+            raise UserError(
+                f"'{name}' is not a filter operator",
+                where=at,
+                remedy=f"one of {', '.join(OPERATORS)}",
+            )
+
+
+def _comparison(name: str, column: str, operand: Any, at: str) -> Filter:
+    if name == "eq":
+        if not isinstance(operand, Value):
+            raise UserError("expected a number, text or true/false", where=at)
+        return Eq(column, operand)
+    if name == "in":
+        if not isinstance(operand, list) or not operand:
+            raise UserError("expected a list of at least one value", where=at)
+        if not all(isinstance(item, Value) for item in operand):
+            raise UserError("every value must be a number, text or true/false", where=at)
+        return In(column, tuple(operand))
+    known = {"gt", "gte", "lt", "lte"}
+    if not isinstance(operand, Mapping) or not operand or not set(operand) <= known:
+        raise UserError("expected bounds among gt, gte, lt, lte", where=at)
+    for key, bound in operand.items():
+        if isinstance(bound, bool) or not isinstance(bound, int | float):
+            raise UserError("expected a number", where=f"{at}.{key}")
+    return Range(column, **operand)

@@ -1,0 +1,112 @@
+"""Joining a ranking by vector and a ranking by text into one.
+
+α weighs the two: 1 is the vector alone, 0 the text alone. What a store does is declared in its
+`Hybrid`; what it should find is said by `fuse`, from the same formulas over exact scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial.model.metric import Metric
+
+#: Of reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009.
+RANK_CONSTANT = 60
+
+
+class Fusion(StrEnum):
+    """How two rankings become one; v and t are a row's scores by vector and by text, larger is
+    better, and 0 in the ranking that it is not in.
+
+    relative_score: α v' + (1 - α) t', with v' and t' scaled to [0, 1] within their own ranking:
+        (s - min) / (max - min), or 1 where all are equal.
+    reciprocal_rank: α / (60 + rank of v) + (1 - α) / (60 + rank of t), ranks from 1.
+    weighted_sum: α v + (1 - α) t, as they are: BM25 has no bound, and similarities lie in [0, 1].
+    """
+
+    RELATIVE_SCORE = "relative_score"
+    RECIPROCAL_RANK = "reciprocal_rank"
+    WEIGHTED_SUM = "weighted_sum"
+
+
+@dataclass(frozen=True)
+class Blend:
+    """How a hybrid search is asked for.
+
+    field: the schema's text column. alpha: weight of the vector, 0 … 1. candidates: rows that each
+    side brings to the fusion, at least k, where the store lets one choose.
+    """
+
+    field: str
+    alpha: float
+    fusion: Fusion
+    candidates: int
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Rows (n,), best first, and their scores (n,), larger is better."""
+
+    rows: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+
+def best(scores: NDArray[np.float64], most: int, above: float = 0.0) -> Ranking:
+    """The rows whose scores (n,) are above a bound, at most so many, ties by the smaller row."""
+    rows = np.flatnonzero(scores > above)
+    if len(rows) > most:  # all that tie with the last stay, until they are in order
+        least = np.partition(scores[rows], len(rows) - most)[len(rows) - most]
+        rows = rows[scores[rows] >= least]
+    order = np.lexsort((rows, -scores[rows]))[:most]
+    rows = rows[order].astype(np.int64)
+    return Ranking(rows, scores[rows])
+
+
+def fuse(dense: Ranking, text: Ranking, alpha: float, fusion: Fusion) -> Ranking:
+    """Both rankings as one, ties by the smaller row. A side without weight brings no rows."""
+    sides = [(dense, alpha), (text, 1.0 - alpha)]
+    used = [(side, weight) for side, weight in sides if weight > 0]
+    rows = np.unique(np.concatenate([side.rows for side, _ in used]))
+    scores = np.zeros(len(rows))
+    for side, weight in used:
+        scores[np.searchsorted(rows, side.rows)] += weight * _worth(side, fusion)
+    order = np.lexsort((rows, -scores))
+    return Ranking(rows[order], scores[order])
+
+
+def _worth(side: Ranking, fusion: Fusion) -> NDArray[np.float64]:
+    """What a side says of each of its rows."""
+    match fusion:
+        case Fusion.WEIGHTED_SUM:
+            return side.scores
+        case Fusion.RECIPROCAL_RANK:
+            return 1.0 / (RANK_CONSTANT + 1 + np.arange(len(side.rows)))
+        case Fusion.RELATIVE_SCORE:
+            if not len(side.scores) or side.scores.min() == side.scores.max():
+                return np.ones(len(side.scores))
+            spread = side.scores.max() - side.scores.min()
+            return np.asarray((side.scores - side.scores.min()) / spread)
+
+
+def similarity(
+    distances: NDArray[np.float64], metric: Metric, fusion: Fusion
+) -> NDArray[np.float64]:
+    """Distances (as in `vectrial.model.metric`) as the scores by vector that a fusion takes, larger
+    is closer: for a weighted sum those of Lucene, never negative, which are 1 / (1 + d²),
+    (1 + cos) / 2, and of a product p 1 + p, or 1 / (1 - p) below zero; else -d² under L2, and
+    the distance's negative otherwise."""
+    if fusion is not Fusion.WEIGHTED_SUM:
+        return -(distances**2) if metric is Metric.L2 else -distances
+    match metric:
+        case Metric.L2:
+            return np.asarray(1.0 / (1.0 + distances**2))
+        case Metric.COSINE:
+            return np.asarray(1.0 - distances / 2.0)
+        case Metric.IP:
+            product = -distances
+            negative = 1.0 / (1.0 + np.maximum(-product, 0.0))
+            return np.asarray(np.where(product < 0, negative, 1.0 + product))

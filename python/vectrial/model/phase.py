@@ -1,0 +1,65 @@
+"""A timed part of a trial, and what it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+@dataclass
+class Phase:
+    """A timed part of a trial, as measured.
+
+    metrics: name → value, or None with a reason in `missing`. Names are those of
+        `vectrial.results.schema.METRICS`.
+    histograms: name → HDR histogram in the V2 encoding, nanoseconds.
+    windows: operation → columns second, count, errors, p50_us, p99_us, max_us, recall.
+    errors: (kind, count, first messages).
+    started_ns, ended_ns: `time.perf_counter_ns`. paused_ns: for how long its clock stood still in
+        between: it really ended so much later.
+    unsampled: why nobody knows what the server used in it; None where what is sampled from its
+        start until it is yielded is its own.
+    pending: what is to be judged of it when it has been sampled: see `look`.
+
+    It is yielded when it has ended, before anything else is done; what is judged or read back
+    afterwards is written into it then.
+    """
+
+    name: str
+    started_ns: int
+    ended_ns: int
+    params: Mapping[str, Any] = field(default_factory=dict)
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    histograms: dict[str, bytes] = field(default_factory=dict)
+    windows: dict[str, Mapping[str, Sequence[float | int | None]]] = field(default_factory=dict)
+    errors: list[tuple[str, int, list[str]]] = field(default_factory=list)
+    valid: bool = True
+    reason: str | None = None
+    paused_ns: int = 0
+    unsampled: str | None = None
+    pending: Callable[[], None] | None = None
+
+    def look(self) -> None:
+        """Look at what is left to be judged, if anything; it is judged once."""
+        pending, self.pending = self.pending, None
+        if pending is not None:
+            pending()
+
+    def invalidate(self, why: str) -> None:
+        """The phase may not be trusted, for this reason beside what there is."""
+        self.valid = False
+        self.remark(why)
+
+    def remark(self, what: str) -> None:
+        """Something to know of the phase, valid or not, beside what there is."""
+        self.reason = "; ".join(filter(None, (self.reason, what)))
+
+
+class State(StrEnum):
+    """What an experiment finds when it starts."""
+
+    EMPTY = "empty"  # no collection yet: the experiment creates and loads it
+    LOADED = "loaded"  # every row of the dataset, in the final index

@@ -1,0 +1,109 @@
+"""Where the client and the server of a store run, so that neither takes the other's time."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, field_validator
+
+from vectrial.model.errors import UserError
+from vectrial.model.inputs import ExactModel
+from vectrial.model.limits import Limits
+
+_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+#: A pebibyte.
+_MOST_BYTES = 2**50
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]+)")
+
+Core = Annotated[int, Field(ge=0)]
+
+
+class Placement(ExactModel):
+    """Processors of the client and of the servers started here.
+
+    threads: client threads of the native lane, each with connections of its own.
+    client_cores: those that the client may use: a thread of the native lane is pinned to each,
+        the processes of the sdk lane share them. Unless given, the last `threads` of this machine
+        that `server_cores` leaves.
+    server_cores: those that servers may use. Unless given, all that the client's leave.
+        Where nothing would be left for one of the two, both go where the system puts them.
+    server_cpus: processor time that a server started here gets, in processors; all unless given.
+    server_memory: memory that it gets, with its unit ("2GiB", "500MB"); all unless given.
+    dedicated: the native lane waits for arrivals in a loop that keeps its cores busy: the least
+        schedule lag, for cores that nobody else needs.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    threads: int = Field(default=1, ge=1, le=1024)
+    client_cores: tuple[Core, ...] | None = None
+    server_cores: tuple[Core, ...] | None = None
+    server_cpus: float | None = Field(default=None, gt=0, le=100_000)
+    server_memory: str | None = None
+    dedicated: bool = False
+
+    @field_validator("server_memory")
+    @classmethod
+    def _a_size(cls, given: str | None) -> str | None:
+        if given is not None:
+            size_bytes(given)
+        return given
+
+    @property
+    def limits(self) -> Limits:
+        """What servers that are started here may use."""
+        memory = None if self.server_memory is None else size_bytes(self.server_memory)
+        return Limits(self.server_cpus, memory)
+
+    def resolved(self, available: frozenset[int] | None = None) -> Placement:
+        """The same with every core named; empty tuples where the system decides.
+
+        Args:
+            available: the cores there are; unless given, those this process may use.
+
+        Raises:
+            UserError: cores that are not there, or fewer client cores than threads.
+        """
+        if available is None:
+            available = frozenset(os.sched_getaffinity(0))
+        here = sorted(available)
+        for name, cores in (("client", self.client_cores), ("server", self.server_cores)):
+            absent = sorted(set(cores or ()) - available)
+            if absent:
+                raise UserError(
+                    f"{name}_cores names core {absent[0]}, which this process cannot use",
+                    where="placement",
+                    remedy=f"it can use {', '.join(map(str, here))}",
+                )
+        client, server = self.client_cores, self.server_cores
+        if client and len(client) < self.threads:
+            raise UserError(
+                f"{self.threads} threads need as many client_cores, not {len(client)}",
+                where="placement",
+            )
+        if client is None:
+            left = [core for core in here if core not in (server or ())]
+            # One core at least stays for the server, or for the system where it has its own.
+            spare = 0 if server else 1
+            client = tuple(left[-self.threads :]) if len(left) >= self.threads + spare else ()
+        if server is None:
+            server = tuple(core for core in here if core not in client) if client else ()
+        return self.model_copy(update={"client_cores": client, "server_cores": server})
+
+    @property
+    def pins(self) -> tuple[int, ...]:
+        """The cores that client threads are pinned to; none where the system decides."""
+        return self.client_cores or ()
+
+
+def size_bytes(size: str) -> int:
+    """Bytes of a size with its unit; ValueError when it is none."""
+    found = _SIZE.fullmatch(size.strip())
+    if found is None or found[2] not in _UNITS or not float(found[1]):
+        raise ValueError(f"not a size with its unit ({', '.join(_UNITS)}), as in 2GiB")
+    size_in_bytes = float(found[1]) * _UNITS[found[2]]
+    if size_in_bytes > _MOST_BYTES:
+        raise ValueError("more memory than any machine has")
+    return int(size_in_bytes)

@@ -1,0 +1,24 @@
+"""Where the native engine sends requests."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class LoadTarget(TypedDict):
+    """A server. `protocol`: a name of `engine/src/protocols/mod.rs`; `headers` go with every
+    request; `options` are the protocol's own (user, database, …)."""
+
+    protocol: str
+    host: str
+    port: int
+    tls: LoadTls | None
+    headers: list[tuple[str, str]]
+    options: dict[str, str]
+
+
+class LoadTls(TypedDict):
+    """How a server is known: certificates (DER) that may have signed its own, and its name."""
+
+    roots: list[bytes]
+    name: str

@@ -1,0 +1,120 @@
+"""What a suite names is there, and what it gives makes sense to somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from pydantic import ValidationError
+
+from vectrial.model.errors import UserError
+from vectrial.model.store import Params, Store
+from vectrial.suite.model import Suite
+from vectrial.util.suggest import suggestion
+
+
+def check_restrictions(suite: Suite, where: str) -> None:
+    """What a store or an experiment is restricted to is there.
+
+    Raises:
+        UserError: it names a dataset, an experiment or a store that the suite has not.
+    """
+    known = {
+        "datasets": {ref.name for ref in suite.datasets},
+        "experiments": {ref.experiment for ref in suite.experiments},
+        "stores": {ref.store for ref in suite.stores},
+    }
+    restricted = [
+        *((f"stores[{i}]", key, getattr(ref, key)) for i, ref in enumerate(suite.stores)
+          for key in ("datasets", "experiments")),
+        *((f"experiments[{i}]", "stores", ref.stores) for i, ref in enumerate(suite.experiments)),
+    ]  # fmt: skip
+    for entry, key, names in restricted:
+        for name in names or ():
+            if name not in known[key]:
+                raise UserError(
+                    f"'{name}' is not among this suite's {key}",
+                    where=f"{where}: {entry}.{key}",
+                    remedy=suggestion(name, known[key]),
+                )
+
+
+def cautions(suite: Suite) -> list[str]:
+    """What is accepted in a suite, and probably not meant, a sentence each."""
+    shares = suite.client_limits.model_dump(include={"cpu_share", "ceiling_share", "lag_share"})
+    return [
+        f"client_limits.{name} = {share:g} is more than the whole: nothing is held to it"
+        for name, share in shares.items()
+        if share > 1
+    ]
+
+
+def with_indexes(suite: Suite, where: str, load_store: Callable[[str], type[Store]]) -> Suite:
+    """The suite with the index of every store named: where it names none, the store's default.
+
+    Raises:
+        UserError: a store has no such index, or several and no default among them.
+    """
+    stores = []
+    for i, ref in enumerate(suite.stores):
+        known = load_store(ref.store).capabilities
+        index = known.index_or_default(ref.index)
+        if index is None:
+            raise UserError(
+                f"store '{ref.store}' has several kinds of index, and none of them is its default",
+                where=f"{where}: stores[{i}].index",
+                remedy=f"one of {', '.join(known.indexes)}",
+            )
+        if index not in known.indexes:
+            raise UserError(
+                f"store '{ref.store}' has no index '{index}'",
+                where=f"{where}: stores[{i}].index",
+                remedy=suggestion(index, known.indexes),
+            )
+        stores.append(ref.model_copy(update={"index": index}))
+    return suite.model_copy(update={"stores": stores})
+
+
+def check_search_parameters(
+    suite: Suite,
+    where: str,
+    load_store: Callable[[str], type[Store]],
+    known_stores: Iterable[str],
+) -> None:
+    """A search parameter must mean something to at least one store, and each of its values must
+    be one that an index of the suite takes; which of them do may differ, so that one suite can
+    hold graphs, lists and flat indexes.
+
+    Raises:
+        UserError: nobody has the parameter, or nobody takes the value.
+    """
+    models: dict[str, list[type[Params]]] = {}
+    for store in {*known_stores, *(ref.store for ref in suite.stores)}:
+        for label, kind in load_store(store).capabilities.indexes.items():
+            asked = any((ref.store, ref.index) == (store, label) for ref in suite.stores)
+            for name in kind.search.model_fields:
+                models.setdefault(name, []).extend([kind.search] * asked)
+    for i, ref in enumerate(suite.experiments):
+        search = ref.parameters().get("search", {})
+        for name, given in search.items() if isinstance(search, Mapping) else ():
+            here = f"{where}: experiments[{i}].search"
+            if name not in models:
+                raise UserError(
+                    f"no store has the search parameter '{name}'",
+                    where=here,
+                    remedy=suggestion(name, models),
+                )
+            if given == []:
+                raise UserError("the list is empty", where=f"{here}.{name}")
+            for value in given if isinstance(given, list) else [given]:
+                faults = [_fault(model, name, value) for model in models[name]]
+                if faults and all(faults):
+                    raise UserError(f"'{name}' = {value!r}: {faults[0]}", where=here)
+
+
+def _fault(model: type[Params], name: str, value: object) -> str:
+    """What is wrong with one value of one parameter; empty when nothing is."""
+    try:
+        model.model_validate({name: value})
+    except ValidationError as error:
+        return next((str(f["msg"]) for f in error.errors() if f["loc"][:1] == (name,)), "")
+    return ""

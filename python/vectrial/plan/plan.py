@@ -1,0 +1,454 @@
+"""From a suite to jobs and trials with stable keys.
+
+A *job* is what one measuring process does: one store with one index on the first `rows` of one
+dataset, once. It loads and builds once and then measures all its trials. Everything that a
+store cannot do is refused here, before anything is measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vectrial.experiments.base import Experiment
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.model.context import Data
+from vectrial.model.errors import Unsupported, UserError
+from vectrial.model.inputs import product_size
+from vectrial.model.lane import Lane, lanes_of, python_lane, refuse_lane, writes_natively
+from vectrial.model.metric import Metric
+from vectrial.model.phase import State
+from vectrial.model.results_schema import SCHEMA_VERSION
+from vectrial.model.store import Durability, Field, Index, Schema, Store, refuse
+from vectrial.plan.checks import check_restrictions, check_search_parameters, with_indexes
+from vectrial.results.writer import TrialRow
+from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
+from vectrial.util.suggest import suggestion
+
+#: Builds that one entry of a suite's stores may ask for, and trials that a whole suite may.
+MOST_BUILDS = 1_000
+MOST_TRIALS = 100_000
+
+
+@dataclass(frozen=True)
+class DatasetShape:
+    """What the plan needs to know of a dataset, whether it was fetched or not. own_filters,
+    query_fields: see `experiments.base.Data`. metadata: whether it is loaded."""
+
+    name: str
+    rows: int
+    dim: int
+    metric: Metric
+    fields: tuple[Field, ...] = ()
+    own_filters: frozenset[str] | None = None
+    query_fields: frozenset[str] = frozenset()
+    metadata: bool = True
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One operating point of one experiment, once."""
+
+    row: TrialRow
+    experiment: Experiment
+    point: Mapping[str, Any]
+    estimate_s: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one measuring process does, in the order of `trials`. durability: what is asked of
+    writes; None where the store promises nothing. metadata: whether the dataset's is loaded."""
+
+    store: type[Store]
+    index: Index
+    dataset: str
+    rows: int
+    queries: int | None
+    repeat: int
+    trials: tuple[PlannedTrial, ...]
+    durability: Durability | None = None
+    metadata: bool = True
+
+    @property
+    def index_label(self) -> str:
+        """The index with its parameters, those aside that are left to the store."""
+        params = self.index.params.model_dump(exclude_none=True)
+        return " ".join([self.index.kind, *(f"{name}={value}" for name, value in params.items())])
+
+    @property
+    def label(self) -> str:
+        """For progress lines: the store, its index and what is loaded."""
+        return f"{self.store.name} {self.index_label} on {self.dataset}, {self.rows:,} rows"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A trial that a store cannot do: kept in the results as skipped, with the reason."""
+
+    row: TrialRow
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Jobs in the order they are run, and what is refused."""
+
+    suite: Suite
+    jobs: tuple[Job, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def trials(self) -> list[PlannedTrial]:
+        """Every trial of every job."""
+        return [trial for job in self.jobs for trial in job.trials]
+
+    @property
+    def datasets(self) -> tuple[DatasetRef, ...]:
+        """What the jobs load: each dataset at each number of rows, once."""
+        used = ((job.dataset, job.rows, job.queries, job.metadata) for job in self.jobs)
+        return tuple(
+            DatasetRef(name=name, rows=rows, queries=queries, metadata=metadata)
+            for name, rows, queries, metadata in dict.fromkeys(used)
+        )
+
+    @property
+    def estimate_s(self) -> float:
+        """A rough guess of the whole run's seconds."""
+        return sum(trial.estimate_s for trial in self.trials)
+
+    def without(self, keys: Set[str]) -> Plan:
+        """What is left to measure where the trials of `keys` are measured; jobs of which nothing
+        is left are not there."""
+        left = (
+            replace(job, trials=tuple(t for t in job.trials if t.row.key not in keys))
+            for job in self.jobs
+        )
+        return replace(self, jobs=tuple(job for job in left if job.trials))
+
+
+def make_plan(
+    suite: Suite,
+    *,
+    where: str,
+    load_store: Callable[[str], type[Store]],
+    shape_of: Callable[[DatasetRef], DatasetShape],
+    known_stores: Iterable[str],
+) -> Plan:
+    """Expand a suite.
+
+    Args:
+        where: the suite's file name, for messages.
+        load_store: name → store class; raises UserError for an unknown one.
+        shape_of: a dataset of the suite → its shape; raises UserError for an unknown one, and
+            when it has fewer rows or queries than are asked for.
+        known_stores: every store there is, used or not: their search parameters are the ones
+            an experiment may name.
+
+    Raises:
+        UserError: an unknown name, or a parameter that no store has.
+    """
+    experiments = [
+        (ref, _experiment(ref, f"{where}: experiments[{i}]"))
+        for i, ref in enumerate(suite.experiments)
+    ]
+    check_restrictions(suite, where)
+    suite = with_indexes(suite, where, load_store)
+    check_search_parameters(suite, where, load_store, known_stores)
+    groups: dict[tuple[Any, ...], list[PlannedTrial]] = {}
+    heads: dict[tuple[Any, ...], Job] = {}
+    refusals: list[Refusal] = []
+    counted = 0
+    for dataset_ref in suite.datasets:
+        shape = shape_of(dataset_ref)
+        if suite.k > shape.rows:
+            raise UserError(
+                f"dataset '{shape.name}' has {shape.rows:,} rows, fewer than k = {suite.k:,}",
+                where=where,
+            )
+        for i, store_ref in enumerate(suite.stores):
+            if store_ref.datasets is not None and shape.name not in store_ref.datasets:
+                continue
+            store = load_store(store_ref.store)
+            if store_ref.provider is not None and store.server is None:
+                raise UserError(
+                    f"'{store.name}' is a library: it has no server that a provider could run",
+                    where=f"{where}: stores[{i}].provider",
+                    remedy="leave it out",
+                )
+            for index in _indexes(store, store_ref, f"{where}: stores[{i}]"):
+                for ref, experiment in experiments:
+                    if not _among(ref, store_ref):
+                        continue
+                    rows = []
+                    for lane in _lanes(store, store_ref, experiment):
+                        asked = _Asked(suite, shape, store_ref, store, index, experiment, lane)
+                        planned, refused = _points(asked)
+                        counted += len(planned)
+                        _check_number(counted, where)
+                        rows += planned
+                        refusals += refused
+                    for trial in rows:
+                        key = (trial.row.repeat, shape.name, trial.row.rows, i, repr(index))
+                        groups.setdefault(key, []).append(trial)
+                        heads.setdefault(
+                            key,
+                            Job(
+                                store,
+                                index,
+                                shape.name,
+                                trial.row.rows,
+                                dataset_ref.queries,
+                                trial.row.repeat,
+                                (),
+                                _durability(suite, store_ref, store),
+                                dataset_ref.metadata,
+                            ),
+                        )
+    jobs = tuple(
+        Job(**{**heads[key].__dict__, "trials": tuple(_ordered(trials))})
+        for key, trials in sorted(groups.items(), key=lambda item: item[0][:4])
+    )
+    plan = Plan(suite, _in_order(suite, jobs), tuple(refusals))
+    _check_keys(plan, where)
+    return plan
+
+
+def _among(ref: ExperimentRef, store: StoreRef) -> bool:
+    """Whether neither of the two is restricted to others."""
+    asks = store.experiments is None or ref.experiment in store.experiments
+    return asks and (ref.stores is None or store.store in ref.stores)
+
+
+def _experiment(ref: ExperimentRef, where: str) -> Experiment:
+    kind = EXPERIMENTS.get(ref.experiment)
+    if kind is None:
+        raise UserError(
+            f"'{ref.experiment}' is not an experiment",
+            where=f"{where}.experiment",
+            remedy=suggestion(ref.experiment, EXPERIMENTS),
+        )
+    return validated(kind, ref.parameters(), where)
+
+
+def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:
+    """Every combination of the grid, validated; unknown parameters are named."""
+    assert ref.index is not None, "`with_indexes` named it"
+    kind = store.capabilities.indexes[ref.index]
+    axes = {name: v if isinstance(v, list) else [v] for name, v in ref.params.items()}
+    for name, values in axes.items():
+        if not values:
+            raise UserError("the list is empty", where=f"{where}.params.{name}")
+    if (size := product_size(list(axes.values()))) > MOST_BUILDS:
+        raise UserError(
+            f"the lists make {size:,} builds, at most {MOST_BUILDS:,} are measured",
+            where=f"{where}.params",
+            remedy="shorten them, or let `vectrial tune` choose among them",
+        )
+    for combination in itertools.product(*axes.values()):
+        given = dict(zip(axes, combination, strict=True))
+        yield Index(ref.index, validated(kind.build, given, f"{where}.params"))
+
+
+def _lanes(store: type[Store], ref: StoreRef, experiment: Experiment) -> list[Lane]:
+    """The lanes an experiment is measured through: those asked for, where it has a choice."""
+    asked = ref.lane if isinstance(ref.lane, list) else [ref.lane or lanes_of(store)[0]]
+    if not experiment.asks:
+        return asked[:1] if asked[0] in lanes_of(store) else [python_lane(store)]
+    if experiment.lanes() is None:
+        return [python_lane(store)]
+    if ref.lane is None and experiment.writes() and not writes_natively(store):
+        return [python_lane(store)]
+    return list(dict.fromkeys(asked))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One experiment on one store with one index on one dataset, through one lane."""
+
+    suite: Suite
+    shape: DatasetShape
+    ref: StoreRef
+    store: type[Store]
+    index: Index
+    experiment: Experiment
+    lane: Lane
+
+    @property
+    def data(self) -> Data:
+        schema = Schema(self.shape.dim, self.shape.metric, self.shape.fields)
+        return Data(schema, self.shape.own_filters, self.shape.query_fields)
+
+    @property
+    def durability(self) -> Durability | None:
+        return _durability(self.suite, self.ref, self.store)
+
+
+def _points(asked: _Asked) -> tuple[list[PlannedTrial], list[Refusal]]:
+    shape, experiment = asked.shape, asked.experiment.on(asked.data)
+    asked = replace(asked, experiment=experiment)
+    try:
+        refuse(asked.store, asked.data.schema, asked.index)
+        durability = asked.durability
+        refuse_lane(asked.store, asked.lane)
+        _refuse_through(experiment, asked.lane)
+        points = experiment.points(asked.store, asked.index, shape.rows)
+    except Unsupported as error:
+        return [], [Refusal(_trial_row(asked, None, {}, 1), str(error))]
+    able, refused = [], []
+    for point in points:
+        try:
+            experiment.refuse_point(asked.store, asked.index, asked.data, asked.lane, point)
+        except Unsupported as error:
+            refused.append(Refusal(_trial_row(asked, durability, point, 1), str(error)))
+        else:
+            able.append(point)
+    _check_number(len(able) * asked.suite.repeats, asked.experiment.name)
+    planned = [
+        PlannedTrial(
+            _trial_row(asked, durability, point, repeat),
+            experiment,
+            point,
+            experiment.estimate_s(int(point.get("rows", shape.rows)), shape.dim, point),
+        )
+        for repeat in range(1, asked.suite.repeats + 1)
+        for point in able
+    ]
+    return planned, refused
+
+
+def _durability(suite: Suite, ref: StoreRef, store: type[Store]) -> Durability | None:
+    """What is asked of a store's writes; None where it promises nothing and nothing is asked.
+
+    Raises:
+        Unsupported: the store cannot promise it.
+    """
+    can = store.capabilities.durability
+    asked = ref.durability or suite.durability
+    if asked is None or asked == "default":
+        return next(iter(can), None)
+    if asked not in can:
+        have = " or ".join(f'"{one}"' for one in (*can, "default"))
+        raise Unsupported(
+            f"{store.name} has no writes of durability '{asked}'", remedy=f"durability = {have}"
+        )
+    return asked
+
+
+def _refuse_through(experiment: Experiment, lane: Lane) -> None:
+    through = experiment.lanes()
+    if through is not None and lane not in through:
+        able = " or ".join(sorted(through))
+        raise Unsupported(
+            f"{experiment.name} is measured through the lane {able}, not through {lane}"
+        )
+
+
+def _trial_row(
+    asked: _Asked, durability: Durability | None, point: Mapping[str, Any], repeat: int
+) -> TrialRow:
+    suite, shape, store, index = asked.suite, asked.shape, asked.store, asked.index
+    experiment = asked.experiment
+    params = {name: value for name, value in point.items() if name != "rows"}
+    defining = {
+        "schema": SCHEMA_VERSION,
+        "store": store.name,
+        "index": index.kind,
+        "index_params": index.params.model_dump(mode="json"),
+        "dataset": shape.name,
+        "rows": int(point.get("rows", shape.rows)),
+        "experiment": experiment.name,
+        "settings": experiment.settings(),
+        "point": params,
+        "k": suite.k,
+        "batch_rows": suite.batch_rows,
+        "durability": durability,
+        "lane": str(asked.lane),
+        "seed": suite.seed,
+        "repeat": repeat,
+    }
+    if asked.lane is not Lane.EMBEDDED:
+        defining["placement"] = suite.placement.model_dump(mode="json")
+        defining["provider"] = suite.provider(store.name)
+    if not shape.metadata:
+        defining["metadata"] = False
+    if suite.repeat_queries:
+        defining["repeat_queries"] = True
+    canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
+    differences = store.capabilities.differences
+    if durability is not None:
+        said = store.capabilities.durability[durability]
+        differences = (*differences, f"durability of writes: {durability}: {said}")
+        if experiment.writes():
+            params["durability"] = str(durability)
+    return TrialRow(
+        key=hashlib.sha256(canonical.encode()).hexdigest()[:24],
+        store=store.name,
+        lane=str(asked.lane),
+        dataset=shape.name,
+        rows=int(defining["rows"]),  # type: ignore[call-overload]
+        dim=shape.dim,
+        metric_space=str(shape.metric),
+        experiment=experiment.name,
+        index_kind=index.kind,
+        index_params=index.params.model_dump(mode="json"),
+        params={"k": suite.k, **params},
+        repeat=repeat,
+        seed=suite.seed,
+        differences=differences,
+        environment_name=None if store.environment is None else store.environment.name,
+    )
+
+
+def _in_order(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    """Repeat by repeat; interleaved, every other repeat backwards (A B, B A, A B).
+
+    A job is the least that can take turns: one server at a time has the machine, and a store
+    that kept its own loaded while another is measured would share it.
+    """
+    if suite.order == "suite":
+        return jobs
+    ordered: list[Job] = []
+    for repeat, group in itertools.groupby(jobs, key=lambda job: job.repeat):
+        turn = list(group)
+        ordered += turn if repeat % 2 else turn[::-1]
+    return tuple(ordered)
+
+
+def _ordered(trials: list[PlannedTrial]) -> list[PlannedTrial]:
+    """First what loads, then what only looks, then what searches, last what changes rows."""
+    return sorted(
+        trials,
+        key=lambda t: (
+            t.experiment.starts_from is not State.EMPTY,
+            not t.experiment.before_gate,
+            t.experiment.mutates,
+        ),
+    )
+
+
+def _check_number(trials: int, where: str) -> None:
+    if trials > MOST_TRIALS:
+        raise UserError(
+            f"the suite asks for more than {MOST_TRIALS:,} trials",
+            where=where,
+            remedy="shorten its lists, or make several suites of it",
+        )
+
+
+def _check_keys(plan: Plan, where: str) -> None:
+    seen: set[str] = set()
+    for trial in plan.trials:
+        if trial.row.key in seen:
+            raise UserError(
+                f"the same trial is asked for twice: {trial.row.store} {trial.row.experiment}"
+                f" {json.dumps(dict(trial.row.params))}",
+                where=where,
+                remedy="remove the second store or experiment entry that asks for it; several"
+                " lanes of one store go into one entry, as a list",
+            )
+        seen.add(trial.row.key)

@@ -1,0 +1,136 @@
+"""Charts of experiments that follow a collection as it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import altair as alt
+
+from vectrial.analysis.run_data import Point
+from vectrial.report.charts import moments as moment_lines
+from vectrial.report.charts.theme import Looks, described, finished, legend, lines_of, log_ticks
+from vectrial.util import formatting
+
+_Spec = Callable[[int, bool], dict[str, Any]]
+
+
+def against_size(points: Sequence[Point], metric: str, looks: Looks) -> _Spec:
+    """Latency against the rows that the collection holds."""
+    rows = _rows(points, "rows", lambda p: float(p.rows), metric, 1e-3, looks)
+
+    def spec(width: int, with_legend: bool) -> dict[str, Any]:
+        x = alt.X(
+            "rows:Q",
+            title="rows in the collection (log)",
+            scale=alt.Scale(type="log", padding=14, nice=False),
+            axis=alt.Axis(values=sorted({r["rows"] for r in rows}), format="~s", labelOverlap=True),
+        )
+        y = alt.Y(
+            "value:Q",
+            title="latency in ms, p50 (log)",
+            scale=alt.Scale(type="log", padding=12, nice=False),
+            axis=alt.Axis(format=",.6~r", values=log_ticks([r["value"] for r in rows])),
+        )
+        return _lines(rows, points, x, y, looks, width, with_legend)
+
+    return spec
+
+
+def found_over_time(points: Sequence[Point], looks: Looks) -> _Spec:
+    """Share of acknowledged rows that a search finds, against the time since the load began, with
+    a line where a store had acknowledged its last row and where it was ready.
+
+    points: of the phases `look` and `searchable`.
+    """
+    looked = [p for p in points if p.phase == "look"]
+    held = sorted(looked, key=lambda p: p.value("elapsed_s") or 0.0)
+    moments = _moments([p for p in points if p.phase == "searchable"], looks)
+    rows = _rows(held, "rows", lambda p: p.value("elapsed_s") or 0.0, "share_found", 100.0, looks)
+
+    def spec(width: int, with_legend: bool) -> dict[str, Any]:
+        x = alt.X("rows:Q", title="seconds since the load began", axis=alt.Axis(tickCount=6))
+        y = alt.Y(
+            "value:Q",
+            title="% of acknowledged rows found",
+            scale=alt.Scale(domain=[0, 100]),
+        )
+        colours, _, _ = looks.scales(list(dict.fromkeys(p.series for p in held)))
+        stroke = alt.Stroke("series:N", scale=colours, legend=None)
+        beside = moment_lines.rules(moments, x, stroke) if moments else []
+        return _lines(rows, held, x, y, looks, width, with_legend, beside)
+
+    return spec
+
+
+def _moments(points: Sequence[Point], looks: Looks) -> list[dict[str, Any]]:
+    """What is drawn of the moments of whole loads; those that do not count are not."""
+    return [
+        {
+            "series": looks.labels[point.series],
+            "metric": metric,
+            "rows": seconds,
+            "description": described(
+                ("", looks.labels[point.series]),
+                (what, f"{formatting.number(seconds)} s"),
+                ("index", formatting.params(point.index_params)),
+            ),
+        }
+        for point in points
+        for metric, what in moment_lines.MOMENTS.items()
+        if point.state == "ok" and (seconds := point.value(metric)) is not None
+    ]
+
+
+def _rows(
+    points: Sequence[Point],
+    name: str,
+    at: Callable[[Point], float],
+    metric: str,
+    factor: float,
+    looks: Looks,
+) -> list[dict[str, Any]]:
+    found = []
+    for point in points:
+        spread = point.spread(metric)
+        if spread is None:
+            continue
+        label = looks.labels[point.series]
+        found.append(
+            {
+                "series": label,
+                name: at(point),
+                "value": spread.median * factor,
+                "low": spread.low * factor,
+                "high": spread.high * factor,
+                "ok": point.state == "ok",
+                "line": f"{label} {formatting.params(point.index_params)}",
+                "description": described(
+                    ("", label),
+                    ("at", formatting.number(at(point))),
+                    (metric.replace("_", " "), formatting.number(spread.median * factor)),
+                    ("index", formatting.params(point.index_params)),
+                    ("not counted", (point.reason or point.state) if point.state != "ok" else ""),
+                ),
+            }
+        )
+    return found
+
+
+def _lines(
+    rows: list[dict[str, Any]],
+    points: Sequence[Point],
+    x: alt.X,
+    y: alt.Y,
+    looks: Looks,
+    width: int,
+    with_legend: bool,
+    beside: Sequence[alt.Chart] = (),
+) -> dict[str, Any]:
+    """beside: what is drawn below the lines."""
+    series = list(dict.fromkeys(p.series for p in points))
+    key = legend(with_legend, width, len(series))
+    chart: Any = lines_of(rows, x, y, looks.scales(series), key)
+    if beside:
+        chart = alt.layer(*beside, chart).resolve_scale(stroke="independent")
+    return finished(chart, width, round(min(320, max(240, width * 0.45))))

@@ -1,0 +1,130 @@
+"""What all charts have in common: type, colours, axes, legends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from vectrial.analysis.trial import Series
+from vectrial.report.charts.styles import INK, colour, dash, shape
+
+FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+#: Plot widths below this are drawn for a phone: fewer ticks, two legend columns.
+NARROW = 480
+
+
+def ink(name: str) -> str:
+    """A colour of the drawing by name, as on white paper."""
+    return INK[name][0]
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How the series of a run look in charts."""
+
+    labels: Mapping[Series, str]
+    stores: Sequence[str]
+
+    def scales(self, series: Sequence[Series]) -> tuple[alt.Scale, alt.Scale, alt.Scale]:
+        """Colour, shape and dash scales over the labels of `series`."""
+        domain = [self.labels[s] for s in series]
+        return (
+            alt.Scale(domain=domain, range=[colour(s.store, self.stores) for s in series]),
+            alt.Scale(domain=domain, range=[shape(s, self.labels) for s in series]),
+            alt.Scale(domain=domain, range=[dash(s, self.labels) for s in series]),
+        )
+
+
+def legend(wanted: bool, width: int, count: int) -> alt.Legend | None:
+    """The legend below a chart; None in the HTML, which has its own."""
+    if not wanted:
+        return None
+    columns = max(1, min(count, width // 150))
+    return alt.Legend(
+        orient="bottom", title=None, columns=columns, labelLimit=240, symbolSize=90, symbolOpacity=1
+    )
+
+
+def chart_of(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
+    """A chart over plain rows, which become part of the specification."""
+    return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
+
+
+def lines_of(
+    rows: Sequence[Mapping[str, Any]],
+    x: alt.X,
+    y: alt.Y,
+    scales: tuple[alt.Scale, alt.Scale, alt.Scale],
+    key: alt.Legend | None,
+) -> alt.LayerChart | alt.FacetChart:
+    """A line and marks per series, with its spread, over rows with `series`, `line`, `low`, `high`,
+    `ok` and `description`; what does not count (not `ok`) is a hollow mark off the line."""
+    colours, shapes, dashes = scales
+    shape = alt.Shape("series:N", scale=shapes, legend=key)
+    colour = alt.Color("series:N", scale=colours, legend=key)
+    base = chart_of(rows).encode(x=x, y=y, color=colour)
+    good = base.transform_filter("datum.ok")
+    return alt.layer(
+        good.mark_line(strokeWidth=1.8, aria=False).encode(
+            detail="line:N", strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=key)
+        ),
+        good.mark_rule(strokeWidth=1.4, aria=False).encode(y="low:Q", y2="high:Q"),
+        good.mark_point(size=80, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=1).encode(
+            shape=shape, description="description:N"
+        ),
+        base.transform_filter("!datum.ok")
+        .mark_point(size=80, filled=False, strokeWidth=1.4)
+        .encode(shape=shape, description="description:N"),
+    )
+
+
+def beside_names(width: int) -> int:
+    """Plot width of a chart whose y axis holds names, so that the whole is as wide as others."""
+    return round(width * 0.84) if width >= NARROW else round(width * 0.74)
+
+
+def log_ticks(values: Sequence[float]) -> list[float]:
+    """Where a log axis has lines: 1, 2, 5 of each decade, or whole decades over a wide range."""
+    known = [value for value in values if value > 0]
+    if not known:
+        return []
+    low, high = min(known), max(known)
+    steps = (1, 2, 5) if high / low < 1000 else (1, 3) if high / low < 30_000 else (1,)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [float(f"{step}e{decade}") for decade in decades for step in steps]
+
+
+def finished(chart: Any, width: int, height: int) -> dict[str, Any]:
+    """The chart at its size in the common theme, as a Vega-Lite specification."""
+    small = 11 if width >= NARROW else 10.5
+    themed = chart.properties(width=width, height=height, background="transparent").configure(
+        font=FONT,
+        padding=4,
+        view=alt.ViewConfig(stroke=None),
+        axis=alt.AxisConfig(
+            labelColor=ink("muted"),
+            titleColor=ink("muted"),
+            labelFontSize=small,
+            titleFontSize=small + 0.5,
+            titleFontWeight="normal",
+            titlePadding=8,
+            gridColor=ink("grid"),
+            domainColor=ink("axis"),
+            tickColor=ink("axis"),
+            tickSize=4,
+            labelLimit=230 if width >= NARROW else 110,
+        ),
+        legend=alt.LegendConfig(labelColor=ink("ink"), labelFontSize=11.5, titleColor=ink("muted")),
+        text=alt.MarkConfig(color=ink("muted"), fontSize=small),
+    )
+    specification: dict[str, Any] = themed.to_dict(validate=False)
+    return specification
+
+
+def described(*parts: tuple[str, str]) -> str:
+    """A mark's description: 'label: value' lines; the HTML shows it as a tooltip."""
+    return " | ".join(f"{label}: {value}" if label else value for label, value in parts if value)

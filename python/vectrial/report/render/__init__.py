@@ -1,0 +1,1 @@
+"""A report written as HTML, Markdown, text for a terminal, or files."""

@@ -1,0 +1,123 @@
+"""Figures as SVG and PNG, without a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from vectrial.model.errors import UserError
+from vectrial.report.charts.styles import variable_of
+from vectrial.report.charts.theme import ink
+from vectrial.report.document import Figure
+from vectrial.report.render import drawing
+from vectrial.results.clean import clean_name
+from vectrial.util import apart
+
+#: Plot widths of the two drawings in the HTML, and of exported figures.
+WIDE, NARROW, EXPORT = 1080, 268, 760
+
+
+def svg(figure: Figure, width: int, legend: bool) -> str:
+    """The figure as an SVG text in the light colours, on transparent ground."""
+    return _drawn(figure.spec(width, legend))
+
+
+def export(figure: Figure, folder: Path) -> None:
+    """Write `<name>.svg` and `<name>.png` with a legend, on white. A figure that cannot be drawn
+    has no PNG, and its SVG says why."""
+    drawn = alone(figure)
+    (folder / f"{figure.name}.svg").write_text(drawn, encoding="utf-8")
+    if _FAILED not in drawn:
+        (folder / f"{figure.name}.png").write_bytes(png(drawn))
+
+
+def alone(figure: Figure) -> str:
+    """The figure as an SVG text that stands alone: with title and legend, on white."""
+    specification = {
+        **figure.spec(EXPORT, True),
+        "background": ink("paper"),
+        "title": {"text": figure.title, "anchor": "start", "color": ink("ink"), "offset": 12},
+    }
+    return _drawn(specification)
+
+
+def png(drawn: str) -> bytes:
+    """An SVG text as PNG, at twice its size.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    try:
+        return _asked("png", drawn)
+    except _NotDrawn as error:
+        raise UserError(f"the figure cannot be drawn: {error}") from error
+
+
+class _NotDrawn(Exception):
+    """A figure could not be drawn, and why."""
+
+
+#: What the SVG of a figure that could not be drawn is known by.
+_FAILED = 'class="not-drawn"'
+
+
+def _drawn(specification: Mapping[str, Any]) -> str:
+    """The specification as an SVG text, or one that says why there is none: a figure that fails
+    costs no report."""
+    try:
+        count = sum(len(values) for values in specification.get("datasets", {}).values())
+        if count > drawing.MOST_VALUES:
+            raise _NotDrawn(f"it has {count:,} points, more than {drawing.MOST_VALUES:,}")
+        return _asked("svg", json.dumps(specification)).decode("utf-8")
+    except _NotDrawn as error:
+        said = escape(clean_name(f"This figure cannot be drawn: {error}"))
+        return (
+            f'<svg {_FAILED} xmlns="http://www.w3.org/2000/svg" width="{EXPORT}" height="40"'
+            f' viewBox="0 0 {EXPORT} 40"><text x="0" y="24" font-family="sans-serif"'
+            f' font-size="13" fill="{ink("ink")}">{said}</text></svg>'
+        )
+
+
+def _asked(what: str, content: str) -> bytes:
+    try:
+        with drawing.PROCESSES.one() as process:
+            answer, made = process.ask(
+                {"do": what}, content.encode("utf-8", "replace"), cpu_s=drawing.SECONDS
+            )
+    except apart.Ended as error:
+        raise _NotDrawn(str(error)) from error
+    if "error" in answer:
+        raise _NotDrawn(str(answer["error"]).partition("\n")[0][:200])
+    return made
+
+
+_COLOUR = re.compile(r'(fill|stroke)="(#[0-9a-fA-F]{6})"')
+_SIZE = re.compile(r'(<svg[^>]*?) width="[\d.]+" height="[\d.]+"')
+#: A layer without marks: a picture of nothing, for which there are no words.
+_NOTHING = re.compile(
+    r'<g class="[^"]*" role="graphics-symbol" aria-roledescription="[^"]*"(?:/>|></g>)'
+)
+_XLINK = ' xmlns:xlink="http://www.w3.org/1999/xlink"'
+_SVG = ' xmlns="http://www.w3.org/2000/svg"'
+
+
+def inline(drawing: str, stores: Sequence[str], label: str) -> str:
+    """An SVG for use inside HTML: colours become style variables, the size that of its place.
+
+    `label` is already escaped; it names the drawing to those who cannot see it.
+    """
+    names: Mapping[str, str] = variable_of(stores)
+
+    def replaced(match: re.Match[str]) -> str:
+        name = names.get(match[2].lower())
+        return match[0] if name is None else f'{match[1]}="var({name})"'
+
+    out = _COLOUR.sub(replaced, drawing)
+    out = _NOTHING.sub("", out)
+    out = out.replace(_XLINK, "").replace(_SVG, "")
+    out = _SIZE.sub(r"\1", out, count=1)
+    return out.replace("<svg", f'<svg role="group" aria-label="{label}"', 1)

@@ -1,0 +1,143 @@
+"""The run as data: one JSON object per measured row, one CSV file per table."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from vectrial.model.results_schema import EXPORT_KEYS
+from vectrial.report.document import Table
+from vectrial.results.foreign import understood
+from vectrial.results.reader import RunReader
+
+#: Keys of an export object after EXPORT_KEYS, in order. docs/results-format.md explains them.
+MORE_KEYS = (
+    "kind", "run_id", "trial_key", "status", "store_version", "index_kind", "index_params",
+    "trial_params", "phase_params", "phase_ordinal", "seed", "environment_name", "invalidates",
+)  # fmt: skip
+
+_TRIAL = """
+t.trial_id, t.store, t.lane, t.dataset, t.rows, t.dim, t.metric_space, t.experiment,
+t.repeat, t.key as trial_key, t.status, t.store_version, t.index_kind, t.index_params,
+t.params as trial_params, t.seed, t.environment_name, t.reason as trial_reason
+"""
+_METRICS = f"""
+select {_TRIAL}, p.name as phase, p.params as phase_params, p.ordinal as phase_ordinal,
+       p.valid as phase_valid, p.reason as phase_reason, m.name as metric, m.value, m.unit,
+       m.valid, m.reason
+from metric m join phase p using (phase_id) join trial t using (trial_id)
+order by t.trial_id, p.ordinal, m.name
+"""
+_GATE = f"""
+select {_TRIAL}, g.check_name as metric, g.* exclude (trial_id, check_name)
+from gate g join trial t using (trial_id) order by t.trial_id, g.rowid
+"""
+_EMPTY = f"""
+select {_TRIAL} from trial t
+where t.status in ('failed', 'skipped') order by t.trial_id
+"""
+
+
+def measurements(folder: Path) -> Iterator[dict[str, Any]]:
+    """Every row of a run: its metrics, then its gate checks, then trials that did not end well.
+
+    A metric's row is valid when metric, phase and trial are. A gate check has the phase 'gate',
+    its name as the metric and the value 1, 0, or None when it does not apply. A skipped or failed
+    trial has one row without phase and metric, which says why.
+    """
+    with understood(folder), RunReader(folder) as reader:
+        run_id = reader.run()["run_id"]
+        for row in reader.rows(_METRICS):
+            row["valid"] = row["valid"] and row["phase_valid"] and row["status"] == "ok"
+            row["reason"] = row["reason"] or row["phase_reason"] or row["trial_reason"]
+            yield _shaped(reader, row, "metric", run_id)
+        for row in reader.rows(_GATE):
+            passed = row["passed"]
+            row |= {
+                "phase": "gate", "unit": "1", "valid": passed is not None,
+                "value": None if passed is None else float(passed), "reason": row["detail"] or None,
+            }  # fmt: skip
+            yield _shaped(reader, row, "gate", run_id)
+        for row in reader.rows(_EMPTY):
+            row |= {"valid": False, "reason": f"{row['status']}: {row['trial_reason']}"}
+            yield _shaped(reader, row, "trial", run_id)
+
+
+def _shaped(reader: RunReader, row: dict[str, Any], kind: str, run_id: str) -> dict[str, Any]:
+    for key in ("index_params", "trial_params", "phase_params"):
+        row[key] = reader.parsed(row[key], dict) if row.get(key) else {}
+    row["params"] = {**row["index_params"], **row["trial_params"], **row["phase_params"]}
+    value = row.get("value")
+    if value is not None and not math.isfinite(value):
+        row |= {"value": None, "valid": False, "reason": row.get("reason") or f"value is {value}"}
+    row |= {"kind": kind, "run_id": run_id}
+    return {key: row.get(key) for key in (*EXPORT_KEYS, *MORE_KEYS)}
+
+
+def write_jsonl(rows: Iterable[dict[str, Any]], out: TextIO) -> None:
+    """One object per line, UTF-8, keys in order."""
+    for row in rows:
+        out.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_measurements(rows: Iterable[dict[str, Any]], path: Path) -> None:
+    """The same rows as CSV; parameters as JSON."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [*EXPORT_KEYS, *MORE_KEYS])
+        writer.writeheader()
+        for row in rows:
+            writer.writerow(
+                {
+                    key: json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+                    for key, value in row.items()
+                }
+            )
+
+
+def write_table(table: Table, path: Path) -> None:
+    """A report's table as CSV: see `tidy`."""
+    header, rows = tidy(table)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def tidy(table: Table) -> tuple[list[str], list[list[Any]]]:
+    """A report's table as its header and rows.
+
+    Values are plain, units stand in the header, and the notes in a last column. A column with a
+    spread has `<key>_low` and `<key>_high` after it. `state` is the row's tone.
+    """
+    header: list[str] = []
+    for column in table.columns:
+        unit = f" [{column.unit}]" if column.unit not in ("", "1") else ""
+        header.append(column.key + unit)
+        if column.spread:
+            header += [f"{column.key}_low{unit}", f"{column.key}_high{unit}"]
+    rows = []
+    for row in table.rows:
+        values: list[Any] = []
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            values.append(cell.value)
+            if column.spread:
+                values += [cell.low, cell.high]
+        notes = dict.fromkeys(cell.note for cell in row.cells if cell.note)
+        rows.append([*values, row.tone, "; ".join(notes)])
+    return [*header, "state", "notes"], rows
+
+
+def write_raw(folder: Path, out: Path) -> None:
+    """The run's tables that hold time series and trials, as they are."""
+    with RunReader(folder) as reader:
+        for name in ("trial", "window", "telemetry", "error"):
+            table = reader.query(f'select * from "{name}"')
+            with (out / f"raw-{name}.csv").open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow(table.column_names)
+                for batch in table.to_batches():
+                    writer.writerows(zip(*(c.to_pylist() for c in batch.columns), strict=True))

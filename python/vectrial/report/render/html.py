@@ -1,0 +1,175 @@
+"""The report as one HTML file that opens offline, and the same pages where they are served.
+
+Nothing is requested from anywhere: the page's policy forbids it, and allows no style or script but
+the two that are part of it, by their hashes. In a file the policy stands in its head, as does that
+no referrer is told; a page that is served has both in the answer's headers. All text is escaped by
+the template; drawings come from the chart library, which escapes what it draws.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from vectrial.report.charts.styles import shape, variables
+from vectrial.report.document import (
+    HEAD,
+    Block,
+    Figure,
+    Report,
+    Source,
+    Table,
+    footnoted,
+    groups_of,
+)
+from vectrial.report.render import draw
+
+_TEMPLATES = Path(__file__).parent / "templates"
+#: What a served page may ask its own server for: the icon, and news of a run under way.
+_SERVED = "img-src 'self'; connect-src 'self'"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page and the content security policy that it needs."""
+
+    text: str
+    policy: str
+
+
+class Place(Protocol):
+    """Where a page is served: what it leads to. crumbs, links: (name, address)."""
+
+    @property
+    def crumbs(self) -> Sequence[tuple[str, str]]:
+        """The pages above this one."""
+
+    @property
+    def links(self) -> Sequence[tuple[str, str]]:
+        """What there is besides."""
+
+    def figure(self, figure: Figure, kind: str) -> str:
+        """A figure as 'svg' or 'png'."""
+
+    def table(self, table: Table, kind: str) -> str:
+        """A table as 'csv' or 'parquet'."""
+
+    def source(self, source: Source) -> str:
+        """What a value was made of."""
+
+
+def render(report: Report) -> str:
+    """The whole file."""
+    return page(report).text
+
+
+def page(
+    report: Report,
+    at: Place | None = None,
+    *,
+    template: str = "report.html.j2",
+    more: Path | None = None,
+    **context: Any,
+) -> Page:
+    """A report as a page.
+
+    Args:
+        at: where it is served; None for a file.
+        template: what lays it out, called with `context` too.
+        more: a folder with further templates, and with `style.css` and `script.js` to add.
+    """
+    folders = [_TEMPLATES] if more is None else [_TEMPLATES, more]
+    style = _variables(report) + _gathered(folders, "style.css")
+    script = _gathered(folders, "script.js")
+    environment = Environment(
+        loader=FileSystemLoader(list(reversed(folders))),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+    if at is None:
+        policy += "base-uri 'none'; form-action 'none'"
+    else:
+        policy += f"{_SERVED}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    text = environment.get_template(template).render(
+        report=report,
+        at=at,
+        policy=policy,
+        style=Markup(style),
+        script=Markup(script),
+        kind=_kind,
+        drawings=lambda figure: _drawings(figure, report),
+        colour=lambda series: f"var(--s{report.stores.index(series.store)})",
+        shape=lambda series: shape(report.like.get(series, series), report.labels),
+        table_parts=_table_parts,
+        **context,
+    )
+    return Page(text, policy)
+
+
+def _gathered(folders: Sequence[Path], name: str) -> str:
+    return "".join((folder / name).read_text(encoding="utf-8") for folder in folders)
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def _variables(report: Report) -> str:
+    def block(dark: bool) -> str:
+        pairs = variables(report.stores, dark).items()
+        return ";".join(f"{name}:{value}" for name, value in pairs)
+
+    return (
+        f":root{{{block(False)}}}\n"
+        f"@media screen and (prefers-color-scheme:dark){{:root{{{block(True)}}}}}\n"
+        f"@media screen{{:root[data-theme=light]{{{block(False)}}}"
+        f":root[data-theme=dark]{{{block(True)}}}}}\n"
+    )
+
+
+def _kind(block: Block) -> str:
+    return type(block).__name__.lower()
+
+
+def _drawings(figure: Figure, report: Report) -> list[tuple[str, Markup]]:
+    """The two drawings of a figure: (class, SVG), one for wide and one for narrow screens."""
+    label = str(escape(figure.alt))
+    return [
+        (name, Markup(draw.inline(draw.svg(figure, width, False), report.stores, label)))
+        for name, width in (("wide", draw.WIDE), ("narrow", draw.NARROW))
+    ]
+
+
+def _table_parts(table: Table) -> Mapping[str, Any]:
+    marks, notes = footnoted(table)
+    groups = groups_of(table.columns)
+    return {
+        "marks": marks,
+        "head": HEAD,
+        "notes": notes,
+        "groups": groups if any(name for name, _ in groups) else [],
+        "starts": _group_starts(groups),
+        "swatches": any(row.series is not None for row in table.rows),
+        "prose": not any(column.numeric for column in table.columns),
+    }
+
+
+def _group_starts(groups: list[tuple[str, int]]) -> set[int]:
+    """Indices of the columns that a group begins or ends before, for a line between them."""
+    starts, at = set(), 0
+    for name, span in groups:
+        if name or at:
+            starts.add(at)
+        at += span
+    return starts if len(groups) > 1 else set()

@@ -1,0 +1,201 @@
+"""The section of the anomaly experiment: how fast, and what was found, class by class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from vectrial.analysis.analysis import Facet, by_facet, operating_point
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.report.document import (
+    Cell,
+    Column,
+    Row,
+    Section,
+    Table,
+    count_cell,
+    plain,
+    spread_cell,
+)
+from vectrial.util import formatting
+
+EXPERIMENT = "anomaly"
+#: Phases that sum up all classes, as the experiment calls them, and for people.
+_WHOLE = {"classes": "mean of classes", "together": "together, one threshold"}
+_TOLD_APART = (
+    "k", "clients", "rows", "loop", "of", "fixed", "false_alarms", "calibration", "score",
+)  # fmt: skip
+_COUNTS = ("errors", "duplicate_queries", "stored_queries")
+
+_STORE = Column("store", "Store", numeric=False)
+_SETTING = Column("setting", "Setting", numeric=False)
+
+
+def _shared(key: str, title: str, group: str) -> tuple[Column, Column]:
+    """A figure of the store's answers, and that of exact search beside it."""
+    return (
+        Column(key, title, "1", group, spread=True),
+        Column(f"{key}_exact", "exact", "1", group, spread=True),
+    )
+
+
+_SEARCHED = (
+    Column("clients", "Clients", "1"),
+    Column("qps", "Answers/s", "1/s", spread=True),
+    Column("latency_p50", "p50", "us", "Latency", spread=True),
+    Column("latency_p95", "p95", "us", "Latency", spread=True),
+    Column("latency_p99", "p99", "us", "Latency", spread=True),
+    Column("recall_mean", "Recall", "1", spread=True),
+    Column("errors", "Errors", "1"),
+    Column("duplicate_queries", "of queries", "1", "Copies left out"),
+    Column("stored_queries", "of rows", "1", "Copies left out"),
+)
+_JUDGED = (
+    *_shared("auroc", "found", "AUROC"),
+    *_shared("detection_rate", "found", "Anomalies announced"),
+    *_shared("false_alarm_rate", "found", "False alarms"),
+    *_shared("threshold", "found", "Threshold"),
+    Column("fixed_detection_rate", "announced", "1", "Fixed threshold", spread=True),
+    Column("fixed_false_alarm_rate", "false alarms", "1", "Fixed threshold", spread=True),
+)
+
+
+def section(run: RunData) -> Section | None:
+    """The section, where the experiment was measured."""
+    points = run.select(EXPERIMENT)
+    if not points:
+        return None
+    blocks: list[Table] = []
+    for facet, members in by_facet(points):
+        blocks.append(_searches(run, facet, [p for p in members if p.phase == "search"]))
+        judged = [p for p in members if p.phase != "search"]
+        if judged:
+            blocks += [_whole(run, facet, judged), _by_class(run, facet, judged)]
+    return Section(
+        EXPERIMENT,
+        "Anomalies among the normal",
+        "Normal rows are stored with their class; normal queries and anomalies are asked under a "
+        "filter on it. The cosine to what is found is a query's likeness; an anomaly is announced "
+        "where it is below a threshold. AUROC is the chance that an anomaly is less alike than a "
+        "normal query, and needs no threshold. Beside each figure stands that of exact search: "
+        "the difference is what the store's index loses. Figures of how well anomalies are told "
+        "are of the network and the images as much: only this difference is of the store.",
+        tuple(blocks),
+    )
+
+
+def _searches(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
+    rows = [
+        Row((*_named(run, p), *(_cell(p, column) for column in _SEARCHED)), p.state, p.series)
+        for p in points
+    ]
+    return Table(
+        f"anomaly-{facet.slug}",
+        f"Searching under the class: {facet.title}",
+        (_STORE, _SETTING, *_SEARCHED),
+        tuple(rows),
+        _copies(points),
+        grouped_by=0,
+    )
+
+
+def _copies(points: Sequence[Point]) -> tuple[str, ...]:
+    left_out = [p for p in points if (p.value("duplicate_queries") or p.value("stored_queries"))]
+    if not left_out:
+        return ("Every query was asked about once: none is a copy of another, or of a stored row.",)
+    return ("Exact copies of queries and of stored rows were left out before anything was timed.",)
+
+
+def _whole(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
+    columns = (_STORE, _SETTING, Column("over", "Over", numeric=False), *_JUDGED)
+    rows = [
+        Row(
+            (
+                *_named(run, p),
+                plain(_WHOLE[p.phase]),
+                *(_cell(p, column) for column in _JUDGED),
+            ),
+            p.state,
+            p.series,
+        )
+        for p in points
+        if p.phase in _WHOLE
+    ]
+    return Table(
+        f"anomaly-found-{facet.slug}",
+        f"What is told from the normal: {facet.title}",
+        columns,
+        tuple(rows),
+        (_rule(points[0]),),
+        grouped_by=0,
+    )
+
+
+def _by_class(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
+    columns = (Column("class", "Class", numeric=False), _STORE, _SETTING, *_JUDGED)
+    own = [p for p in points if p.phase == "class"]
+    own.sort(key=lambda p: str(p.params["of"]))  # stable: stores stay in their order
+    rows = [
+        Row(
+            (plain(p.params["of"]), *_named(run, p), *(_cell(p, column) for column in _JUDGED)),
+            p.state,
+            p.series,
+        )
+        for p in own
+    ]
+    return Table(
+        f"anomaly-classes-{facet.slug}",
+        f"Class by class: {facet.title}",
+        columns,
+        tuple(rows),
+        (_queries(own),) if own else (),
+        grouped_by=0,
+    )
+
+
+def _rule(point: Point) -> str:
+    """How thresholds came about, in words."""
+    alarms, fixed = point.params["false_alarms"], point.params["fixed"]
+    alike = "the mean cosine" if point.params["score"] == "mean" else "the nearest cosine"
+    return (
+        f"Likeness: {alike} of the rows found. Of n held-out normal queries of a class the "
+        f"⌊{alarms:g} · (n + 1)⌋-th from below is its threshold, so that at most {alarms:.0%} of "
+        "normal ones are expected below it; held-out queries are not judged by it. In the row "
+        "“together” there is one threshold, from the held-out queries of all classes. The fixed "
+        f"threshold is {fixed:g} for every class."
+    )
+
+
+def _queries(points: Sequence[Point]) -> str:
+    """How many queries the figures of a class rest on."""
+    parts = []
+    for name, what in (
+        ("anomalous_queries", "anomalies"),
+        ("normal_queries", "normal queries for false alarms"),
+        ("held_out_queries", "held-out ones for the threshold"),
+    ):
+        counts = sorted(p.value(name) or 0 for p in points)
+        least, most = int(counts[0]), int(counts[-1])
+        parts.append(f"{least} {what}" if least == most else f"{least} to {most} {what}")
+    return f"Of each class: {formatting.joined(parts)}; AUROC is of all of them."
+
+
+def _named(run: RunData, point: Point) -> tuple[Cell, Cell]:
+    setting = operating_point(replace(point, index_params={}), without=_TOLD_APART)
+    return plain(run.labels[point.series]), plain(setting, note=point.reason or "")
+
+
+def _cell(point: Point, column: Column) -> Cell:
+    if column.key == "clients":
+        return plain(point.params["clients"])
+    if column.key in _COUNTS:
+        return count_cell(point, column.key)
+    return spread_cell(point, column.key, column.unit, show=_shown(column.key))
+
+
+def _shown(key: str) -> Callable[[float], str] | None:
+    if "_rate" in key:
+        return lambda share: f"{share:.1%}"
+    if key.startswith(("auroc", "threshold")):
+        return lambda value: f"{value:.4f}"
+    return None

@@ -1,0 +1,175 @@
+"""The section of `capacity`: the answers, and every look behind them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vectrial.analysis import capacity as capacities
+from vectrial.analysis.analysis import by_facet
+from vectrial.analysis.capacity import Tried
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.trial import PhaseResult, Trial
+from vectrial.report.charts import search
+from vectrial.report.charts.theme import Looks
+from vectrial.report.document import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Source,
+    Table,
+    plain,
+    spread_cell,
+)
+from vectrial.util import formatting
+
+_ANSWERS = (
+    Column("store", "Store", numeric=False),
+    Column("sustained_qps", "Sustained/s", "1/s", spread=True),
+    Column("latency_p99", "p99", "us", spread=True),
+    Column("recall", "Recall", "1", spread=True),
+    Column("errors", "Errors", "1", spread=True),
+    Column("search_effort", "Search effort", "1", spread=True),
+    Column("confirmations", "Confirmed by", "1", spread=True),
+    Column("steps_down", "Lowered", "1", spread=True),
+    Column("bracket_high", "Did not hold at", "1/s", spread=True),
+    Column("repeats", "Repeats", "1"),
+    Column("limits", "Within", numeric=False),
+)
+#: The columns of `_whose`.
+_WHOSE = (
+    Column("store", "Store", numeric=False),
+    Column("dataset", "Dataset", numeric=False),
+    Column("repeat", "Repeat"),
+)
+_TRIED = (
+    *_WHOSE,
+    Column("try", "Look"),
+    Column("purpose", "To", numeric=False),
+    Column("rate", "Offered/s", "1/s"),
+    Column("qps", "Answered/s", "1/s"),
+    Column("latency_p99", "p99", "us"),
+    Column("recall", "Recall", "1"),
+    Column("errors", "Errors", "1"),
+    Column("setting", "Setting", numeric=False),
+    Column("verdict", "Held", numeric=False),
+)
+_PASSES = (
+    *_WHOSE,
+    Column("setting", "Setting", numeric=False),
+    Column("recall", "Recall", "1"),
+    Column("qps", "Answers/s", "1/s"),
+    Column("latency_p50", "p50", "us"),
+    Column("latency_p99", "p99", "us"),
+)
+
+
+def capacity(run: RunData, looks: Looks) -> Section | None:
+    """How much each store sustains within limits."""
+    blocks: list[Block] = []
+    for facet, points in by_facet(run.select(capacities.EXPERIMENT), with_k=True):
+        answers = [point for point in points if point.phase == capacities.EXPERIMENT]
+        looked = [point for point in points if "rate" in point.params]
+        if any(point.spread("latency_p99") for point in looked):
+            blocks.append(
+                Figure(
+                    f"capacity-looks-{facet.slug}",
+                    f"Every look behind the answers: {facet.title}",
+                    "p99 latency against the rate offered, each marker a phase. Hollow markers "
+                    "are overloaded or client-bound.",
+                    f"p99 latency against the offered rate on {facet.title}.",
+                    search.against_rate(looked, "latency_p99", looks),
+                    run.ordered(looked),
+                )
+            )
+        if answers:
+            title = f"The greatest load within limits: {facet.title}"
+            rows = tuple(_answer(run, point) for point in answers)
+            blocks.append(Table(f"capacity-{facet.slug}", title, _ANSWERS, rows))
+    trials = capacities.trials(run)
+    rows = tuple(_look(run, trial, one) for trial in trials for one in capacities.curve(trial))
+    if rows:
+        blocks.append(Table("capacity-looks", "Every look at a rate", _TRIED, rows, grouped_by=0))
+    rows = tuple(_pass(run, trial, one) for trial in trials for one in capacities.passes(trial))
+    if rows:
+        title = "Every look for the recall, by one caller"
+        blocks.append(Table("capacity-passes", title, _PASSES, rows, grouped_by=0))
+    if not blocks:
+        return None
+    lead = (
+        "The greatest rate of arrivals, on a schedule that does not wait for answers, at which "
+        "p99, recall and errors of the very same requests stay within limits. It was searched "
+        "for, and then confirmed by fresh phases that all held; of these the worst of each figure "
+        "is shown. Where the client was the limit there is no answer but 'at least'."
+    )
+    return Section("capacity", "The greatest load within limits", lead, tuple(blocks))
+
+
+def _answer(run: RunData, point: Point) -> Row:
+    (first, *_) = point.phases
+    rate = spread_cell(point, "sustained_qps", "1")
+    cells = (
+        plain(run.labels[point.series]),
+        rate,
+        spread_cell(point, "latency_p99", "us"),
+        spread_cell(point, "recall_mean", "1"),
+        spread_cell(point, "errors", "1"),
+        _effort(point, first),
+        spread_cell(point, "confirmations", "1"),
+        spread_cell(point, "steps_down", "1"),
+        spread_cell(point, "bracket_high", "1"),
+        plain(point.repeats, note=(point.reason or "") if point.state == "ok" else ""),
+        plain(capacities.limits(first)),
+    )
+    return Row(cells, point.state, point.series)
+
+
+def _effort(point: Point, phase: PhaseResult) -> Cell:
+    dial = phase.params.get("dial")
+    if dial is None:
+        return Cell(formatting.NOTHING, note="nothing was turned: it was given, or there is none")
+    cell = spread_cell(point, "search_effort", "1")
+    return replace(cell, text=f"{dial} {cell.text}")
+
+
+def _look(run: RunData, trial: Trial, tried: Tried) -> Row:
+    cells = (
+        *_whose(run, trial),
+        plain(tried.number),
+        plain(tried.purpose),
+        plain(tried.rate, formatting.number(tried.rate)),
+        _figure(tried.phase, "qps", "1"),
+        _figure(tried.phase, "latency_p99", "us"),
+        _figure(tried.phase, "recall_mean", "1"),
+        _figure(tried.phase, "errors", "1"),
+        plain(formatting.params(tried.setting)),
+        plain(tried.verdict),
+    )
+    return Row(cells, "ok" if tried.phase.valid else "invalid", trial.series)
+
+
+def _pass(run: RunData, trial: Trial, phase: PhaseResult) -> Row:
+    cells = (
+        *_whose(run, trial),
+        plain(formatting.params(capacities.setting(phase))),
+        _figure(phase, "recall_mean", "1"),
+        _figure(phase, "qps", "1"),
+        _figure(phase, "latency_p50", "us"),
+        _figure(phase, "latency_p99", "us"),
+    )
+    return Row(cells, "ok" if phase.valid else "invalid", trial.series)
+
+
+def _whose(run: RunData, trial: Trial) -> tuple[Cell, ...]:
+    data = f"{trial.dataset}, {formatting.rows(trial.rows)}"
+    return plain(run.labels[trial.series]), plain(data), plain(trial.repeat)
+
+
+def _figure(phase: PhaseResult, metric: str, unit: str) -> Cell:
+    value = phase.value(metric)
+    if value is None:
+        return Cell(formatting.NOTHING)
+    shown = formatting.figure(metric, value, unit)
+    return replace(plain(value, shown), source=Source((phase.phase_id,), metric))

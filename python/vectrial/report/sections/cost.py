@@ -1,0 +1,238 @@
+"""What a store costs at the load that was measured, where the suite has prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from vectrial.analysis import capacity as capacities
+from vectrial.analysis.analysis import TARGETS, matching, operating_point
+from vectrial.analysis.cost_basis import Basis, bases
+from vectrial.analysis.costs import HOURS_A_MONTH, Bill, Use, bill
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.trial import Series
+from vectrial.model.errors import UserError
+from vectrial.report.charts import search
+from vectrial.report.document import (
+    Cell,
+    Column,
+    Row,
+    Section,
+    Table,
+    absent_cell,
+    plain,
+    source_of,
+    spread_cell,
+)
+from vectrial.suite.model import Prices, Suite, parse_suite
+from vectrial.util import formatting
+
+_FLOOR = "The least recall that counts: the one that the capacity was asked with, if it was."
+
+
+def money(run: RunData) -> Section | None:
+    """A month, and a million answers, of every store at the greatest load it was measured under;
+    None without prices. A store without such a load has a row that says why."""
+    suite = _suite(run)
+    if suite is None or suite.prices is None:
+        return None
+    found = bases(run, suite)
+    if not found:
+        return None  # nothing at all was measured
+    prices = suite.prices
+    rows = tuple(_row(run, basis, prices) for basis in found)
+    notes = (*_assumptions(prices), *_client(run, suite, found))
+    table = Table("cost", "What it costs", _columns(prices), rows, notes)
+    floors = [f"{floor:g}" for floor in sorted({basis.floor for basis in found})]
+    lead = (
+        f"The processors that each store may use, the most memory it held and its disk, by the"
+        f" prices of {prices.dated} ({prices.source}), at the most answers per second that were"
+        f" measured at a recall of {formatting.joined(floors)} or more: the recall that the"
+        f" capacity was asked with, else {TARGETS[0]:g}."
+    )
+    return Section("cost", "What it costs", lead, (table,))
+
+
+def _suite(run: RunData) -> Suite | None:
+    try:
+        return parse_suite(run.suite, "suite") if run.suite else None
+    except UserError:
+        return None  # a suite of another version: its figures do not depend on it
+
+
+def _columns(prices: Prices) -> tuple[Column, ...]:
+    money = prices.currency
+    return (
+        Column("store", "Store", numeric=False),
+        Column("data", "Data", numeric=False),
+        Column("load", "Load", numeric=False),
+        Column("qps", "Answers/s", "1/s", "At this load", spread=True),
+        Column("recall", "Recall", "1", "At this load", spread=True),
+        Column("floor", "Floor", "1", "At this load", notes=(_FLOOR,)),
+        Column("p99", "p99", "us", "At this load", spread=True),
+        Column("processors", "Processors", "1", "Occupied"),
+        Column("memory", "Memory", "B", "Occupied"),
+        Column("disk", "Disk", "B", "Occupied"),
+        Column("month", "A month", money, money),
+        Column("million", "A million answers", money, money),
+        Column("at", "Setting", numeric=False),
+    )
+
+
+def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
+    store, data, asked = plain(basis.store), plain(basis.facet.title), plain(basis.floor)
+    point = basis.point
+    if point is None:
+        none = absent_cell(basis.reason)
+        cells = (store, data, none, none, none, asked, *(none,) * 7)
+        return Row(cells, "absent", basis.series)
+    processors = _processors(run, point)
+    memory_cell, disk_cell = _memory(run, point), _disk(run, point)
+    memory, disk = memory_cell.value, disk_cell.value
+    due: Bill | None = None
+    if processors is not None and memory is not None:
+        qps = point.value(basis.metric)
+        assert qps is not None
+        due = bill(Use(processors, memory, disk, qps), prices)
+    qps_cell = spread_cell(point, basis.metric, "1/s")
+    million = _amount(None if due is None else due.per_million)
+    if basis.at_least:
+        qps_cell = replace(qps_cell, text=f"at least {qps_cell.text}")
+        if due is not None:
+            million = replace(million, text=f"at most {million.text}", note=point.reason or "")
+    cells = (
+        store,
+        data,
+        plain(_load(basis, point)),
+        qps_cell,
+        spread_cell(point, "recall_mean", "1", show=formatting.recall),
+        asked,
+        spread_cell(point, "latency_p99", "us"),
+        _known(processors, "not known of a server that runs elsewhere"),
+        memory_cell,
+        disk_cell,
+        _amount(None if due is None else due.month),
+        million,
+        plain(operating_point(point)),
+    )
+    return Row(cells, series=basis.series)
+
+
+def _load(basis: Basis, point: Point) -> str:
+    if basis.at_least:
+        return "a rate that it sustained; the greatest is not known"
+    if point.experiment == capacities.EXPERIMENT:
+        return "the greatest rate that it sustained"
+    if "rate" in point.params:
+        return f"{point.params['rate']:g} arrivals/s"
+    clients = search.clients_of(point)
+    return "closed loop" if clients is None else f"{clients} callers, closed loop"
+
+
+def _processors(run: RunData, point: Point) -> float | None:
+    """Those that the store's server was given, or its process had: all of the machine's, unless the
+    suite says otherwise, and no more than its time was limited to; None where the server runs
+    elsewhere."""
+    server = _server(run, point.series)
+    if server.get("provider") == "external":
+        return None
+    known = (len(server.get("cores") or _cores(run)), server.get("cpus"))
+    return min((float(count) for count in known if count), default=None)
+
+
+def _cores(run: RunData) -> list[int]:
+    """Those of the machine that the measuring process could use."""
+    environment = run.run["environment"]
+    cpu = environment.get("cpu", {}) if isinstance(environment, dict) else {}
+    return list(cpu.get("affinity") or range(cpu.get("logical") or 0))
+
+
+def _server(run: RunData, series: Series) -> Mapping[str, Any]:
+    """How the store's server was run; empty of a library."""
+    own = (trial.server for trial in run.trials if trial.series == series)
+    return next((facts for facts in own if facts is not None), {})
+
+
+def _shared(run: RunData, suite: Suite, series: Series) -> bool:
+    """Whether the client ran on processors that the store is billed for."""
+    server, cores = _server(run, series), _cores(run)
+    if server.get("provider") == "external":
+        return False
+    if not server:  # a library is in the client's process
+        return True
+    billed = server.get("cores") or cores
+    if server.get("cpus") and server["cpus"] < len(billed):
+        return False  # billed is time of the server's own
+    try:
+        client = suite.placement.resolved(frozenset(cores)).pins or cores
+    except UserError:  # the suite was changed since, or the machine is not known
+        return False
+    return not set(client).isdisjoint(billed)
+
+
+def _client(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[str, ...]:
+    """Whose processors the client shared, which its price does not tell."""
+    priced = dict.fromkeys(b.series for b in found if b.series is not None and b.point is not None)
+    shared = [run.labels[series] for series in priced if _shared(run, suite, series)]
+    if not shared:
+        return ()
+    return (
+        f"The client that asked shared the billed processors of {formatting.joined(shared)}: its"
+        " work is in their price, and a store that had all of them to itself would answer more for"
+        " it."
+        " Otherwise the client's processors are its own, and are not billed.",
+    )
+
+
+def _memory(run: RunData, point: Point) -> Cell:
+    """The most that a server held in any phase; what a library's process held when loaded."""
+    absent = "not measured with these parameters: ask for footprint"
+    peak = _largest(run, point, ("server_peak_rss_bytes",), absent)
+    return peak if peak.value is not None else _largest(run, point, ("rss_bytes",), absent)
+
+
+def _disk(run: RunData, point: Point) -> Cell:
+    absent = "keeps nothing on disk, or was not measured"
+    return _largest(run, point, ("disk_bytes", "server_disk_bytes"), absent)
+
+
+def _largest(run: RunData, point: Point, metrics: tuple[str, ...], absent: str) -> Cell:
+    """The greatest of what these metrics have of the same build, which leads to where it was
+    measured; `absent` says why there may be none."""
+    same = [p for p in run.points if (p.dataset, p.rows) == (point.dataset, point.rows)]
+    found = [
+        (value, p, metric)
+        for p in matching(same, point.series, point.index_params)
+        for metric in metrics
+        if (value := p.value(metric)) is not None
+    ]
+    if not found:
+        return absent_cell(absent)
+    value, where, metric = max(found, key=lambda one: one[0])
+    source = source_of(where, metric=metric)
+    return Cell(formatting.measure(value, "B"), value, source=source)
+
+
+def _known(value: float | None, absent: str) -> Cell:
+    return absent_cell(absent) if value is None else Cell(f"{value:g}", value)
+
+
+def _amount(value: float | None) -> Cell:
+    if value is None:
+        return absent_cell("what it occupies is not known")
+    return Cell(f"{value:,.2f}" if value >= 1 else formatting.number(value), value)
+
+
+def _assumptions(prices: Prices) -> tuple[str, ...]:
+    return (
+        f"Prices in {prices.currency}: {prices.vcpu_hour:g} for a processor an hour,"
+        f" {prices.gib_hour:g} for 2³⁰ bytes of memory an hour, {prices.gib_month:g} for 2³⁰ bytes"
+        f" of disk a month. A month has {HOURS_A_MONTH:g} hours.",
+        "One copy of the data, on one machine, rented all month; exactly the processors that the"
+        " store may use, and exactly the memory and disk that it was seen to take: nothing is"
+        " rounded up to what is sold, and nothing is added to grow into.",
+        "A million answers: the month's cost over as many answers as it would give if it were asked"
+        " at this rate all the time. No traffic, backup or person is counted.",
+        "A library's memory is that of the whole process, which also holds the client.",
+    )

@@ -1,0 +1,64 @@
+"""Figures of searches under filters: one of recall and one of speed for each predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vectrial.analysis.analysis import Facet, operating_point
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.report.charts import filtered as charts_filtered
+from vectrial.report.charts.theme import Looks
+from vectrial.report.document import Figure
+
+#: Predicate → what rows it keeps, in words.
+_KEEPS = {
+    "column": "rows by a condition on the dataset's own columns",
+    "independent": "rows that have nothing to do with where the query is",
+    "aligned": "rows near the query",
+    "opposed": "rows far from the query",
+}
+_METRICS = {"recall_mean": "Recall", "qps": "Answers per second"}
+
+
+def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
+    """Of the fewest clients, where more than one share was measured."""
+    callers = min(int(p.params.get("clients", 1)) for p in points)
+    alone = [p for p in points if int(p.params.get("clients", 1)) == callers]
+    found = []
+    for predicate, keeps in _KEEPS.items():
+        members = [p for p in alone if p.params.get("predicate") == predicate]
+        if len({p.value("selectivity") for p in members} - {None}) < 2:
+            continue
+        drawn = [*members, *_without_filter(members, alone)]
+        found += [
+            Figure(
+                f"filtered-{predicate}-{metric.replace('_', '-')}-{facet.slug}",
+                f"{what} under filters that keep {keeps}: {facet.title}",
+                "At 100 % there is no filter. Solid marks: filters read columns with indexes, or "
+                "as the store itself decides; hollow ones on a line: without indexes. Hollow "
+                "marks off a line are invalid or failed the gate.",
+                f"{what} against the share of the rows that a filter keeps ({predicate}) on "
+                f"{facet.title}.",
+                charts_filtered.against_share(drawn, metric, looks),
+                run.ordered(drawn),
+            )
+            for metric, what in _METRICS.items()
+            if any(p.value(metric) is not None and p.value("selectivity") for p in drawn)
+        ]
+    return found
+
+
+def _without_filter(members: Sequence[Point], every: Sequence[Point]) -> list[Point]:
+    """The search without a filter that belongs to each line: of the same series, index, setting and
+    arm; the one measured first."""
+
+    def line(point: Point) -> tuple[object, ...]:
+        setting = operating_point(point, without=charts_filtered.SHOWN)
+        return point.series, setting, point.params.get("payload_index")
+
+    wanted = {line(point) for point in members}
+    found: dict[tuple[object, ...], Point] = {}
+    for point in every:
+        if point.params.get("predicate") == "none" and line(point) in wanted:
+            found.setdefault(line(point), point)
+    return list(found.values())

@@ -1,0 +1,112 @@
+"""The gate: what each check demands, who passed it, and what a failure invalidates."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from vectrial.analysis.run_data import RunData
+from vectrial.analysis.trial import Check, Series
+from vectrial.report.document import Cell, Column, Row, Section, Table, plain
+from vectrial.util import formatting
+
+#: What is invalidated by checks on which every figure rests.
+EVERYTHING = "everything"
+_GROUP = "What checks bear on, and a failure invalidates"
+
+
+def wrong_stores(run: RunData) -> Iterator[str]:
+    """Who failed the gate, by what that invalidates, as far as it was measured."""
+    stores: dict[str, dict[str, None]] = defaultdict(dict)
+    for trial in run.trials:
+        for check in trial.gate:
+            if check.passed is False and check.relevant:
+                stores[check.invalidates][run.labels[trial.series]] = None
+    for what, names in stores.items():
+        of, where = (
+            ("", "ranked nowhere") if what == EVERYTHING else (f" for {what}", "not ranked by them")
+        )
+        who = formatting.joined(sorted(names))
+        yield f"{who} failed the correctness gate{of}: shown as wrong, {where}."
+
+
+def gate(run: RunData) -> Section | None:
+    """Which checks each store passed, what each demands and invalidates, and the failures."""
+    asked: dict[str, Check] = {}
+    found: dict[tuple[str, Series], dict[str, Check]] = defaultdict(dict)
+    for trial in run.trials:
+        for check in trial.gate:
+            asked.setdefault(check.name, check)
+            known = found[trial.dataset, trial.series].get(check.name)
+            if known is None or (known.passed is not False and check.passed is False):
+                found[trial.dataset, trial.series][check.name] = check
+    if not asked:
+        return None
+    scopes = tuple(dict.fromkeys(check.invalidates for check in asked.values()))
+    checks = sorted(asked.values(), key=lambda check: scopes.index(check.invalidates))
+    blocks = (_answers_table(run, found, scopes), _checks_table(checks))
+    return Section(
+        "gate",
+        "Which stores answer correctly",
+        "Before anything is timed every store is asked questions whose answers are known. What a "
+        "failed check invalidates is shown as wrong, not as fast: figures that rest on it are "
+        "hollow, crossed out, and on no front; other figures stand.",
+        blocks,
+    )
+
+
+def _answers_table(
+    run: RunData,
+    found: Mapping[tuple[str, Series], Mapping[str, Check]],
+    scopes: Sequence[str],
+) -> Table:
+    """A row per store and dataset; a column for each thing that checks may invalidate."""
+    columns = (
+        Column("store", "Store", numeric=False),
+        Column("dataset", "Dataset", numeric=False),
+        *(
+            Column(scope.replace(" ", "_"), scope.capitalize(), "", _GROUP, numeric=False)
+            for scope in scopes
+        ),
+    )
+    rows = []
+    for (dataset, series), answers in found.items():
+        cells = [
+            _scope_cell([check for check in answers.values() if check.invalidates == scope])
+            for scope in scopes
+        ]
+        wrong = any(c.passed is False and c.invalidates == EVERYTHING for c in answers.values())
+        head = (plain(run.labels[series]), plain(dataset))
+        rows.append(Row((*head, *cells), "wrong" if wrong else "ok", series))
+    rows.sort(key=lambda row: row.tone != "wrong")
+    return Table("gate", "Who may be believed in what", columns, tuple(rows))
+
+
+def _scope_cell(checks: Sequence[Check]) -> Cell:
+    """What the checks of one scope found of one store; details in the note."""
+    asked = [check for check in checks if check.passed is not None]
+    failed = [check for check in asked if not check.passed]
+    note = "; ".join(
+        [f"{_named(check)}: {check.detail}" for check in failed]
+        or dict.fromkeys(check.detail for check in checks if check.passed is None)
+    )
+    if not asked:
+        return Cell("n/a", "", note=note or "not asked", tone="absent")
+    if failed:
+        names = ", ".join(map(_named, failed))
+        return Cell("✗", False, f"{names} ({len(failed)} of {len(asked)})", note, tone="wrong")
+    return Cell("✓", True, formatting.plural(len(asked), "check"), note)
+
+
+def _checks_table(checks: Sequence[Check]) -> Table:
+    columns = (
+        Column("check", "Check", numeric=False),
+        Column("invalidates", "A failure invalidates", numeric=False),
+        Column("demands", "What it demands", numeric=False),
+    )
+    rows = [Row((plain(c.name, _named(c)), plain(c.invalidates), plain(c.demands))) for c in checks]
+    return Table("gate-checks", "What each check demands", columns, tuple(rows))
+
+
+def _named(check: Check) -> str:
+    return check.name.replace("_", " ")

@@ -1,0 +1,105 @@
+"""Searching by vector and text: speed, agreement and quality at each weight of the vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vectrial.analysis.analysis import Facet, by_facet
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.report.charts import search as charts_search
+from vectrial.report.charts.theme import Looks
+from vectrial.report.document import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    count_cell,
+    plain,
+    spread_cell,
+)
+from vectrial.util import formatting
+
+_COLUMNS = (
+    Column("latency_p50", "p50", "us", "Latency", spread=True),
+    Column("latency_p95", "p95", "us", "Latency", spread=True),
+    Column("latency_p99", "p99", "us", "Latency", spread=True),
+    Column("qps", "Answers/s", "1/s", spread=True),
+    Column("fusion_agreement", "Agreement", "1", spread=True),
+    Column("ndcg", "nDCG", "1", spread=True),
+    Column("ndcg_exact", "of the exact fusion", "1", spread=True),
+)
+
+
+def hybrid(run: RunData, looks: Looks) -> Section | None:
+    """The section of the experiment, if it was measured."""
+    points = [p for p in run.select("hybrid", "search") if "alpha" in p.params]
+    if not points:
+        return None
+    blocks: list[Block] = []
+    for facet, members in by_facet(points):
+        ordered = sorted(members, key=lambda p: float(p.params["alpha"]))
+        blocks += [_figure(run, facet, ordered, looks), _table(run, facet, ordered)]
+    return Section(
+        "hybrid",
+        "Searching by vector and text",
+        "Rows that were taken out of the dataset are the queries, by vector and text. "
+        "α is the weight of the vector: 1 is the vector alone, 0 the text alone. Agreement is the "
+        "share of the k best of an exact fusion by the same formula (true distances, and BM25 over "
+        "the words as they are) that the timed answers hold. nDCG is of the same answers: relevant "
+        "is a row that has the query's value in the column that is named, which is not what people "
+        "would say; beside it that of the exact fusion. Stores fuse in different ways, so that the "
+        "same α need not mean the same: compare nDCG between them, and agreement of each alone.",
+        tuple(blocks),
+    )
+
+
+def _figure(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> Figure:
+    return Figure(
+        f"hybrid-{facet.slug}",
+        f"99th percentile against the weight of the vector: {facet.title}",
+        "At α = 1 and 0 one side alone is asked.",
+        f"99th percentile of latency against α on {facet.title}.",
+        charts_search.against_alpha(points, "latency_p99", looks),
+        run.ordered(points),
+    )
+
+
+def _table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
+    columns = (
+        Column("store", "Store", numeric=False),
+        Column("fusion", "Fusion", numeric=False),
+        Column("alpha", "α"),
+        *_COLUMNS,
+        Column("errors", "Errors", "1"),
+        Column("related", "Relevant by", numeric=False),
+        Column("text", "Text", numeric=False),
+        Column("index", "Index", numeric=False),
+    )
+    rows = [
+        Row(
+            (
+                plain(run.labels[p.series]),
+                plain(str(p.params.get("fusion", "")).replace("_", " ")),
+                plain(p.params["alpha"], f"{p.params['alpha']:g}", p.reason or ""),
+                *(_cell(p, column) for column in _COLUMNS),
+                count_cell(p, "errors"),
+                plain(str(p.params.get("related", ""))),
+                plain(str(p.params.get("text", ""))),
+                plain(formatting.params(p.index_params)),
+            ),
+            p.state,
+            p.series,
+        )
+        for p in sorted(points, key=lambda p: run.labels[p.series])
+    ]
+    title = f"By vector and text: {facet.title}"
+    return Table(f"hybrid-{facet.slug}", title, columns, tuple(rows), (), grouped_by=0)
+
+
+def _cell(point: Point, column: Column) -> Cell:
+    cell = spread_cell(point, column.key, column.unit)
+    return replace(cell, note=cell.note or "")

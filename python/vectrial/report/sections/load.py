@@ -1,0 +1,258 @@
+"""Sections about how searches were asked: given loads, both lanes side by side, the client."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from vectrial.analysis.analysis import LOAD, VERDICT, by_facet, operating_point
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.report.charts import search
+from vectrial.report.charts.theme import Looks
+from vectrial.report.document import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    Tone,
+    absent_cell,
+    count_cell,
+    plain,
+    ratio_cell,
+    spread_cell,
+)
+from vectrial.report.sections.search import search_cells
+from vectrial.util import formatting
+
+_OPEN = (
+    Column("store", "Store", numeric=False),
+    Column("offered", "Offered/s", "1/s"),
+    Column("achieved", "Answered/s", "1/s", spread=True),
+    Column("latency_p50", "p50", "us", "Latency from the intended start", spread=True),
+    Column("latency_p99", "p99", "us", "Latency from the intended start", spread=True),
+    Column("latency_p99_9", "p99.9", "us", "Latency from the intended start", spread=True),
+    Column("service_p99", "p99", "us", "Service time", spread=True),
+    Column("lag_p99", "p99", "us", "Schedule lag", spread=True),
+    Column("recall", "Recall", "1", spread=True),
+    Column("errors", "Errors", "1"),
+    Column("in_flight", "In flight at most", "1"),
+    Column("backlog", "Left over at the end", "1"),
+    Column("waited", "Found no room in flight", "1"),
+    Column("arrivals", "Arrivals", numeric=False),
+    Column("at", "Setting", numeric=False),
+)
+
+
+def open_loop(run: RunData, looks: Looks) -> Section | None:
+    """What latency at which offered load."""
+    blocks: list[Block] = []
+    for facet, members in by_facet(run.select("open_loop"), with_k=True):
+        points = [p for p in members if search.rate_of(p) is not None]
+        if any(p.spread("latency_p99") for p in points):
+            blocks.append(
+                Figure(
+                    f"open-loop-p99-{facet.slug}",
+                    f"p99 latency at a given load: {facet.title}",
+                    "Open loop: the schedule does not wait for answers, and latency counts from "
+                    "when a request was due. Hollow markers are invalid or failed the gate.",
+                    f"p99 latency against the offered rate on {facet.title}.",
+                    search.against_rate(points, "latency_p99", looks),
+                    run.ordered(points),
+                )
+            )
+        rows = [_open_row(run, p) for p in sorted(points, key=lambda p: _order(run, p))]
+        if rows:
+            title = f"At a given load: {facet.title}"
+            blocks.append(Table(f"open-loop-{facet.slug}", title, _OPEN, tuple(rows)))
+    if not blocks:
+        return None
+    lead = (
+        "How long callers wait when requests come at their own pace, as those of independent users "
+        "do. Service time leaves out how late a request was sent; where the two differ, the "
+        "difference is time in a queue. Where a store cannot keep up, that queue grows as long as "
+        "the phase lasts: such rows are overloaded, and their latencies tell of that length."
+    )
+    return Section("open-loop", "At a given load", lead, tuple(blocks))
+
+
+def _open_row(run: RunData, point: Point) -> Row:
+    offered = plain(point.params["rate"], formatting.number(float(point.params["rate"])))
+    if point.state != "ok":
+        offered = Cell(offered.text, offered.value, note=point.reason or point.state)
+    qps, recall, p50, p99, _, errors, at = search_cells(point)
+    cells = (
+        plain(run.labels[point.series]),
+        offered,
+        qps,
+        p50,
+        p99,
+        spread_cell(point, "latency_p99_9", "us"),
+        spread_cell(point, "service_p99", "us"),
+        spread_cell(point, "schedule_lag_p99", "us"),
+        recall,
+        errors,
+        spread_cell(point, "in_flight_peak", "1"),
+        spread_cell(point, "backlog", "1"),
+        count_cell(point, "bound_met"),
+        plain(point.params.get("arrivals", formatting.NOTHING)),
+        at,
+    )
+    return Row(cells, point.state, point.series)
+
+
+def _order(run: RunData, point: Point) -> tuple[int, str, float, int]:
+    """By series, setting and load."""
+    series = list(run.labels).index(point.series)
+    rate, clients = search.rate_of(point), search.clients_of(point)
+    return series, operating_point(point), rate or 0.0, clients or 0
+
+
+_TAX = (
+    Column("store", "Store", numeric=False),
+    Column("experiment", "Experiment", numeric=False),
+    Column("clients", "Clients"),
+    Column("native_qps", "native", "1/s", "Answers/s", spread=True),
+    Column("sdk_qps", "sdk", "1/s", "Answers/s", spread=True),
+    Column("qps_ratio", "sdk of native", "1", "Answers/s"),
+    Column("native_p50", "native", "us", "p50", spread=True),
+    Column("sdk_p50", "sdk", "us", "p50", spread=True),
+    Column("native_p99", "native", "us", "p99", spread=True),
+    Column("sdk_p99", "sdk", "us", "p99", spread=True),
+    Column("native_cpu", "native", "us", "Client processor time per request", spread=True),
+    Column("sdk_cpu", "sdk", "us", "Client processor time per request", spread=True),
+    Column("cpu_ratio", "sdk to native", "1", "Client processor time per request"),
+    Column("native_recall", "native", "1", "Recall", spread=True),
+    Column("sdk_recall", "sdk", "1", "Recall", spread=True),
+    Column("at", "Setting", numeric=False),
+)
+
+
+def client_tax(run: RunData) -> Section | None:
+    """What users of the Python client pay: both lanes at the same operating points."""
+    tables = []
+    for facet, members in by_facet(run.points, with_k=True):
+        rows = [_tax_row(native, sdk) for native, sdk in _pairs(members)]
+        if rows:
+            title = f"Both lanes: {facet.title}"
+            tables.append(Table(f"client-tax-{facet.slug}", title, _TAX, tuple(rows)))
+    if not tables:
+        return None
+    lead = (
+        "The same searches of the same loaded index, sent by Vectrial's engine (native) and by the "
+        "store's official Python client (sdk): what differs is the client, and what Python users "
+        "pay for it. Where the sdk lane is slower than the native one, its figures are the "
+        "client's more than the store's."
+    )
+    return Section("client-tax", "What the client costs", lead, tuple(tables))
+
+
+def _pairs(points: list[Point]) -> list[tuple[Point, Point]]:
+    """Points of one store that were measured through both lanes, native first."""
+    found: dict[tuple[Any, ...], dict[str, Point]] = defaultdict(dict)
+    for p in points:
+        key = (p.series.store, p.series.index_kind, p.experiment, p.phase, p.rows)
+        said = repr(sorted(p.index_params.items())), repr(sorted(p.params.items()))
+        found[*key, *said][p.series.lane] = p
+    return [
+        (lanes["native"], lanes["sdk"])
+        for lanes in found.values()
+        if {"native", "sdk"} <= lanes.keys()
+    ]
+
+
+def _tax_row(native: Point, sdk: Point) -> Row:
+    sides = (native, sdk)
+    state: Tone = next((p.state for p in sides if p.state != "ok"), "ok")
+    why = "; ".join(f"{p.series.lane}: {p.reason or p.state}" for p in sides if p.state != "ok")
+    clients = search.clients_of(native)
+
+    def both(metric: str, unit: str) -> tuple[Cell, Cell]:
+        show = formatting.recall if metric == "recall_mean" else None
+        return (
+            spread_cell(native, metric, unit, show=show),
+            spread_cell(sdk, metric, unit, show=show),
+        )
+
+    cells = (
+        Cell(native.series.store, native.series.store, note=why),
+        plain(native.experiment),
+        absent_cell() if clients is None else plain(clients),
+        *both("qps", "1"),
+        ratio_cell(sdk, native, "qps"),
+        *both("latency_p50", "us"),
+        *both("latency_p99", "us"),
+        *both("cpu_us_per_op", "us"),
+        ratio_cell(sdk, native, "cpu_us_per_op"),
+        *both("recall_mean", "1"),
+        plain(operating_point(native)),
+    )
+    return Row(cells, state, native.series)
+
+
+_CERTIFICATE = (
+    Column("store", "Store", numeric=False),
+    Column("experiment", "Experiment", numeric=False),
+    Column("load", "Load", numeric=False),
+    Column("qps", "Answers/s", "1/s", spread=True),
+    Column("cpu_us", "Client processor time per request", "us", spread=True),
+    Column("cpu_share", "Of its processors", "1", spread=True),
+    Column("ceiling", "Ceiling", "1/s", spread=True),
+    Column("share", "Of the ceiling", "1", spread=True),
+    Column("lag_p99", "p99 of schedule lag", "us", spread=True),
+    Column("verdict", "Verdict", numeric=False),
+    Column("at", "Setting", numeric=False),
+)
+
+
+def certificate(run: RunData) -> Section | None:
+    """How near to its limits the client was, trial by trial."""
+    points = [p for p in run.points if p.series.lane == "native"]
+    points = [p for p in points if any("client_cpu_share" in one.metrics for one in p.phases)]
+    if not points:
+        return None
+    rows = [_certificate_row(run, p) for p in sorted(points, key=lambda p: _order(run, p))]
+    lead = (
+        "The ceiling is what the client reaches against a server that answers at once, with "
+        "requests of the same size and as many in flight, found out before the run. A row near it, "
+        "with busy client processors or a late schedule, says more of the client than of the "
+        "store: it is client-bound, and is not counted."
+    )
+    table = Table("client", "The client beside every native figure", _CERTIFICATE, tuple(rows))
+    return Section("client", "Was the client the bottleneck?", lead, (table,))
+
+
+def _certificate_row(run: RunData, point: Point) -> Row:
+    rate, clients = search.rate_of(point), search.clients_of(point)
+    load = (
+        formatting.plural(clients, "client")
+        if clients
+        else f"{formatting.number(rate or 0)} offered/s"
+    )
+    bound = "client-bound" in (point.reason or "")
+    verdict = plain("the store" if point.state == "ok" else point.state)
+    if bound:
+        verdict = Cell("client-bound", "client-bound", note=point.reason or "", tone="invalid")
+
+    def percent(share: float) -> str:
+        return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.1f} %"
+
+    lag = absent_cell()
+    if rate is not None:
+        lag = spread_cell(point, "schedule_lag_p99", "us")
+    cells = (
+        plain(run.labels[point.series]),
+        plain(point.experiment),
+        plain(load),
+        spread_cell(point, "qps", "1"),
+        spread_cell(point, "cpu_us_per_op", "us"),
+        spread_cell(point, "client_cpu_share", "1", show=percent),
+        spread_cell(point, "ceiling_qps", "1"),
+        spread_cell(point, "ceiling_share", "1", show=percent),
+        lag,
+        verdict,
+        plain(operating_point(point, without=(*LOAD, *VERDICT))),
+    )
+    return Row(cells, "invalid" if bound else point.state, point.series)

@@ -1,0 +1,263 @@
+"""What bounds the figures: what did not run, the data, the machine, the method."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from vectrial.analysis import capacity
+from vectrial.analysis.analysis import operating_point
+from vectrial.analysis.audit import doubts
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.trial import Series
+from vectrial.report.document import (
+    Block,
+    Column,
+    Row,
+    Section,
+    Table,
+    Text,
+    plain,
+    spread_cell,
+)
+from vectrial.report.sections import anomaly
+from vectrial.report.sections import experiments as sections_experiments
+from vectrial.stats.intervals import RANGE_REPEATS
+from vectrial.util import formatting
+
+
+def not_measured(run: RunData) -> Section | None:
+    """Skipped and failed trials, measurements that may not be trusted, and figures that contradict
+    what was recorded with them, with reasons."""
+    columns = (
+        Column("store", "Store", numeric=False),
+        Column("dataset", "Dataset", numeric=False),
+        Column("experiment", "Experiment", numeric=False),
+        Column("what", "What", numeric=False),
+        Column("count", "How many"),
+        Column("reason", "Reason", numeric=False),
+    )
+    rows: Counter[tuple[Series, str, str, str, str]] = Counter()
+    for trial in run.trials:
+        if trial.status in ("failed", "skipped"):
+            key = (trial.series, trial.dataset, trial.experiment, trial.status)
+            rows[*key, trial.reason or "no reason was recorded"] += 1
+    for point in run.points:
+        if point.state in ("ok", "invalid") and point.reason:
+            what = f"invalid {'repeats of ' if point.state == 'ok' else ''}{point.phase}"
+            rows[point.series, point.dataset, point.experiment, what, point.reason] += 1
+    for doubt in doubts(run.trials, run.histograms):
+        trial, what = doubt.trial, f"doubtful {doubt.phase.name}"
+        rows[trial.series, trial.dataset, trial.experiment, what, doubt.why] += 1
+    for trial, phase in run.phases():  # of repeats that do not count, too
+        for kind, count, messages in phase.errors:
+            said, what = f"{kind}: {messages[0]}" if messages else kind, f"errors in {phase.name}"
+            rows[trial.series, trial.dataset, trial.experiment, what, said] += count
+    if not rows:
+        return None
+    made = tuple(
+        Row(
+            (
+                plain(run.labels[series]), plain(dataset), plain(experiment), plain(what),
+                plain(count, f"{count:,}"), plain(reason),
+            ),
+            "absent",
+            series,
+        )
+        for (series, dataset, experiment, what, reason), count in rows.items()
+    )  # fmt: skip
+    return Section(
+        "missing",
+        "What did not run, and what does not count",
+        "Nothing is dropped in silence.",
+        (Table("not-measured", "Skipped, failed, invalid, doubtful, errors", columns, made),),
+    )
+
+
+KNOWN = (
+    "ingest", "recall_sweep", "concurrency", "open_loop", "crud", "footprint", "hybrid",
+    capacity.EXPERIMENT, anomaly.EXPERIMENT, *sections_experiments.EXPERIMENTS,
+)  # fmt: skip
+
+
+def others(run: RunData) -> Section | None:
+    """Experiments that have no section of their own: every value, in one table."""
+    points = [p for p in run.points if p.experiment not in KNOWN]
+    if not points:
+        return None
+    columns = (
+        Column("store", "Store", numeric=False),
+        Column("dataset", "Dataset", numeric=False),
+        Column("experiment", "Experiment", numeric=False),
+        Column("phase", "Phase", numeric=False),
+        Column("at", "Setting", numeric=False),
+        Column("metric", "Metric", numeric=False),
+        Column("value", "Value", spread=True),
+        Column("unit", "Unit", numeric=False),
+    )
+    rows = tuple(row for point in points for row in _every_metric(run, point))
+    table = Table("others", "Everything measured", columns, rows)
+    return Section("others", "Other experiments", "Every value as measured.", (table,))
+
+
+def _every_metric(run: RunData, point: Point) -> Iterator[Row]:
+    names = dict.fromkeys(name for phase in point.phases for name in phase.metrics)
+    for name in names:
+        unit = next(p.metrics[name].unit for p in point.phases if name in p.metrics)
+        shown = spread_cell(point, name, unit)
+        if shown.value is not None:
+            shown = replace(shown, note=point.reason or "")
+        head = (run.labels[point.series], point.dataset, point.experiment, point.phase)
+        cells = (*map(plain, head), plain(operating_point(point)), plain(name), shown, plain(unit))
+        yield Row(cells, point.state, point.series)
+
+
+def data(run: RunData) -> Section | None:
+    """The datasets: facts, source, licence."""
+    if not run.datasets:
+        return None
+    columns = (
+        Column("name", "Dataset", numeric=False),
+        Column("rows", "Rows"),
+        Column("dim", "Dimension"),
+        Column("queries", "Queries"),
+        Column("metric_space", "Distance", numeric=False),
+        Column("raw_bytes", "Raw", "B"),
+        Column("metadata_bytes", "Metadata", "B"),
+        Column("source", "Source", numeric=False),
+        Column("licence", "Licence", numeric=False),
+        Column("stand_in_for", "Stands in for", numeric=False),
+        Column("fingerprint", "Fingerprint", numeric=False),
+    )
+    rows, facts = [], []
+    for row in run.datasets:
+        counts = [plain(row[key], f"{row[key]:,}") for key in ("rows", "dim", "queries")]
+        sizes = [
+            plain(row[key], formatting.size(row[key])) for key in ("raw_bytes", "metadata_bytes")
+        ]
+        rows.append(
+            Row(
+                (
+                    plain(row["name"]),
+                    *counts,
+                    plain(row["metric_space"]),
+                    *sizes,
+                    plain(row["source"]),
+                    plain(row["licence"]),
+                    plain(row["stand_in_for"] or "", row["stand_in_for"] or formatting.NOTHING),
+                    plain(row["fingerprint"], str(row["fingerprint"])[:16]),
+                ),
+            )
+        )
+        said = [f"{path}: {_shown(value)}" for path, value in flat(row["facts"])]
+        if said:
+            facts.append(f"{row['name']} — " + "; ".join(said))
+    blocks: list[Block] = [Table("datasets", "Datasets", columns, tuple(rows))]
+    if facts:
+        blocks.append(Text(tuple(facts), "What was found in them", bullets=True))
+    lead = "Where the vectors come from, and what may be done with them."
+    return Section("data", "The data", lead, tuple(blocks))
+
+
+def stores(run: RunData) -> Section:
+    """Versions, and what each store forces that the others do not."""
+    columns = (
+        Column("store", "Store", numeric=False),
+        Column("version", "Version", numeric=False),
+        Column("lane", "Lane", numeric=False),
+        Column("index", "Index kinds", numeric=False),
+        Column("differences", "What it forces", numeric=False),
+    )
+    rows = []
+    for store in run.stores:
+        own = [t for t in run.trials if t.series.store == store]
+        differences = run.differences[store]
+        version = ", ".join(dict.fromkeys(t.store_version for t in own if t.store_version))
+        rows.append(
+            Row(
+                (
+                    plain(store),
+                    plain(version, version or formatting.NOTHING),
+                    plain(", ".join(dict.fromkeys(t.series.lane for t in own))),
+                    plain(", ".join(dict.fromkeys(t.series.index_kind for t in own))),
+                    plain("; ".join(differences), "; ".join(differences) or formatting.NOTHING),
+                ),
+                series=own[0].series,
+            )
+        )
+    return Section(
+        "stores",
+        "The stores, and what each of them forces",
+        "Every store gets the same rows, queries, batch size and k. What it does not let be equal "
+        "stands here.",
+        (Table("stores", "Stores", columns, tuple(rows)),),
+    )
+
+
+def environment(run: RunData) -> Section:
+    """The machine and the versions."""
+    columns = (Column("fact", "Fact", numeric=False), Column("value", "Value", numeric=False))
+    facts: dict[str, list[str]] = defaultdict(list)
+    for path, value in flat(run.run["environment"]):
+        group, _, name = path.partition(".")
+        shown = formatting.size(value) if path.endswith("_bytes") else _shown(value)
+        facts[group].append(f"{name} {shown}" if name else shown)
+    rows = tuple(
+        Row((plain(group.replace("_", " ")), plain("; ".join(said))))
+        for group, said in facts.items()
+    )
+    return Section(
+        "environment",
+        "The machine",
+        "As found when the run began.",
+        (Table("environment", "Environment", columns, rows),),
+    )
+
+
+def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves of nested mappings as ('cpu.model', value); short lists are leaves."""
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            yield from flat(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(values, list) and any(isinstance(v, Mapping | list) for v in values):
+        for i, value in enumerate(values):
+            yield from flat(value, f"{path}.{i}")
+    elif values not in (None, "", [], {}):
+        yield path, values
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return formatting.number(value, 6) if isinstance(value, float) else str(value)
+
+
+def method(run: RunData) -> Section:
+    """How it was measured, in short, and how to do it again."""
+    notes = (
+        "Throughput, latency, recall and errors of a row come from the same requests.",
+        "Closed loop: a client sends its next request when the last is answered; latency counts "
+        "from sending to the answer, so waiting that a fixed schedule would show is not in it.",
+        "Recall is tie-aware: an id counts when its true distance is within the k-th true "
+        "distance; duplicates count once. The truth is exact and our own.",
+        "Median over repeats. With three repeats or more the small print is the bootstrap 95 % "
+        f"interval of the median (of three to {RANGE_REPEATS} repeats that is their range); with "
+        "fewer the range, and no interval. Where spreads overlap, no order is claimed.",
+        "A Pareto front holds the points that no other beats in both recall and speed. Points of a "
+        "store that failed the gate, or that are invalid, are on no front.",
+        "Errors are counted, never retried inside a sample. Warm-up is not in the figures.",
+        "Disk is allocated blocks after flush; memory is the growth of the measuring process "
+        "while everything is loaded.",
+    )
+    return Section(
+        "method",
+        "How it was measured, and how to repeat it",
+        "Every figure can be recomputed from the run folder.",
+        (
+            Text((str(run.run["command"]),), "The command", code=True),
+            *([Text((run.suite.strip(),), "The suite", code=True)] if run.suite else []),
+            Text(notes, "Method", bullets=True),
+        ),
+    )

@@ -1,0 +1,323 @@
+"""Sections about searching: recall against speed, latency, concurrency."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Literal
+
+from vectrial.analysis.analysis import TARGETS, Sweep, by_facet, operating_point
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.trial import Series
+from vectrial.report.charts import search as charts_search
+from vectrial.report.charts.theme import Looks
+from vectrial.report.document import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    absent_cell,
+    count_cell,
+    plain,
+    ratio_cell,
+    source_of,
+    spread_cell,
+    value_cell,
+)
+from vectrial.stats.intervals import LEAST_REPEATS, Spread, pooled_interval
+from vectrial.util import formatting
+
+
+def speed(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
+    """Recall against qps, and the same at equal recall."""
+    if not found:
+        return None
+    blocks: list[Block] = []
+    for sweep in found:
+        blocks += [_recall_qps(sweep, looks), _equal_recall(run, sweep)]
+    return Section(
+        "speed",
+        "Which recall at which speed",
+        "Every marker is one measured operating point: recall, answers per second and latency "
+        "come from the same requests. Up and to the right is better.",
+        tuple(blocks),
+    )
+
+
+def _recall_qps(sweep: Sweep, looks: Looks) -> Figure:
+    bad = [p for p in sweep.points if not p.ranked]
+    hidden = sum((p.value("recall_mean") or 0) < charts_search.recall_floor(sweep) for p in bad)
+    caption = (
+        "Lines join each store's Pareto front; the broad band beneath is the front of all stores. "
+        "Small, pale markers are measured points that another setting of the same store beats. "
+        f"Upright strokes are the spread over repeats ({_repeats(sweep.points)})."
+    )
+    if bad:
+        caption += (
+            f" Hollow, crossed-out markers ({len(bad)}) failed the correctness gate, are invalid "
+            "or not to be believed, and are on no front."
+        )
+    if hidden:
+        caption += f" {hidden} of them lie left of the axis."
+    front = [looks.labels[p.series] for p in sweep.front()]
+    return Figure(
+        f"recall-qps-{sweep.facet.slug}",
+        f"Recall and speed: {sweep.facet.title}",
+        caption,
+        f"Recall against answers per second on {sweep.facet.title}. On the front of all stores: "
+        + (formatting.joined(list(dict.fromkeys(front))) or "none")
+        + ".",
+        charts_search.recall_qps(sweep, looks, TARGETS[0]),
+        sweep.series,
+    )
+
+
+def _repeats(points: tuple[Point, ...] | list[Point]) -> str:
+    kinds = {s.meaning for p in points if (s := p.spread("qps")) is not None}
+    return "; ".join(sorted(kinds)) or "none"
+
+
+_EQUAL = (
+    Column("store", "Store", numeric=False),
+    Column("target", "Recall asked for"),
+    Column("qps", "Answers/s", "1/s", "Fastest measured point that reaches it", spread=True),
+    Column("recall", "Recall", "1", "Fastest measured point that reaches it", spread=True),
+    Column("latency_p50", "p50", "us", "Fastest measured point that reaches it", spread=True),
+    Column("latency_p99", "p99", "us", "Fastest measured point that reaches it", spread=True),
+    Column("clients", "Clients", "1", "Fastest measured point that reaches it"),
+    Column("errors", "Errors", "1", "Fastest measured point that reaches it"),
+    Column("at", "Setting", "", "Fastest measured point that reaches it", numeric=False),
+    Column("qps_between", "Answers/s at exactly this recall", "1/s"),
+)
+
+
+def _equal_recall(run: RunData, sweep: Sweep) -> Table:
+    rows: list[Row] = []
+    for target in sorted(TARGETS):
+        part = [equal_recall_row(run, sweep, series, target) for series in sweep.series]
+        rows += sorted(part, key=_fastest_first)
+    return Table(
+        f"equal-recall-{sweep.facet.slug}",
+        f"At equal recall: {sweep.facet.title}",
+        _EQUAL,
+        tuple(rows),
+        (
+            "“Answers/s at exactly this recall” lies between two neighbouring measured points of "
+            "the store's front (straight in recall and log answers/s). Nothing is extended beyond "
+            "measured points: without one on each side it stays empty.",
+        ),
+        grouped_by=1,
+    )
+
+
+def _fastest_first(row: Row) -> tuple[int, float]:
+    value = row.cells[2].value
+    return ({"ok": 0, "absent": 1}.get(row.tone, 2), -value if value is not None else 0.0)
+
+
+def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) -> Row:
+    """What a series reaches at a recall: all figures of one row come from the same requests."""
+    head = (plain(run.labels[series]), plain(target, f"≥ {target:.2f}"))
+    wrong = sweep.of(series, "wrong")
+    if wrong and not sweep.of(series):
+        nothing = Cell("wrong", note=f"failed the gate: {wrong[0].reason}", tone="wrong")
+        return Row((*head, nothing, *_empty(7)), "wrong", series)
+    if not sweep.of(series):
+        reason = "; ".join(dict.fromkeys(p.reason or p.state for p in sweep.of(series, None)))
+        nothing = Cell("invalid", note=reason, tone="invalid")
+        return Row((*head, nothing, *_empty(7)), "invalid", series)
+    if not sweep.ranked(series):
+        reason = "; ".join(dict.fromkeys(p.why_unranked for p in sweep.of(series)))
+        nothing = Cell("not ranked", note=reason, tone="invalid")
+        return Row((*head, nothing, *_empty(7)), "invalid", series)
+    best = sweep.best(series, target)
+    if best is None:
+        most = max(sweep.ranked(series), key=lambda p: p.value("recall_mean") or 0)
+        told = f"most: {formatting.recall(most.value('recall_mean') or 0)}"
+        source = source_of(most, metric="recall_mean")
+        nothing = Cell("not reached", tone="absent", detail=told, source=source)
+        return Row((*head, nothing, *_empty(7)), "absent", series)
+    between = sweep.between(series, target)
+    cells = search_cells(best)
+    exact = absent_cell()
+    if between is not None:
+        qps, points = between
+        read = source_of(*points, metric="qps", recall=target)
+        exact = replace(plain(qps, formatting.number(qps)), source=read)
+    return Row((*head, *cells, exact), "ok", series)
+
+
+def search_cells(point: Point) -> tuple[Cell, ...]:
+    """qps, recall, p50, p99, clients, errors, setting of one operating point."""
+    clients = charts_search.clients_of(point)
+    kinds: Counter[str] = Counter()
+    for phase in point.phases:
+        kinds.update({kind: count for kind, count, _ in phase.errors})
+    errors = [f"{count:,} × {kind}" for kind, count in kinds.items()]
+    said = [point.doubt, point.reason] if point.state == "ok" else []
+    note = "; ".join(filter(None, [*said, *errors]))
+    return (
+        spread_cell(point, "qps", "1"),
+        spread_cell(point, "recall_mean", "1", show=formatting.recall),
+        spread_cell(point, "latency_p50", "us"),
+        spread_cell(point, "latency_p99", "us"),
+        absent_cell() if clients is None else plain(clients),
+        count_cell(point, "errors", note),
+        plain(operating_point(point)),
+    )
+
+
+def _empty(count: int) -> tuple[Cell, ...]:
+    return tuple(Cell("") for _ in range(count))
+
+
+_QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+_PERCENTILES = (
+    Column("store", "Store", numeric=False),
+    *(Column(name, name, "us", "Of all requests", spread=True) for name, _ in _QUANTILES),
+    Column("requests", "Requests"),
+    Column("repeats", "Repeats"),
+    Column("at", "Setting", numeric=False),
+)
+_POOLED = (
+    "Here a percentile is that of the requests of all repeats, not the median of those of the "
+    "repeats, as elsewhere. With three repeats or more the small print is its bootstrap 95 % "
+    "interval, for which whole repeats are drawn; with two, what each of them had.",
+)
+
+
+def _of_all_repeats(run: RunData, point: Point) -> Row:
+    parts = [run.histograms[p.phase_id] for p in point.phases if p.phase_id in run.histograms]
+    count = sum(p.value("count") or 0 for p in point.phases)
+    cells = (
+        plain(run.labels[point.series]),
+        *(_pooled(point, parts, name, quantile) for name, quantile in _QUANTILES),
+        replace(plain(count, f"{count:,.0f}"), source=source_of(point, metric="count")),
+        plain(point.repeats),
+        plain(operating_point(point)),
+    )
+    return Row(cells, "ok", point.series)
+
+
+def _pooled(point: Point, parts: list[bytes], name: str, quantile: float) -> Cell:
+    if len(parts) < point.repeats:
+        return absent_cell("not every repeat kept its histogram")
+    n = len(parts)
+    around: Literal["interval", "range"] = "interval" if n >= LEAST_REPEATS else "range"
+    spread = Spread(n, *pooled_interval(parts, quantile), "single" if n == 1 else around)
+    return replace(value_cell(spread, "us"), source=source_of(point, metric=f"latency_{name}"))
+
+
+def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
+    """Latency distributions at equal recall."""
+    blocks: list[Block] = []
+    for sweep in found:
+        best = [p for s in sweep.series if (p := sweep.best(s, TARGETS[0])) is not None]
+        lines = charts_search.percentiles(run, best)
+        if not lines:
+            continue
+        told = [best[i] for i in lines]
+        blocks.append(
+            Figure(
+                f"latency-{sweep.facet.slug}",
+                f"Latency by percentile: {sweep.facet.title}",
+                f"Each store at its fastest measured point with recall ≥ {TARGETS[0]:.2f}; stores "
+                "that do not reach it, or are wrong, are absent. The axis stretches the tail: from "
+                "99 to 99.9 % is as wide as from 90 to 99 %. All repeats together; closed loop.",
+                "Latency percentiles per store on " + sweep.facet.title + ".",
+                charts_search.latency_distribution(lines, best, looks),
+                run.ordered(told),
+            )
+        )
+        rows = tuple(_of_all_repeats(run, point) for point in told)
+        title = f"Percentiles of all repeats together: {sweep.facet.title}"
+        name = f"percentiles-{sweep.facet.slug}"
+        blocks.append(Table(name, title, _PERCENTILES, rows, _POOLED))
+    if not blocks:
+        return None
+    lead = "How long single searches take, and how long the slowest of them."
+    return Section("latency", "How long a search takes", lead, tuple(blocks))
+
+
+_CONCURRENCY = (
+    Column("store", "Store", numeric=False),
+    Column("clients", "Clients"),
+    Column("qps", "Answers/s", "1/s", spread=True),
+    Column("speedup", "Against 1 client", "1"),
+    Column("latency_p50", "p50", "us", spread=True),
+    Column("latency_p99", "p99", "us", spread=True),
+    Column("recall", "Recall", "1", spread=True),
+    Column("errors", "Errors", "1"),
+    Column("at", "Setting", numeric=False),
+)
+
+
+def concurrency(run: RunData, looks: Looks) -> Section | None:
+    """Qps and p99 against clients."""
+    blocks: list[Block] = []
+    for facet, members in by_facet(run.select("concurrency"), with_k=True):
+        points = [p for p in members if charts_search.clients_of(p) is not None]
+        if not any(p.spread("qps") for p in points):
+            continue
+        series = run.ordered(points)
+        for metric, what in (("qps", "Answers per second"), ("latency_p99", "p99 latency")):
+            if any(p.spread(metric) for p in points):
+                blocks.append(
+                    Figure(
+                        f"concurrency-{metric.replace('_', '-')}-{facet.slug}",
+                        f"{what} with more clients: {facet.title}",
+                        "Closed loop: each client has one request in flight and sends the next "
+                        "when it is answered. Hollow markers are invalid or failed the gate.",
+                        f"{what} against the number of clients on {facet.title}.",
+                        charts_search.against_clients(points, metric, looks),
+                        series,
+                    )
+                )
+        blocks.append(_concurrency_table(run, facet.slug, facet.title, points))
+    if not blocks:
+        return None
+    lead = (
+        "What several callers at once get, and what each of them waits for it. Callers of the "
+        "embedded lane are threads of one Python process: a tail of milliseconds with more of them "
+        "than cores, or where throughput does not grow, is time spent waiting for a turn."
+    )
+    return Section("concurrency", "Many callers at once", lead, tuple(blocks))
+
+
+def _concurrency_table(run: RunData, slug: str, title: str, points: list[Point]) -> Table:
+    alone = {
+        (p.series, operating_point(p)): p
+        for p in points
+        if charts_search.clients_of(p) == 1 and p.state == "ok"
+    }
+    rows = []
+    for point in sorted(points, key=lambda p: _order(run, p)):
+        qps, recall_, p50, p99, clients, errors, at = search_cells(point)
+        base = alone.get((point.series, operating_point(point)))
+        ratio = absent_cell()
+        if base is not None and point.state == "ok":
+            ratio = ratio_cell(point, base, "qps")
+        cells = (
+            plain(run.labels[point.series]),
+            clients,
+            qps,
+            ratio,
+            p50,
+            p99,
+            recall_,
+            errors,
+            at,
+        )
+        if point.state != "ok":
+            marked = Cell(clients.text, clients.value, note=point.reason or point.state)
+            cells = (cells[0], marked, *cells[2:])
+        rows.append(Row(cells, point.state, point.series))
+    return Table(f"concurrency-{slug}", f"More clients: {title}", _CONCURRENCY, tuple(rows))
+
+
+def _order(run: RunData, point: Point) -> tuple[int, str, int]:
+    order = list(run.labels).index(point.series)
+    return order, operating_point(point), charts_search.clients_of(point) or 0

@@ -1,0 +1,61 @@
+"""What a section is made of that is one table: which phases, keys and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from vectrial.analysis.analysis import Facet
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.report.charts.theme import Looks
+from vectrial.report.document import Column, Figure, Table
+
+#: Metrics that are counted, and have no spread; and those that are shares.
+COUNTS = (
+    "count", "errors", "short_answers", "violations", "verified", "ineffective", "dead_answers",
+    "unsent",
+)  # fmt: skip
+SHARES = ("load_overhead", "ready_overhead", "share_found")
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One experiment's section.
+
+    phases: those that have rows. keys: parameters that tell rows apart, with their headings.
+    columns: metrics. figures: drawn above the table. summary: tables between the two.
+    growing: sizes of one dataset share a table.
+    sparse: a cell is empty where a phase is of another kind and has no such metric; else it says
+        that it was not recorded.
+    """
+
+    experiment: str
+    title: str
+    lead: str
+    phases: tuple[str, ...]
+    keys: tuple[tuple[str, str], ...]
+    columns: tuple[Column, ...]
+    figures: Callable[[RunData, Facet, Sequence[Point], Looks], list[Figure]] | None = None
+    summary: Callable[[RunData, Facet, Sequence[Point]], list[Table]] | None = None
+    growing: bool = False
+    sparse: bool = False
+
+
+def metric(key: str, title: str, unit: str, group: str = "") -> Column:
+    """A column of a metric, with its unit, below a heading that several share."""
+    return Column(key, title, unit, group, spread=key not in COUNTS)
+
+
+LATENCY = (
+    metric("latency_p50", "p50", "us", "Latency"),
+    metric("latency_p99", "p99", "us", "Latency"),
+)
+VERIFIED = (
+    metric("count", "Done", "1"),
+    metric("errors", "Errors", "1"),
+    metric("ineffective", "Wrong", "1"),
+)
+STEPS = tuple(
+    metric(f"{s}_s", s.replace("_", " "), "s", "Seconds")
+    for s in ("load", "flush", "build", "wait", "first_search")
+)

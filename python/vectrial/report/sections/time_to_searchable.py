@@ -1,0 +1,39 @@
+"""When a load was acknowledged, found and indexed: the moments that tell online from offline
+indexing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vectrial.analysis.analysis import remark
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.report.document import Column, Row, Table, plain, spread_cell
+from vectrial.util import formatting
+
+
+def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[Table]:
+    """A row for each load of which the moments are known; no table where there is none.
+
+    run: that of the points, which names their stores.
+    """
+    held = [p for p in points if p.phase == "searchable"]
+    columns = (
+        Column("store", "Store", numeric=False),
+        Column("load_s", "Last row acknowledged", "s", spread=True),
+        Column("ready_s", "Served by the final index", "s", spread=True),
+        Column("searchable_after_s", "All found after the last row", "s", spread=True),
+        Column("index", "Index", numeric=False),
+    )
+    rows = tuple(
+        Row(
+            (
+                plain(run.labels[p.series], note=remark(p)),
+                *(spread_cell(p, c.key, c.unit) for c in columns[1:-1]),
+                plain(formatting.params(p.index_params)),
+            ),
+            p.state,
+            p.series,
+        )
+        for p in held
+    )
+    return [Table(name, title, columns, rows)] if rows else []

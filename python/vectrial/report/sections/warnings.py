@@ -1,0 +1,217 @@
+"""What a reader must know before believing a figure, as a report says at its head."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vectrial.analysis import interference
+from vectrial.analysis.analysis import sweeps
+from vectrial.analysis.audit import doubts
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.trust import UNBELIEVED
+from vectrial.report.sections.gate import wrong_stores
+from vectrial.report.sections.provenance import flat
+from vectrial.stats.intervals import LEAST_REPEATS
+from vectrial.util import formatting
+
+#: A load average that is above the cores by this share when a phase began deserves a warning, since
+#: something else was using the machine.
+BUSY = 0.5
+#: Loads shorter than so many seconds, and latencies of fewer operations, deserve one.
+BRIEF_S, THIN = 0.1, 10
+#: A setting that answers faster by this share than one of less work, beyond the spread of both, is
+#: told: the work does not explain it.
+AGAINST_SENSE = 0.05
+
+
+def warnings(run: RunData) -> tuple[str, ...]:
+    """What a reader must know before believing a figure."""
+    found: list[str] = []
+    found += wrong_stores(run)
+    counts = Counter(t.status for t in run.trials)
+    for status, what in (("failed", "failed"), ("skipped", "skipped")):
+        if counts[status]:
+            found.append(f"{formatting.plural(counts[status], 'trial')} {what}; reasons below.")
+    invalid = [p for p in run.points if p.state == "invalid" and p.reason]
+    if invalid:
+        found.append(
+            f"{formatting.plural(len(invalid), 'row')} of measurements may not be trusted and "
+            "count nowhere; reasons below."
+        )
+    if doubtful := doubts(run.trials, run.histograms):
+        found.append(
+            f"{formatting.plural(len(doubtful), 'figure')} cannot be believed beside what else was "
+            "recorded; reasons below."
+        )
+    found += _unranked(run)
+    few = _few_repeats(run)
+    if few:
+        found.append(f"{few}: no interval, so small differences may be chance.")
+    if dict(flat(run.run["environment"])).get("git.dirty"):
+        found.append("Measured with changes to Vectrial that no revision holds.")
+    found += filter(None, (_brief(run), _thin(run), _against_sense(run), _swapped(run), _busy(run)))
+    found += interference.said(run)
+    others = dict(flat(run.run["environment"])).get("resumed_at_revisions")
+    if others:
+        found.append(f"Measured by several states of Vectrial: resumed at {', '.join(others)}.")
+    if run.run.get("finished_at") is None:
+        found.append("The run did not finish: what is here was measured before it stopped.")
+    again = {
+        row["name"]: f"{row['facts']['repeated_queries']:,} of the {row['queries']:,} queries of"
+        f" {row['name']} repeat an earlier one: who remembers answers has them for nothing."
+        for row in run.datasets
+        if row["facts"].get("repeated_queries")
+    }
+    found += again.values()
+    stand_ins = {row["name"]: row["stand_in_for"] for row in run.datasets if row["stand_in_for"]}
+    found += [
+        f"{name} stands in for {other}: not that dataset." for name, other in stand_ins.items()
+    ]
+    return tuple(found)
+
+
+def _unranked(run: RunData) -> Iterator[str]:
+    """What was measured and is on no front, store by store, but for what cannot be believed."""
+    said: dict[str, dict[str, None]] = defaultdict(dict)
+    for point in run.points:
+        if point.state == "ok" and point.doubt and not point.doubt.startswith(UNBELIEVED):
+            said[run.labels[point.series]][point.doubt] = None
+    for store, reasons in said.items():
+        first, *more = reasons
+        others = f" (and {len(more)} more such)" if more else ""
+        yield f"{store} is in no headline with what this is true of: {first}{others}."
+
+
+def _few_repeats(run: RunData) -> str:
+    """'1 repeat of ingest and footprint; 2 repeats of crud', of those with too few. Where a search
+    for an answer decides what is measured next, only the answer can have repeats."""
+    answered = {point.experiment for point in run.points if point.phase == point.experiment}
+    least: dict[str, int] = {}
+    for point in run.points:
+        if point.experiment in answered and point.phase != point.experiment:
+            continue
+        if point.state == "ok":
+            known = least.get(point.experiment, point.repeats)
+            least[point.experiment] = min(known, point.repeats)
+    few: dict[int, list[str]] = defaultdict(list)
+    for experiment, count in least.items():
+        if count < LEAST_REPEATS:
+            few[count].append(experiment.replace("_", " "))
+    return "; ".join(
+        f"{formatting.plural(count, 'repeat')} of {formatting.joined(names)}"
+        for count, names in sorted(few.items())
+    )
+
+
+def _brief(run: RunData) -> str | None:
+    loads = [v for _, p in run.phases() if p.name == "load" and (v := p.value("load_s"))]
+    brief = [seconds for seconds in loads if seconds < BRIEF_S]
+    if not brief:
+        return None
+    return (
+        f"{formatting.plural(len(brief), 'load')} took less than {BRIEF_S:g} s, the shortest"
+        f" {min(brief) * 1e3:.0f} ms: rates of so short a time say little."
+    )
+
+
+def _thin(run: RunData) -> str | None:
+    """Single calls are no average."""
+    thin = Counter(
+        trial.experiment.replace("_", " ")
+        for trial, phase in run.phases()
+        if "batches" not in phase.metrics
+        and phase.value("latency_p50") is not None
+        and (phase.value("count") or THIN) < THIN
+    )
+    if not thin:
+        return None
+    return (
+        f"{formatting.plural(thin.total(), 'row')} of {formatting.joined(list(thin))} "
+        f"{'rests' if thin.total() == 1 else 'rest'} on fewer than {THIN} operations: no average."
+    )
+
+
+def _against_sense(run: RunData) -> str | None:
+    """More work and no less recall, and yet faster: something else decided how fast it was."""
+    found: list[tuple[float, Point, Point, str]] = []
+    for sweep in sweeps(run):
+        for series in sweep.series:
+            points = [p for p in sweep.of(series) if p.experiment == "recall_sweep"]
+            pairs = ((more, less) for more in points for less in points)
+            for more, less in pairs:
+                name, ratio = _turned_up(less, more), _faster(less, more)
+                if name is not None and ratio > 1 + AGAINST_SENSE:
+                    found.append((ratio, more, less, name))
+    if not found:
+        return None
+    ratio, more, less, name = max(found, key=lambda one: one[0])
+    settings = {(more.series, str((more.index_params, more.params))) for _, more, _, _ in found}
+    return (
+        f"{formatting.plural(len(settings), 'setting')} answered faster than one of less work,"
+        f" most of all {run.labels[more.series]} at {name} = {more.params[name]:g}: "
+        f"{formatting.number(more.value('qps') or 0)}/s, and at {less.params[name]:g} "
+        f"{formatting.number(less.value('qps') or 0)}/s. "
+        "What is nearer to each other than these may be chance."
+    )
+
+
+def _turned_up(less: Point, more: Point) -> str | None:
+    """The one parameter that is greater in `more`, of two searches that differ in nothing else and
+    of which it finds no fewer; None where they are not such two."""
+    if less.index_params != more.index_params or less.params.keys() != more.params.keys():
+        return None
+    differ = [name for name, value in more.params.items() if value != less.params[name]]
+    if len(differ) != 1 or (more.value("recall_mean") or 0) < (less.value("recall_mean") or 0):
+        return None
+    low, high = less.params[differ[0]], more.params[differ[0]]
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (low, high))
+    return differ[0] if numbers and low < high else None
+
+
+def _faster(less: Point, more: Point) -> float:
+    """How many times as fast `more` was at least, by the spread of both."""
+    slow, fast = less.spread("qps"), more.spread("qps")
+    return fast.low / slow.high if slow and fast and slow.high else 0.0
+
+
+def _swapped(run: RunData) -> str | None:
+    used = dict(flat(run.run["environment"])).get("memory.swap_used_bytes")
+    if not used:
+        return None
+    return f"The machine had swapped out {formatting.size(used)} when the run began."
+
+
+def _busy(run: RunData) -> str | None:
+    """By the load average, which counts client and server, too: only where the machine does not
+    tell what else kept it busy."""
+    cores = _cores(run.run["environment"])
+    watched = interference.watched(run.trials)
+    if any(phase.value("other_cores") is not None for trial in watched for phase in trial.phases):
+        unknown = [trial for trial in run.trials if trial not in watched]
+    else:
+        unknown = list(run.trials)
+    told = (phase.value("load_1m") for trial in unknown for phase in trial.phases)
+    loads = [load for load in told if load is not None]
+    if not cores or not loads:
+        return None
+    most = max(loads)
+    over = sum(load > cores * (1 + BUSY) for load in loads)
+    if not over:
+        return None
+    return (
+        f"The machine was busy: load average up to {most:.1f} on {cores} cores when a phase began "
+        f"({over} of {len(loads)} phases above {cores * (1 + BUSY):.1f}; what the phase before "
+        "left behind counts in it)."
+    )
+
+
+def _cores(environment: Mapping[str, Any]) -> int:
+    for path, value in flat(environment):
+        last = path.rpartition(".")[2]
+        if last in ("cores", "logical_cores", "cpus", "cpu_count", "logical") and (
+            isinstance(value, int) and value > 0
+        ):
+            return value
+    return 0

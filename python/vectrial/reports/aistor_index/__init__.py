@@ -1,0 +1,1 @@
+"""MinIO AIStor, Milvus and cuVS: index creation."""

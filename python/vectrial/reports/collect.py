@@ -1,0 +1,357 @@
+"""From runs to cells: beside every published figure what was measured here, or why nothing was."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vectrial.analysis.audit import of_phase
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.trial import PhaseResult
+from vectrial.model.results_schema import METRICS
+from vectrial.reports.doubts import doubts
+from vectrial.reports.model import Arm, Ask, Measure, NotYet, Part, Reproduction
+from vectrial.reports.published import Figure, figures
+from vectrial.stats.intervals import Spread, spread_of
+from vectrial.util import formatting
+
+#: (our unit, published unit) → what our value is multiplied by.
+_FACTORS = {
+    ("us", "ms"): 1e-3, ("us", "s"): 1e-6, ("s", "s"): 1.0, ("s", "ms"): 1e3, ("s", "min"): 1 / 60,
+    ("1", "1"): 1.0, ("1", "%"): 100.0, ("B", "MB"): 1e-6, ("MB/s", "MB/s"): 1.0,
+    ("1/s", "rows/s"): 1.0, ("1/s", "queries/s"): 1.0, ("1/s", "ops/s"): 1.0,
+}  # fmt: skip
+#: Published units of what falls as rows grow, where times grow.
+_RATES = frozenset({"queries/s", "ops/s"})
+#: Fewer answers behind a figure of answers are told.
+_FEW = 30
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One published figure and what stands beside it.
+
+    measured: in the figure's unit. rows: that were loaded. ratio: measured over published.
+    valid: None where nothing was measured, and `notes` say why.
+    notes: what to know, a sentence each.
+    stand_in: the dataset that was loaded instead of the report's; empty for its own.
+    why: of `notes` only why nothing was measured, or why what was is not valid.
+    doubtful: whether what was published cannot be believed; `notes` say why.
+    spread: of what was measured, over the repeats. store: that it was measured on.
+    here: what that store is, where it is not the system as the report had it. differs: how.
+    """
+
+    figure: Figure
+    measured: float | None
+    ratio: float | None
+    valid: bool | None
+    notes: tuple[str, ...]
+    rows: int | None = None
+    stand_in: str = ""
+    why: str = ""
+    doubtful: bool = False
+    spread: Spread | None = None
+    store: str = ""
+    here: str = ""
+    differs: str = ""
+
+    @property
+    def note(self) -> str:
+        """Everything to know, as one sentence."""
+        return "; ".join(self.notes)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A part that was measured: its run, and how many rows were loaded of which dataset."""
+
+    run: RunData
+    dataset: str
+    rows: int
+
+
+def cells(
+    report: Reproduction,
+    measured: Mapping[str, Measured],
+    *,
+    known: Collection[str],
+    asked: Collection[str] = (),
+    faithful: bool = False,
+) -> list[Cell]:
+    """A cell for each published figure, in the report's order.
+
+    Args:
+        measured: by the name of the part.
+        known: names of the stores there are. asked: those asked for; none: all.
+        faithful: whether the report's own method was repeated.
+    """
+    return [
+        _doubted(_cell(report, figure, measured, known, asked, faithful), why)
+        for figure, why in zip(figures(report.name), doubts(report.name), strict=True)
+    ]
+
+
+def _doubted(cell: Cell, why: Sequence[str]) -> Cell:
+    """The cell, with why the published figure cannot be believed."""
+    said = (f"doubtful as published: {reason}" for reason in why)
+    return replace(cell, notes=_each(*cell.notes, *said), doubtful=bool(why))
+
+
+def places(report: Reproduction, figure: Figure) -> Iterator[tuple[Part, Measure]]:
+    """The parts and measures that a figure belongs to, best first: a part that stands in for
+    another comes after it."""
+    for part in report.parts:
+        about = {"dataset": part.dataset, **part.only}
+        if any(figure.params.get(name) != value for name, value in about.items()):
+            continue
+        for measure in part.measures:
+            given = all(figure.params.get(n) == value for n, value in measure.given.items())
+            if measure.covers == (figure.experiment, figure.metric) and given:
+                yield part, measure
+                break
+
+
+def _cell(
+    report: Reproduction,
+    figure: Figure,
+    measured: Mapping[str, Measured],
+    known: Collection[str],
+    asked: Collection[str],
+    faithful: bool,
+) -> Cell:
+    def nothing(why: str) -> Cell:
+        return _nothing(figure, why)
+
+    def in_part(part: Part, measure: Measure) -> Cell:
+        arm = next((arm for arm in part.arms if arm.published == figure.store), None)
+        if arm is None or arm.store not in known:
+            return nothing(f"not yet: no store here stands for {figure.store}")
+        if asked and arm.store not in asked:
+            return nothing(f"skipped: {arm.store} was not asked for")
+        if part.name not in measured:
+            return nothing("skipped: not measured in this run")
+        return _beside(figure, part, measure, arm, measured[part.name], faithful)
+
+    found = list(places(report, figure))
+    if not found:
+        wanting = report.not_yet.get(figure.experiment, NotYet("nothing here measures it"))
+        return nothing(f"not yet: {wanting.why}")
+    named = [one for one in found if any(arm.published == figure.store for arm in one[0].arms)]
+    found = named or found  # a part that stands in for some systems says nothing of the others
+    every = [in_part(part, measure) for part, measure in found]
+    # What stands in was measured because the other could not be: why it has nothing is the reason.
+    last = every[-1] if found[-1][0].name in measured else every[0]
+    return next((cell for cell in every if cell.measured is not None), last)
+
+
+def _nothing(figure: Figure, why: str) -> Cell:
+    return Cell(figure, None, None, None, _each(why, *_published(figure)), why=why)
+
+
+def _beside(
+    figure: Figure, part: Part, measure: Measure, arm: Arm, measured: Measured, faithful: bool
+) -> Cell:
+    metric = measure.faithful if faithful and measure.faithful else measure.metric
+    point = _point(figure, part, measure, arm, measured, faithful)
+    minus = measure.minus if metric == measure.metric else ()
+    spread, lacks = _taken(point, metric, minus)
+    if point is None or spread is None:
+        return _nothing(figure, _why(point, lacks, measure, arm, measured))
+    arm = as_measured(arm, measured.run)
+    spread = _times(spread, _FACTORS[METRICS[metric].unit, figure.unit])
+    published = figure.value
+    by_client = point.phase == measure.faithful_phase
+    scanned = measure.scans and (arm.index == "flat" or by_client)
+    per_row = measure.per_row or scanned or figure.metric in arm.grows
+    rows = int(figure.params.get("rows", part.rows))
+    if per_row:
+        share = point.rows / rows
+        published *= 1 / share if figure.unit in _RATES else share
+    own = list(_of_point(point, metric, measured.run))
+    if per_row and point.rows != rows:
+        own.append(f"the ratio is that {'of the time ' if figure.unit in _RATES else ''}per row")
+    if point.rows != rows and not (point.rows == measured.rows and rows == part.rows):
+        own.append(f"{point.rows:,} rows were loaded")
+    if point.rows < rows:
+        own += _sentences(measure.fewer)
+    by_their_method = metric != measure.metric
+    own += _of_measure(point, measure, by_their_method=by_their_method)
+    differs = arm.of if by_their_method else {**arm.of_ours, **arm.of}
+    return Cell(
+        figure,
+        spread.median,
+        spread.median / published if published else None,
+        point.state == "ok",
+        _each(*own, *_sentences(differs.get(figure.metric, "")), *_published(figure)),
+        point.rows,
+        stand_in(part, measured.dataset),
+        "" if point.state == "ok" else own[0],
+        spread=spread,
+        store=arm.store,
+        here=arm.here,
+        differs=arm.note,
+    )
+
+
+def as_measured(arm: Arm, run: RunData) -> Arm:
+    """The arm, or only what is known of it where the run measured a server at a given address
+    that may be the system itself."""
+    told = [trial.server for trial in run.trials if trial.series.store == arm.store]
+    given = any(server is not None and server.get("provider") == "external" for server in told)
+    if arm.itself_at_address and given:
+        return replace(arm, index="", note="", here="", of={}, of_ours={})
+    return arm
+
+
+def _taken(point: Point | None, metric: str, minus: Sequence[str]) -> tuple[Spread | None, str]:
+    """The metric over the repeats, less in each what is to be subtracted; or None, and which of
+    them there is no value of."""
+    names = (metric, *minus)
+    lacks = next((name for name in names if point is None or point.value(name) is None), metric)
+    if point is None or point.value(lacks) is None:
+        return None, lacks
+    if not minus:
+        return point.spread(metric), metric
+    each = [_values(phase, names, point.state == "ok") for phase in point.phases]
+    whole = [values[0] - sum(values[1:]) for values in each if len(values) == len(names)]
+    return (spread_of(whole) if whole else None), metric
+
+
+def _values(phase: PhaseResult, names: Sequence[str], only_valid: bool) -> list[float]:
+    """Those of the metrics that have a value."""
+    found = [phase.metrics[name] for name in names if name in phase.metrics]
+    return [v.value for v in found if v.value is not None and (v.valid or not only_valid)]
+
+
+def _times(spread: Spread, factor: float) -> Spread:
+    return replace(
+        spread,
+        median=spread.median * factor,
+        low=spread.low * factor,
+        high=spread.high * factor,
+    )
+
+
+def _of_point(point: Point, metric: str, run: RunData) -> Iterator[str]:
+    """What the run says of a point: why it may not be trusted first; then what is amiss with
+    repeats that may, and how few answers it has."""
+    if point.state != "ok" or point.reason:
+        yield point.reason or point.state
+    for phase in point.phases:
+        yield from of_phase(phase, run.histograms.get(phase.phase_id))
+    said = [phase.reason for phase in point.phases if phase.valid and phase.reason]
+    yield from said
+    of_answers = metric == "qps" or metric.startswith(("latency_", "recall_"))
+    count = point.value("count") if of_answers and not said else None
+    if count is not None and count < _FEW:
+        yield formatting.plural(round(count), "sample")
+
+
+def _of_measure(point: Point, measure: Measure, *, by_their_method: bool) -> Iterator[str]:
+    """What is to be known of a comparison wherever it is made; a note says what our method is."""
+    recall = point.value("recall_mean") if measure.recall else None
+    if recall is not None:
+        yield f"recall here: {formatting.recall(recall)}"
+    agreement = point.value("fusion_agreement") if measure.recall else None
+    if agreement is not None:
+        yield f"agreement with an exact fusion here: {formatting.recall(agreement)}"
+    if not by_their_method:
+        yield from _sentences(measure.note)
+    for value, said in measure.chosen.items():
+        if value in [point.params.get(name) for name in measure.where]:
+            yield from _sentences(said)
+
+
+def _published(figure: Figure) -> Iterator[str]:
+    """What is to be known of a published figure."""
+    return (f"as published: {said}" for said in _sentences(figure.note))
+
+
+def _sentences(told: str) -> list[str]:
+    return [part for part in told.split("; ") if part]
+
+
+def _each(*told: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part for part in told if part))
+
+
+def stand_in(part: Part, dataset: str) -> str:
+    """The dataset where it is another than the report's; empty where it is made alike."""
+    first = part.sources[0]
+    its_own = dataset == first and not part.instead_of
+    return "" if its_own or "{rows}" in first else dataset
+
+
+def _point(
+    figure: Figure, part: Part, measure: Measure, arm: Arm, measured: Measured, faithful: bool
+) -> Point | None:
+    """What was measured at the figure's settings; of several the one preferred by `where`.
+    faithful: at those of the report's method, which may be others than it published."""
+    rows = int(figure.params.get("rows", part.rows))
+    asks = [ask for ask in part.asks if ask.experiment == measure.experiment]
+    sizes, once = any(ask.sizes for ask in asks), any(ask.once for ask in asks)
+    expected = part.size(rows, measured.rows) if sizes else measured.rows
+    published = dict(figure.params)
+    if faithful:
+        for name in _otherwise(asks, arm):
+            published.pop(name, None)
+    select = measured.run.select
+    points = [*select(measure.experiment, measure.phase)]
+    if faithful and measure.faithful_phase:
+        points = [*select(measure.experiment, measure.faithful_phase), *points]
+    fitting = [
+        point
+        for point in points
+        if point.series.store == arm.store
+        and point.dataset == measured.dataset
+        and point.series.index_kind == arm.index
+        and point.rows == expected
+        and _same(published, {**({} if once else point.index_params), **point.params})
+    ]
+    for name, wanted in measure.where.items():
+        choices = wanted if isinstance(wanted, tuple) else (wanted,)
+        fitting = next(
+            (
+                own
+                for choice in choices
+                if (own := [p for p in fitting if p.params.get(name) == choice])
+            ),
+            [],
+        )
+    return fitting[0] if fitting else None
+
+
+def _otherwise(asks: Sequence[Ask], arm: Arm) -> Iterator[str]:
+    """Parameters that the report's own method sets otherwise for a system than it published."""
+    if arm.faithful is not None:
+        yield from arm.params
+    for ask in asks:
+        if "search" in ask.faithful_of.get(arm.store, {}):
+            yield from ask.settings.get("search", {})
+
+
+def _same(published: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
+    """Whether all that both name has the same value; of a filter, whether there is one."""
+    return all(
+        (bool(ours[name]) if name == "filter" else ours[name]) == value
+        for name, value in published.items()
+        if ours.get(name) is not None and name not in ("dataset", "rows", "queries")
+    )
+
+
+def _why(point: Point | None, metric: str, measure: Measure, arm: Arm, measured: Measured) -> str:
+    """Why there is no value."""
+    if point is not None:
+        return f"skipped: {point.why_missing(metric)}"
+    asked = [
+        trial
+        for trial in measured.run.trials
+        if trial.series.store == arm.store and trial.experiment == measure.experiment
+    ]
+    for trial in asked:
+        if trial.status in ("failed", "skipped"):
+            return f"{trial.status}: {trial.reason}"
+    if not asked:
+        return "skipped: not measured in this run"
+    return f"skipped: {measure.absent or 'not measured at these settings'}"

@@ -1,0 +1,1 @@
+"""DocArray's benchmark on a million random vectors."""

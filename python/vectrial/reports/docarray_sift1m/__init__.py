@@ -1,0 +1,1 @@
+"""DocArray's benchmark on SIFT1M."""

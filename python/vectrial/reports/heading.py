@@ -1,0 +1,248 @@
+"""What stands above the tables of a reproduction: what ran, where, on how much and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vectrial.analysis.run_data import RunData
+from vectrial.reports.collect import Cell, Measured, as_measured, stand_in
+from vectrial.reports.model import Reproduction
+from vectrial.reports.planning import Settings
+from vectrial.reports.tables import system
+from vectrial.stats.intervals import LEAST_REPEATS, RANGE_REPEATS
+from vectrial.util import formatting
+
+#: Where not all of the report's rows were loaded.
+FEWER = (
+    "Not all of the report's rows were loaded: searches of a small collection are faster and find"
+    " more than those of a large one."
+)
+#: So many reasons why figures of a system may not be trusted are told above the tables.
+_REASONS = 2
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a part was measured on.
+
+    stands_for: the report's dataset, where that was not to be had. of: the report's rows.
+    queries: that were asked; None where nothing was searched.
+    """
+
+    title: str
+    dataset: str
+    rows: int
+    of: int
+    queries: int | None = None
+    stands_for: str = ""
+
+    @property
+    def share(self) -> str:
+        """'5.4 %' of the report's rows; empty where they are all there."""
+        return (
+            "" if self.rows >= self.of else f"{formatting.number(100 * self.rows / self.of, 2)} %"
+        )
+
+
+@dataclass(frozen=True)
+class System:
+    """A system of the report and what was measured for it.
+
+    here: what that is, where it is not that system. versions: as it told them. differs: how.
+    forces: what the store does otherwise than others, whether one wants it or not.
+    """
+
+    published: str
+    store: str
+    here: str
+    versions: tuple[str, ...]
+    differs: str = ""
+    forces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What stands above the tables. machine: ours. made: when, and by which Vectrial."""
+
+    scale: float
+    machine: str
+    loaded: tuple[Loaded, ...] = ()
+    systems: tuple[System, ...] = ()
+    faithful: bool = False
+    repeats: int = 1
+    made: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether every part has all the rows of the report."""
+        return not any(part.share for part in self.loaded)
+
+    @property
+    def repeated(self) -> str:
+        """How often everything was measured, and what a figure is of it."""
+        if self.repeats == 1:
+            return "Everything was measured once: how much it varies is not known."
+        around = (
+            "the 95 % interval of that median (bootstrap)"
+            if self.repeats > RANGE_REPEATS
+            else "the interval of that median, which of so few is their range"
+            if self.repeats >= LEAST_REPEATS
+            else "their range"
+        )
+        return (
+            f"Everything was measured {self.repeats} times: each figure is the median,"
+            f" and beside it stands {around}."
+        )
+
+    @property
+    def asked(self) -> str:
+        """What was asked for on the command line."""
+        own = ", --faithful: by the report's own method as far as the method notes say"
+        return f"--scale {self.scale:g}{own if self.faithful else ''}"
+
+
+def heading_of(
+    report: Reproduction, measured: Mapping[str, Measured], settings: Settings
+) -> Heading:
+    """The heading of a reproduction. measured: by the name of the part."""
+    parts = {part.name: part for part in report.parts}
+    # Of some parts nothing was measured: no store can what they ask.
+    measured = {
+        name: one for name, one in measured.items() if any(trial.phases for trial in one.run.trials)
+    }
+    runs = [one.run for one in measured.values()]
+    loaded = []
+    for name, one in measured.items():
+        part, instead = parts[name], stand_in(parts[name], one.dataset)
+        loaded.append(
+            Loaded(
+                part.title, one.dataset, one.rows, part.rows, _queries(one),
+                part.dataset if instead else "",
+            )
+        )  # fmt: skip
+    return Heading(
+        settings.scale,
+        _machine([run.run["environment"] for run in runs]),
+        tuple(loaded),
+        tuple(_systems(report, measured)),
+        settings.faithful,
+        settings.repeats,
+        _made(runs),
+    )
+
+
+def _queries(measured: Measured) -> int | None:
+    """How many queries a part has, where any was asked."""
+    run = measured.run
+    if not any(phase.name == "search" for trial in run.trials for phase in trial.phases):
+        return None
+    known = [row["queries"] for row in run.datasets if row["name"] == measured.dataset]
+    return max(known, default=None)
+
+
+def _systems(report: Reproduction, measured: Mapping[str, Measured]) -> Iterator[System]:
+    """Every system that was measured, in the report's order."""
+    found: dict[tuple[str, str], list[System]] = {}
+    for part in report.parts:
+        run = measured[part.name].run if part.name in measured else None
+        for arm in part.arms if run is not None else ():
+            assert run is not None
+            mine = [trial for trial in run.trials if trial.series.store == arm.store]
+            told = tuple(dict.fromkeys(t.store_version for t in mine if t.store_version))
+            if not any(trial.phases for trial in mine):
+                continue
+            here = as_measured(arm, run)
+            one = System(
+                arm.published, arm.store, here.here, told, here.note,
+                run.differences.get(arm.store, ()),
+            )  # fmt: skip
+            found.setdefault((arm.published, arm.store), []).append(one)
+    for (published, store), same in found.items():
+        yield System(
+            published,
+            store,
+            same[0].here,
+            tuple(dict.fromkeys(version for one in same for version in one.versions)),
+            formatting.joined(list(dict.fromkeys(one.differs for one in same if one.differs))),
+            tuple(dict.fromkeys(said for one in same for said in one.forces)),
+        )
+
+
+def lines(report: Reproduction, about: Heading) -> list[str]:
+    """The sentences above the tables, without what was loaded and which systems were measured."""
+    return [
+        f"Published: {report.document}. Measured on: {report.machine}.",
+        f"Here: {about.machine}. {about.made}".rstrip(),
+        f"{about.repeated} Asked for: {about.asked}.",
+        *([] if about.whole else [FEWER]),
+    ]
+
+
+def loaded_lines(about: Heading) -> Iterator[str]:
+    """What each part was measured on, a sentence each."""
+    for part in about.loaded:
+        share = f" ({part.share} of the report's)" if part.share else ""
+        asked = (
+            ""
+            if part.queries is None
+            else f", {formatting.plural(part.queries, 'query', 'queries')}"
+        )
+        instead = f", which stands in for {part.stands_for}" if part.stands_for else ""
+        yield f"{part.title}: {part.rows:,} rows{share}{asked} of {part.dataset}{instead}."
+
+
+def system_lines(about: Heading) -> Iterator[str]:
+    """Which systems were measured, a sentence each."""
+    for one in about.systems:
+        versions = f", {formatting.joined(list(one.versions))}" if one.versions else ""
+        differs = f": {one.differs}" if one.differs else ""
+        yield f"{system(one.published, one.here)}: {one.store}{versions}{differs}."
+
+
+def doubted(cells: Sequence[Cell]) -> Iterator[str]:
+    """Which measured figures may not be trusted, a sentence for each system; why, where the
+    reasons are few."""
+    found: dict[str, dict[str, None]] = {}
+    counts: Counter[str] = Counter()
+    for cell in cells:
+        if cell.valid is False:
+            name = system(cell.figure.store, cell.here)
+            found.setdefault(name, {})[cell.why] = None
+            counts[name] += 1
+    for name, reasons in found.items():
+        why = "; ".join(reasons) if len(reasons) <= _REASONS else "their notes say why"
+        count = formatting.plural(counts[name], "measured figure")
+        yield f"{name}: {count} may not be trusted (✗): {why}."
+
+
+def _machine(environments: Sequence[Mapping[str, Any]]) -> str:
+    """The machine of the first run, in words."""
+    if not environments:
+        return "nothing was measured"
+    facts = environments[0]
+    cpu, memory = facts.get("cpu") or {}, (facts.get("memory") or {}).get("total_bytes")
+    parts = [
+        str(cpu.get("model") or "unknown processor"),
+        f"{cpu['logical']} cores" if cpu.get("logical") else "",
+        f"{memory / 2**30:.0f} GiB" if isinstance(memory, int | float) else "",
+        str((facts.get("os") or {}).get("name") or ""),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _made(runs: Sequence[RunData]) -> str:
+    """'Measured on 2026-11-21 by Vectrial 0.1.0 (f8ae180b0e3b).', as far as the runs say."""
+    days = sorted({f"{run.run['started_at']:%Y-%m-%d}" for run in runs if run.run["started_at"]})
+    by = dict.fromkeys(f"{run.run['vectrial_version']}{_revision(run.run)}" for run in runs)
+    if not days:
+        return ""
+    when = " to ".join(dict.fromkeys((days[0], days[-1])))
+    return f"Measured on {when} by Vectrial {', '.join(by)}."
+
+
+def _revision(run: Mapping[str, Any]) -> str:
+    revision = run.get("git_revision")
+    return f" ({str(revision)[:12]})" if revision else ""

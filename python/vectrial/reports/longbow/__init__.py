@@ -1,0 +1,1 @@
+"""Longbow's performance page."""

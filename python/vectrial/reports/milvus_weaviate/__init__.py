@@ -1,0 +1,1 @@
+"""Milvus vs Weaviate, a paper."""

@@ -1,0 +1,240 @@
+"""How a published report is described, so that it can be measured again.
+
+A report is data: which systems it named, on which datasets, asking which of our experiments; where
+in the results each of its published metrics is found; and what its method did that ours does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Scalar = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A system of the report, and the store and index here that stand for it.
+
+    published: its name in the report. params: build parameters; a list is a grid. faithful: those
+        where the report's own method is repeated; None: the same.
+    note: what differs between the two, for all figures. of: published metric → what differs in it
+        alone; of_ours: where its own method is not repeated. grows: published metrics that grow
+        with the rows here, where they do not elsewhere.
+    here: what it is, in a few words, where the store is not that system as the report had it; it
+        stands beside the system's name in every table and figure.
+    itself_at_address: a server whose address is given is the system itself, and neither `here` nor
+        `note` nor the index is known of it.
+    """
+
+    published: str
+    store: str
+    index: str
+    params: Mapping[str, Scalar | list[Scalar]] = field(default_factory=dict)
+    note: str = ""
+    grows: tuple[str, ...] = ()
+    of: Mapping[str, str] = field(default_factory=dict)
+    of_ours: Mapping[str, str] = field(default_factory=dict)
+    here: str = ""
+    itself_at_address: bool = False
+    faithful: Mapping[str, Scalar | list[Scalar]] | None = None
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One of our experiments with its settings.
+
+    sizes: a setting that is a list of published numbers of rows, which are scaled.
+    faithful: settings that replace these where the report's own method is repeated. faithful_of:
+        store → settings that replace those for it alone.
+    once: of a grid of build parameters only the first is asked, since nothing depends on them.
+    """
+
+    experiment: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    faithful: Mapping[str, Any] = field(default_factory=dict)
+    faithful_of: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    once: bool = False
+
+    def settings_for(self, store: str, *, faithful: bool) -> dict[str, Any]:
+        """What a store is asked, without the sizes."""
+        if not faithful:
+            return dict(self.settings)
+        return {**self.settings, **self.faithful, **self.faithful_of.get(store, {})}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Where a published metric is found in our results.
+
+    covers: parts of the report (`Figure.experiment`) and their metric that this is for.
+    given: published parameters that must hold.
+    experiment, phase, metric: ours. minus: metrics of ours to subtract.
+    faithful: our metric where the report's method is repeated; nothing is subtracted then.
+    faithful_phase: our phase then, of stores that have it: where the client reads every row.
+    where: parameters of ours that must hold; of a tuple the first that was measured.
+    per_row: the value grows with the rows, so that the ratio is that of the values per row; a rate
+        falls so.
+    scans: it does so where the index compares with every row.
+    recall: that of the same answers is told beside it, or their agreement with an exact fusion.
+    note: what to know about the comparison. fewer: and where fewer rows were loaded. chosen: value
+        that `where` found → what to know of that one. In all of them "; " parts footnotes.
+    absent: why a store may have nothing to compare.
+    """
+
+    covers: tuple[str, str]
+    experiment: str
+    phase: str
+    metric: str
+    given: Mapping[str, Scalar] = field(default_factory=dict)
+    minus: tuple[str, ...] = ()
+    faithful: str = ""
+    faithful_phase: str = ""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    per_row: bool = False
+    scans: bool = False
+    recall: bool = False
+    note: str = ""
+    fewer: str = ""
+    chosen: Mapping[Scalar, str] = field(default_factory=dict)
+    absent: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is measured on one dataset with one k: one suite.
+
+    dataset: as the figures call it. only: other published parameters of this part's figures.
+    sources: names of datasets here, best first; the last can be made without the network.
+        `{rows}` becomes the number of rows.
+    rows, queries: at scale 1. least, least_queries: below which nothing is scaled; fewer queries
+        say little of a tail.
+    metadata: whether the columns of the dataset are loaded, as the report did.
+    instead_of: a store; the part is measured only where that one cannot run, in its place.
+    """
+
+    name: str
+    title: str
+    dataset: str
+    sources: tuple[str, ...]
+    rows: int
+    queries: int
+    k: int
+    arms: tuple[Arm, ...]
+    asks: tuple[Ask, ...]
+    measures: tuple[Measure, ...]
+    only: Mapping[str, Scalar] = field(default_factory=dict)
+    batch_rows: int = 1000
+    least: int = 1000
+    least_queries: int = 500
+    metadata: bool = True
+    instead_of: str = ""
+
+    def size(self, published: int, rows: int) -> int:
+        """A published number of rows where `rows` are loaded instead of all: itself where it fits,
+        all that are loaded where only smaller ones do; its share where none of the part does."""
+        asked = [size for ask in self.asks for sizes in ask.sizes.values() for size in sizes]
+        if min(asked, default=published) <= rows:
+            return min(published, rows)
+        floor = min(rows, max(200, 2 * self.k))
+        return max(floor, min(rows, round(published * rows / self.rows)))
+
+
+@dataclass(frozen=True)
+class Note:
+    """A difference of method. faithful: what `--faithful` does about it: that it repeats theirs,
+    or that it does not and why."""
+
+    about: str
+    theirs: str
+    ours: str
+    faithful: str = ""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Where a drawing's measured series is found, if not in the cells: points of a part's run.
+
+    x, metric: metrics of ours, or "rows" for x; times: what the metric is multiplied by.
+    moments: the phase whose metrics are moments along x, of `report.charts.moments.MOMENTS`; empty
+        where there is none.
+    """
+
+    part: str
+    experiment: str
+    phase: str
+    x: str
+    metric: str
+    times: float = 1.0
+    moments: str = ""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure of the report, drawn again.
+
+    source: which figure of the report, or of what it is drawn where the report has none.
+    about: the part of the report (`published.Figure.experiment`) that it belongs to.
+    kind: "line" over one number; "bar" for each value of x; "share" of each metric in their sum.
+    x: published parameters. x_title, y_title: of the axes, with units.
+    metrics: published ones; one, or all those that have a share. given, stores: which of them.
+    split: a parameter that parts a system's figures into series of their own, named by `names`.
+    logs: of "x", "y", those that are logarithmic.
+    unit: that times are brought to; empty leaves them as published.
+    times: dataset → what its values are multiplied by. per_row: values are divided by the rows
+        (after `times`, and then times 1000).
+    names: how values of parameters are called. derived: how values follow from the published
+        ones. note: what to know. curve: where the measured series is, if not in the cells.
+    """
+
+    name: str
+    title: str
+    source: str
+    about: str
+    kind: Literal["line", "bar", "share"]
+    x: tuple[str, ...]
+    x_title: str
+    y_title: str
+    metrics: tuple[str, ...] = ()
+    given: Mapping[str, Scalar] = field(default_factory=dict)
+    stores: tuple[str, ...] = ()
+    split: str = ""
+    logs: str = ""
+    unit: str = ""
+    times: Mapping[str, float] = field(default_factory=dict)
+    per_row: bool = False
+    names: Mapping[Scalar, str] = field(default_factory=dict)
+    derived: str = ""
+    note: str = ""
+    curve: Curve | None = None
+
+
+@dataclass(frozen=True)
+class NotYet:
+    """Why nothing here measures a part of a report.
+
+    experiment: the one that would, which is not written yet; empty where none is wanting.
+    """
+
+    why: str
+    experiment: str = ""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A published report.
+
+    document: where it was published. machine: that it was measured on. scale: the default.
+    not_yet: part of the report → why nothing here measures it, for what no measure covers.
+    """
+
+    name: str
+    title: str
+    document: str
+    machine: str
+    scale: float
+    parts: tuple[Part, ...]
+    notes: tuple[Note, ...]
+    not_yet: Mapping[str, NotYet] = field(default_factory=dict)

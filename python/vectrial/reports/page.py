@@ -1,0 +1,253 @@
+"""A reproduction as a report: its tables in its order, its figures drawn again, its method."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from vectrial.report import document as doc
+from vectrial.report.charts.moments import MOMENTS
+from vectrial.report.document import Block, Column, Report, Row, Section, Table
+from vectrial.reports.collect import Cell, Measured
+from vectrial.reports.figures_data import Dot, Plot, plot
+from vectrial.reports.figures_render import Palette, chart
+from vectrial.reports.figures_spec import DRAWINGS
+from vectrial.reports.heading import FEWER, Heading, doubted
+from vectrial.reports.model import Reproduction
+from vectrial.reports.page_tables import further, glance, method, ran, sheet_table, words
+from vectrial.reports.tables import section_of, sheets
+from vectrial.util import formatting
+
+#: Series of which a figure's text alternative has the values.
+_SPOKEN = 8
+#: Titles of parts of the reports whose names do not say enough.
+_TITLES = {
+    "crud": "Create, read, update, delete, find",
+    "ef_sweep": "Sweep of ef",
+    "result_files": "The report's result files",
+}
+#: Points of a series that are named where they are not drawn.
+_NAMED = 6
+
+
+def build(
+    report: Reproduction,
+    cells: Sequence[Cell],
+    about: Heading,
+    measured: Mapping[str, Measured],
+) -> Report:
+    """Everything that is shown of a reproduction, whatever it is written as."""
+    plots = [plot(drawing, report, cells, measured) for drawing in DRAWINGS[report.name]]
+    stores = list(dict.fromkeys(cell.figure.store for cell in cells))
+    split = [name for one in plots for name in one.systems]
+    here = {cell.figure.store: cell.here for cell in cells if cell.here}
+    here |= {dot.system: dot.here for one in plots for dot in one.measured if dot.here}
+    palette = Palette(tuple(dict.fromkeys([*stores, *split])), here)
+    return Report(
+        title=report.title,
+        about="A published report, measured again: what was published beside what was measured"
+        " here. A ratio is measured over published.",
+        meta=(
+            ("Published in", report.document),
+            ("Measured there on", report.machine),
+            ("Measured here on", about.machine),
+            ("Repeats", str(about.repeats)),
+            ("Asked for", about.asked),
+            *((("Run", about.made),) if about.made else ()),
+        ),
+        warnings=tuple(_warnings(cells, about)),
+        answers=(),
+        sections=(
+            glance(cells, palette),
+            *ran(about),
+            *_parts(cells, plots, palette, measured),
+            method(report),
+        ),
+        labels=palette.labels,
+        stores=palette.stores,
+        like=palette.like,
+    )  # fmt: skip
+
+
+def _warnings(cells: Sequence[Cell], about: Heading) -> Iterator[str]:
+    yield (
+        "Another machine, other versions, another client: a ratio says how far two setups are"
+        " apart, not that a store became faster or slower."
+    )
+    yield about.repeated
+    if not about.whole:
+        yield FEWER
+    for one in about.systems:
+        if one.here:
+            what = one.differs or one.here
+            yield f"Where it says {one.published}, this was measured: {what}."
+    yield from doubted(cells)
+
+
+def _parts(
+    cells: Sequence[Cell],
+    plots: Sequence[Plot],
+    palette: Palette,
+    measured: Mapping[str, Measured],
+) -> Iterator[Section]:
+    """A section for each part of the report: its tables, what the runs have beside them, then its
+    figures."""
+    more = further(measured)
+    for experiment in dict.fromkeys(cell.figure.experiment for cell in cells):
+        held = [cell for cell in cells if cell.figure.experiment == experiment]
+        blocks: list[Block] = [sheet_table(sheet, palette) for sheet in sheets(held)]
+        blocks += more.get(experiment, ())
+        for one in plots:
+            if one.drawing.about == experiment:
+                blocks += _figure(one, palette)
+        yield Section(
+            section_of(experiment),
+            _TITLES.get(experiment) or words(experiment).capitalize(),
+            "What was published, what was measured here, and the ratio of the two.",
+            tuple(blocks),
+        )
+
+
+def after_tables(
+    page: Report, measured: Mapping[str, Measured], drawn: Path
+) -> Mapping[str, Sequence[Block]]:
+    """By the name of the page's section, what follows its tables as Markdown: what the runs have
+    beside them, and those of its figures that are files in the folder `drawn`."""
+    found: dict[str, list[Block]] = {
+        section_of(experiment): list(blocks) for experiment, blocks in further(measured).items()
+    }
+    for section in page.sections:
+        found.setdefault(section.name, []).extend(
+            block
+            for block in section.blocks
+            if isinstance(block, doc.Figure) and (drawn / f"{block.name}.svg").is_file()
+        )
+    return found
+
+
+# --- figures --------------------------------------------------------------------------------
+
+
+def _figure(one: Plot, palette: Palette) -> Iterator[Block]:
+    """A figure with its data as a table, and what of it is not drawn."""
+    drawing = one.drawing
+    title = drawing.title
+    if not one.dots:
+        said = (drawing.note, *_left_out(one))
+        yield doc.Text(tuple(filter(None, said)), f"{title} ({drawing.source})")
+        return
+    yield doc.Figure(
+        drawing.name,
+        title,
+        " ".join(_caption(one)),
+        _spoken(one, palette),
+        chart(one, palette),
+        () if drawing.kind == "share" else palette.shown(one),
+        _left_out(one),
+    )
+    yield _data(one, palette)
+
+
+def _caption(one: Plot) -> Iterator[str]:
+    drawing = one.drawing
+    yield f"{drawing.source[0].upper()}{drawing.source[1:]}."
+    if drawing.kind == "share":
+        yield "Each bar says whether it was published or measured."
+    else:
+        marks = "lines and hollow marks" if drawing.kind == "line" else "hollow bars"
+        yield f"Dashed {marks}: published. Filled: measured here."
+    if not one.measured:
+        yield "Nothing of it was measured here."
+    elif fewer := _fewer(one):
+        yield f"Measured on {fewer}."
+    if drawing.derived:
+        yield f"Derived, published and measured alike: {drawing.derived}."
+    yield from filter(None, (drawing.note, *one.remarks))
+
+
+def _fewer(one: Plot) -> str:
+    """'118,351 rows instead of 1,183,514', where all marks have the same and do not tell them;
+    nothing where as many were loaded as there."""
+    theirs = {dot.rows for dot in one.dots if dot.published and dot.rows}
+    ours = {dot.rows for dot in one.measured if dot.rows}
+    if "rows" in one.drawing.x or len(ours) != 1 or theirs == ours:
+        return ""
+    instead = f" instead of {theirs.pop():,}" if len(theirs) == 1 else ""
+    return f"{formatting.rows(ours.pop())}{instead}"
+
+
+def _left_out(one: Plot) -> tuple[str, ...]:
+    """Which measured points are not drawn, and why; those of a store of which none is, as one."""
+    some = {dot.system for dot in one.measured}
+    reasons = Counter(missing.system for missing in one.missing)
+    said = []
+    for missing in one.missing:
+        named = list(dict.fromkeys(missing.at))
+        if missing.system not in some and reasons[missing.system] == 1:
+            named = []
+        where = f" at {', '.join(named[:_NAMED])}" if named else ""
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        what = missing.system or "anything measured"
+        said.append(f"Not drawn: {what}{where}{more}: {missing.why}.")
+    return tuple(said)
+
+
+def _spoken(one: Plot, palette: Palette) -> str:
+    """The figure in words, for who cannot see it."""
+    drawing = one.drawing
+    lines: dict[tuple[str, bool, str], list[Dot]] = {}
+    for dot in one.dots:
+        lines.setdefault((dot.system, dot.published, dot.part), []).append(dot)
+    for line in lines.values():  # Bars have no x, and keep the report's own order.
+        line.sort(key=lambda dot: dot.x or 0.0)
+    said = [
+        f"{palette.labels[palette.series(name, published)]}{f', {part}' if part else ''}: "
+        + ", ".join(f"{one.told(dot)} at {_at(dot)}" for dot in dots[:6])
+        + (", …" if len(dots) > 6 else "")
+        for (name, published, part), dots in list(lines.items())[:_SPOKEN]
+    ]
+    said += [
+        f"{palette.labels[palette.series(moment.system, False)]}:"
+        f" {MOMENTS[moment.metric]} at {formatting.number(moment.x)}"
+        for moment in one.moments
+    ]
+    more = "" if len(lines) <= _SPOKEN else "; further series are in the table"
+    axis = f" against {drawing.x_title}" if drawing.x_title else ""
+    return f"{drawing.y_title}{axis}. {'; '.join(said)}{more}. All data is in the tables."
+
+
+def _at(dot: Dot) -> str:
+    if dot.x is None:
+        return dot.at
+    return f"{dot.x:,.0f}" if dot.x.is_integer() else formatting.number(dot.x)
+
+
+def _data(one: Plot, palette: Palette) -> Table:
+    """What a figure is drawn of, and below it what is not drawn."""
+    drawing = one.drawing
+    columns = (
+        Column("series", "Series", numeric=False),
+        Column("of", "Published or measured", numeric=False),
+        *((Column("part", "Part", numeric=False),) if drawing.kind == "share" else ()),
+        Column("x", drawing.x_title.removesuffix(" (log)") or "At", numeric=drawing.kind == "line"),
+        Column("value", drawing.y_title.removesuffix(" (log)")),
+        Column("rows", "Rows loaded"),
+    )
+    rows = []
+    for dot in one.dots:
+        x = doc.Cell(_at(dot), dot.at if dot.x is None else dot.x)
+        part = (doc.plain(dot.part),) if drawing.kind == "share" else ()
+        loaded = doc.Cell("" if dot.rows is None else f"{dot.rows:,}", dot.rows)
+        rows.append(
+            Row(
+                (
+                    doc.plain(dot.system if dot.published else palette.measured(dot.system)),
+                    doc.plain("published" if dot.published else "measured"),
+                    *part, x, doc.Cell(one.told(dot), dot.value), loaded,
+                ),
+                series=palette.series(dot.system, dot.published),
+            )
+        )  # fmt: skip
+    title = f"Data of this figure: {formatting.plural(len(rows), 'point')}"
+    return Table(f"data-{drawing.name}", title, columns, tuple(rows), folded=True)

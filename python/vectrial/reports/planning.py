@@ -1,0 +1,172 @@
+"""From a report and a scale to the suites that measure it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from vectrial.datasets import catalog, library
+from vectrial.model.errors import UserError
+from vectrial.model.lane import Lane
+from vectrial.model.store import Store
+from vectrial.reports.model import Arm, Ask, Part, Reproduction
+from vectrial.stores import registry
+from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
+from vectrial.util.suggest import suggestion
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a report is repeated.
+
+    scale: share of the report's rows. stores: only these (none: all). faithful: by the report's
+        own method where it differs from ours.
+    """
+
+    scale: float
+    stores: tuple[str, ...] = ()
+    faithful: bool = False
+    repeats: int = 1
+
+
+@dataclass(frozen=True)
+class PartPlan:
+    """A part with what it is measured with; no suite where no store of it is there."""
+
+    part: Part
+    dataset: str
+    rows: int
+    suite: Suite | None
+
+
+def plan_parts(
+    report: Reproduction, settings: Settings, kinds: dict[str, type[Store]]
+) -> list[PartPlan]:
+    """Every part of a report as a suite.
+
+    kinds: the stores there are, by name.
+
+    Raises:
+        UserError: a store that the report does not name, or a scale out of bounds.
+    """
+    if not 0 < settings.scale <= 1:
+        raise UserError(
+            f"a scale of {settings.scale:g} is not between 0 and 1", remedy="--scale 0.1"
+        )
+    _check_stores(report, settings.stores)
+    return [_plan(report, part, settings, kinds) for part in report.parts]
+
+
+def _check_stores(report: Reproduction, asked: Iterable[str]) -> None:
+    named = {arm.store for part in report.parts for arm in part.arms}
+    for store in asked:
+        if store not in named:
+            raise UserError(
+                f"{report.name} does not name a store '{store}'", remedy=suggestion(store, named)
+            )
+
+
+def _plan(
+    report: Reproduction, part: Part, settings: Settings, kinds: dict[str, type[Store]]
+) -> PartPlan:
+    dataset, rows, queries = _dataset(part, settings.scale)
+    arms = [arm for arm in part.arms if arm.store in kinds and asked_for(arm, settings.stores)]
+    if (
+        part.instead_of in kinds
+        and registry.availability(kinds[part.instead_of]).works is not False
+    ):
+        arms = []
+    suite = None
+    if arms:
+        suite = Suite(
+            name=f"{report.name}-{part.name}",
+            description=f"{report.title}: {part.title}, at {settings.scale:g} of its size"
+            + (", by its own method as far as that is repeated." if settings.faithful else "."),
+            repeats=settings.repeats,
+            k=part.k,
+            batch_rows=min(part.batch_rows, rows),
+            datasets=[DatasetRef(name=dataset, rows=rows, queries=queries, metadata=part.metadata)],
+            stores=[
+                ref
+                for arm in arms
+                for ref in _stores(part, arm, kinds[arm.store], settings.faithful)
+            ],
+            experiments=[
+                ref
+                for ask in part.asks
+                for ref in _experiments(part, ask, rows, arms, settings.faithful)
+            ],
+        )
+    return PartPlan(part, dataset, rows, suite)
+
+
+def asked_for(arm: Arm, stores: Collection[str]) -> bool:
+    """Whether an arm is among the stores that were asked for."""
+    return not stores or arm.store in stores
+
+
+def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
+    """The dataset's name, and how many of its rows and queries are used."""
+    rows = min(part.rows, max(part.least, round(part.rows * scale)))
+    here = set(library.names())
+    name = _held(part, rows, here)
+    if not name:
+        name = part.sources[-1]
+        if "{rows}" in name:
+            name = name.format(rows=rows)
+        elif rows < catalog.entry(name).rows:
+            name = f"{name}-{rows}"
+    entry = library.load(name) if name in here else catalog.entry(name)
+    there = len(entry.queries) if not isinstance(entry.queries, int) else entry.queries
+    queries = min(part.queries, there, max(part.least_queries, round(part.queries * scale)))
+    return name, min(rows, entry.rows), queries
+
+
+def _held(part: Part, rows: int, here: Collection[str]) -> str:
+    """The first source in the library that has so many rows. Where none has, the largest; empty
+    where the last source, which can be made, has more."""
+    held = {source: library.load(source).rows for source in part.sources if source in here}
+    enough = next((source for source, its in held.items() if its >= rows), "")
+    if enough or not held:
+        return enough
+    largest = max(held, key=lambda source: held[source])
+    made = part.sources[-1]
+    more = made not in held and "{rows}" not in made and catalog.entry(made).rows > held[largest]
+    return "" if more else largest
+
+
+def _stores(part: Part, arm: Arm, kind: type[Store], faithful: bool) -> Iterator[StoreRef]:
+    """An arm with its grid. Where some experiments are asked once, the grid's first combination
+    stands alone, and the others are not asked them."""
+    lane = Lane.SDK if faithful and kind.kind == "server" else None
+    params: dict[str, Any] = dict(arm.params)
+    if faithful and arm.faithful is not None:
+        params = dict(arm.faithful)
+    often = [ask.experiment for ask in part.asks if not ask.once]
+    axes = {name: value for name, value in params.items() if isinstance(value, list)}
+    if len(often) == len(part.asks) or not axes:
+        yield StoreRef(store=arm.store, index=arm.index, params=params, lane=lane)
+        return
+    first, *others = itertools.product(*axes.values())
+    for held, asked in ((first, None), *((one, often) for one in others)):
+        own = {**params, **dict(zip(axes, held, strict=True))}
+        yield StoreRef(store=arm.store, index=arm.index, params=own, lane=lane, experiments=asked)
+
+
+def _experiments(
+    part: Part, ask: Ask, rows: int, arms: Iterable[Arm], faithful: bool
+) -> Iterator[ExperimentRef]:
+    """An ask: once for all stores, or where the report's method has settings of a store's own, for
+    each of these and for the others."""
+    stores = [arm.store for arm in arms]
+    own = [[store] for store in stores if faithful and store in ask.faithful_of]
+    others = [store for store in stores if [store] not in own]
+    for names in [others, *own] if others else own:
+        settings = ask.settings_for(names[0], faithful=faithful)
+        for name, sizes in ask.sizes.items():
+            settings[name] = sorted({part.size(size, rows) for size in sizes})
+        if own:
+            settings["stores"] = names
+        yield ExperimentRef.model_validate({"experiment": ask.experiment, **settings})

@@ -1,0 +1,95 @@
+"""The figures of the five published reports, as data; nothing measured here ever touches them.
+
+One `published.csv` in each report's folder, in the report's own order, one row per published
+figure. `params` names what a figure depends on by Vectrial's own names: `m`, `ef_search`,
+`clients`, `rows`, ….
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from vectrial.model.errors import DataError, UserError
+from vectrial.util.suggest import suggestion
+
+#: The reports that there are figures of, by the names `vectrial reproduce` knows them by.
+REPORTS = ("milvus-weaviate", "docarray-1m", "longbow", "aistor-index", "docarray-sift1m")
+
+#: Every unit a figure may have; "1" is a number without a unit, "x" times as much.
+UNITS = frozenset(
+    {"1", "%", "x", "s", "ms", "min", "h", "MB", "GB", "MB/s", "rows/s", "queries/s", "ops/s"}
+)
+
+Scalar = bool | int | float | str
+
+_COLUMNS = ("experiment", "store", "params", "metric", "value", "unit", "source", "note")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published figure.
+
+    experiment: the part of the report it belongs to. store: as the report calls it.
+    source: the table, figure or file of the report that has it.
+    note: what to know before believing it; empty where nothing is.
+    """
+
+    report: str
+    experiment: str
+    store: str
+    params: Mapping[str, Scalar]
+    metric: str
+    value: float
+    unit: str
+    source: str
+    note: str
+
+
+@cache
+def figures(report: str) -> tuple[Figure, ...]:
+    """Every figure of a report, in its order.
+
+    Raises:
+        UserError: there is no such report.
+        DataError: its file is damaged.
+    """
+    if report not in REPORTS:
+        raise UserError(
+            f"there are no figures of a report '{report}'", remedy=suggestion(report, REPORTS)
+        )
+    path = files(__package__) / report.replace("-", "_") / "published.csv"
+    lines = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    if tuple(lines.fieldnames or ()) != _COLUMNS:
+        raise DataError(f"its columns are not {', '.join(_COLUMNS)}", where=str(path))
+    return tuple(_figure(report, row, f"{path}:{at}") for at, row in enumerate(lines, 2))
+
+
+def _figure(report: str, row: Mapping[str, str], where: str) -> Figure:
+    if row["unit"] not in UNITS:
+        raise DataError(f"'{row['unit']}' is not a unit of published figures", where=where)
+    try:
+        value = float(row["value"])
+        params = dict(pair.split("=", 1) for pair in row["params"].split())
+    except ValueError as error:
+        raise DataError(f"a published figure cannot be read: {error}", where=where) from error
+    return Figure(
+        report,
+        row["experiment"],
+        row["store"],
+        {name: _scalar(text) for name, text in params.items()},
+        row["metric"],
+        value,
+        row["unit"],
+        row["source"],
+        row["note"],
+    )
+
+
+def _scalar(text: str) -> Scalar:
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.isdigit() else text

@@ -1,0 +1,1 @@
+"""The runner: servers up, jobs measured, results written."""

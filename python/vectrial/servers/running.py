@@ -1,0 +1,242 @@
+"""Servers that stay up until somebody ends them, and where they are noted.
+
+Each is held by a process of ours, which starts it, notes it in `home()/up/<store>.json`, and ends
+it when it is asked to end. A note names that process by its id and the time it began, so that
+another one that got the same id later is never taken for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from vectrial.model.errors import UserError
+from vectrial.model.limits import Limits
+from vectrial.model.provider import Provider
+from vectrial.servers.account import let_pass
+from vectrial.servers.base import Progress, Recipe, ServerError
+from vectrial.servers.local import secret_file, variable
+from vectrial.servers.namespaces import no_network
+from vectrial.servers.provide import prepare, provide
+from vectrial.util import interrupts, paths
+
+_POLL_S = 0.2
+#: Seconds beyond what a server may take to end, for the process that holds it.
+_SPARE_S = 20.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A server that is up, or about to be (then without ports).
+
+    pid, began: of the process that holds it, as psutil tells. log: the server's own.
+    secrets: files that hold what it asks for, by name.
+    """
+
+    store: str
+    provider: str
+    pid: int
+    began: float
+    host: str
+    ports: Mapping[str, int]
+    data: str
+    log: str
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ready(self) -> bool:
+        """It answers."""
+        return bool(self.ports)
+
+    def listed(self) -> str:
+        """The address as a variable of the environment holds it."""
+        return f"{self.host}:" + ",".join(f"{name}={port}" for name, port in self.ports.items())
+
+
+def folder() -> Path:
+    """Where notes, logs and data of servers that are up lie."""
+    return paths.home() / "up"
+
+
+def standing() -> list[Standing]:
+    """All that are up, by store; notes of those whose process has ended are removed."""
+    found = []
+    for path in sorted(folder().glob("*.json")):
+        try:
+            one = Standing(**json.loads(path.read_text()))
+        except FileNotFoundError:
+            continue  # it has just ended
+        except (ValueError, TypeError):
+            path.unlink(missing_ok=True)
+            continue
+        if _holder(one) is None:
+            path.unlink(missing_ok=True)
+        else:
+            found.append(one)
+    return found
+
+
+def hold(
+    store: str,
+    recipe: Recipe,
+    wanted: Provider | None,
+    *,
+    data: Path | None,
+    limits: Limits,
+    progress: Progress,
+    ready: Callable[[Standing], None],
+    allow_exposed: bool = False,
+) -> None:
+    """Start a server, call `ready`, and hold it until this process is interrupted.
+
+    Args:
+        store: whose server it is. wanted: as of `choose`.
+        data: where its data stays; unless given it is thrown away.
+        allow_exposed: as of `Local`.
+
+    Raises:
+        UserError: one is up already, or it runs elsewhere. ServerError: it cannot be had, did not
+            start, or ended by itself.
+    """
+    _refuse_second(store)
+    choice = prepare(recipe, progress, wanted)
+    if choice.provider is Provider.EXTERNAL:
+        raise UserError(
+            f"{store} runs elsewhere: {choice.why}",
+            remedy=f"--provider local, or unset {variable(recipe, 'address')}",
+        )
+    progress(f"{store}: starting it by provider '{choice.provider}': {choice.why}")
+    place = data or folder() / store
+    log = folder() / f"{store}.log"
+    note = folder() / f"{store}.json"
+    if data is None:
+        shutil.rmtree(place, ignore_errors=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    let_pass(log.parent)
+    log.unlink(missing_ok=True)
+    me = psutil.Process()
+    one = Standing(store, choice.provider, me.pid, me.create_time(), "", {}, str(place), str(log))
+    try:
+        _reserve(note, one)
+        server = provide(
+            recipe,
+            place,
+            provider=choice.provider,
+            log=log,
+            limits=limits,
+            progress=progress,
+            allow_exposed=allow_exposed,
+        )
+        with server:
+            address = server.address
+            secrets = {name: str(secret_file(place, name)) for name in address.secrets}
+            one = replace(one, host=address.host, ports=dict(address.ports), secrets=secrets)
+            _write(note, one)
+            for line in warnings(recipe, choice.provider):
+                progress(f"{store}: {line}")
+            ready(one)
+            try:
+                while server.lives():
+                    time.sleep(_POLL_S)
+                    interrupts.check()  # looking at processes may have swallowed one
+            except KeyboardInterrupt:
+                if data is not None:  # it may have something to write
+                    interrupts.allow(recipe.stop_s + _SPARE_S)
+                    server.stop()
+                raise
+            raise ServerError(f"{store} ended by itself; its log is {log}")
+    finally:
+        _forget(note, me.pid)
+        if data is None:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def warnings(recipe: Recipe, provider: Provider) -> list[str]:
+    """What one should know of a server that stays up."""
+    said = []
+    generated = recipe.generated
+    if provider is Provider.DOCKER:
+        generated = tuple(recipe.image.generated) if recipe.image else ()
+    if not generated:
+        said.append("it asks for no password: every user of this machine can use it")
+    if provider is Provider.LOCAL and recipe.exposed:
+        if why := no_network():
+            said.append(f"others on the network can reach it ({why})")
+        else:
+            said.append(
+                "its ports are relayed to a network of its own, which takes time: "
+                "measure a server that the run starts itself"
+            )
+    return said
+
+
+def end(one: Standing, stop_s: float) -> bool:
+    """End a server that is up, through the process that holds it; False when it had ended already.
+
+    Raises:
+        ServerError: that process did not end in time.
+    """
+    process = _holder(one)
+    if process is None:
+        return False
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.terminate()
+    try:
+        process.wait(stop_s + _SPARE_S)
+    except psutil.TimeoutExpired as error:
+        raise ServerError(f"{one.store} did not end; process {one.pid} holds it") from error
+    return True
+
+
+def _holder(one: Standing) -> psutil.Process | None:
+    """The process that holds a server; None when it has ended, whoever has its id now."""
+    try:
+        process = psutil.Process(one.pid)
+        same = abs(process.create_time() - one.began) < 0.01
+        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _refuse_second(store: str) -> None:
+    for one in standing():
+        if one.store == store:
+            raise UserError(
+                f"{store} is {'up' if one.ready else 'starting'} already"
+                + (f", at {one.listed()}" if one.ready else ""),
+                remedy=f"end it with: vectrial down {store}",
+            )
+
+
+def _reserve(note: Path, one: Standing) -> None:
+    """Note that a server is about to be up, of which there is none."""
+    try:
+        with note.open("x") as file:
+            json.dump(_plain(one), file)
+    except FileExistsError as error:
+        raise UserError(f"{one.store} is being started already") from error
+
+
+def _write(note: Path, one: Standing) -> None:
+    fresh = note.with_suffix(".new")
+    fresh.write_text(json.dumps(_plain(one)))
+    fresh.replace(note)
+
+
+def _forget(note: Path, pid: int) -> None:
+    """Remove a note, if it is this process's."""
+    with contextlib.suppress(OSError, ValueError):
+        if json.loads(note.read_text())["pid"] == pid:
+            note.unlink()
+
+
+def _plain(one: Standing) -> dict[str, Any]:
+    return {**asdict(one), "ports": dict(one.ports), "secrets": dict(one.secrets)}

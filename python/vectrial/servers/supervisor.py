@@ -1,0 +1,130 @@
+"""Runs a server's program and sees to it that it does not outlive the process that asked for it.
+
+    python supervisor.py '{"parent": …, "cores": […], "cgroups": […], "after": […], "argv": […]}'
+
+parent: the process id of whoever starts this. files: descriptors to pass on. cores: the processors
+the program may use; all when empty. cgroups: control groups (folders) that the program is put into,
+which are removed at the end. after: a command that is executed at the end, in whichever way it
+comes; none when empty. argv: the program and its arguments; "{supervisor}" in one is this process'
+id. The program's process id is the one line on standard output; its own output goes to standard
+error. When the program ends, or the parent does, or this process gets SIGTERM, everything that the
+program started is ended too, and so is this process, with the program's exit status.
+
+This stands between the two since a signal at the parent's death reaches only a direct child,
+and is sent when the thread ends that made it. Here it is a reason to look whether the parent
+is still there. Imports nothing of Vectrial's, so that it starts quickly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import psutil
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+_PARENT_MAY_BE_GONE = signal.SIGUSR1
+_SIGNALS = {signal.SIGCHLD, _PARENT_MAY_BE_GONE, signal.SIGTERM, signal.SIGINT}
+#: Seconds that the command at the end may take.
+_AFTER_S = 60.0
+
+
+def main(
+    parent: int,
+    files: Sequence[int],
+    cores: Sequence[int],
+    cgroups: Sequence[str],
+    after: Sequence[str],
+    argv: Sequence[str],
+) -> int:
+    """Run `argv`; returns its exit status, 128 and the signal's number when one ended it."""
+    libc = ctypes.CDLL(None)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    # Whatever the program starts and forgets becomes a child of this process, to be found here.
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    libc.prctl(PR_SET_PDEATHSIG, _PARENT_MAY_BE_GONE)
+    if os.getppid() != parent:  # it died before the request
+        remove(cgroups)
+        return 1
+
+    def before_program() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        for group in cgroups:
+            with open(os.path.join(group, "cgroup.procs"), "w") as members:  # noqa: PTH118, PTH123
+                members.write(str(os.getpid()))
+        if cores:
+            os.sched_setaffinity(0, cores)
+
+    try:
+        try:
+            # This process has one thread, so that Python may run between fork and exec.
+            program = subprocess.Popen(
+                [one.replace("{supervisor}", str(os.getpid())) for one in argv],
+                stdout=sys.stderr,
+                pass_fds=files,
+                preexec_fn=before_program,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"{argv[0]} cannot be executed: {error}", file=sys.stderr)
+            return 127
+        for number in files:  # else they would be there as long as this process is
+            os.close(number)
+        print(program.pid, flush=True)
+        while program.poll() is None:
+            received = signal.sigwait(_SIGNALS)
+            if received == _PARENT_MAY_BE_GONE and os.getppid() == parent:
+                continue  # only the thread that started this has ended
+            if received != signal.SIGCHLD:
+                break
+    finally:
+        end_descendants()
+        if after:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                subprocess.run(after, stdout=sys.stderr, timeout=_AFTER_S, check=False)
+        remove(cgroups)
+    status = program.wait()
+    return status if status >= 0 else 128 - status
+
+
+def end_descendants() -> None:
+    """Kill every descendant of this process, until there is none."""
+    me = psutil.Process()
+    while found := [one for one in me.children(recursive=True) if _runs(one)]:
+        for one in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        psutil.wait_procs(found, timeout=1.0)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # ended, and waited for by its own parent
+        return False
+
+
+def remove(cgroups: Sequence[str | os.PathLike[str]]) -> None:
+    """Remove groups whose last process has just been ended, which takes the kernel a moment."""
+    for group in cgroups:
+        for _ in range(100):
+            try:
+                os.rmdir(group)  # noqa: PTH106
+            except FileNotFoundError:
+                break
+            except OSError:
+                time.sleep(0.02)
+            else:
+                break
+
+
+if __name__ == "__main__":
+    sys.exit(main(**json.loads(sys.argv[1])))

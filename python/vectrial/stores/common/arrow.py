@@ -1,0 +1,89 @@
+"""Between the Arrow batches of the `Store` interface and numpy arrays, without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.model.errors import StoreError
+from vectrial.model.store import Schema
+
+ID, VECTOR = "id", "vector"
+
+
+def check(batch: pa.RecordBatch, schema: Schema) -> None:
+    """Raise `StoreError` for a batch in another layout than the collection's.
+
+    Compares schemas and looks at no row: its cost does not depend on the batch's size.
+    """
+    expected = schema.arrow()
+    if batch.schema.equals(expected):
+        return
+    fields = {column: field for field, column in schema.columns.items()}
+    for column in expected:
+        found = batch.schema.field(column.name) if column.name in batch.schema.names else None
+        if found is None or found.type != column.type:
+            kind = found.type if found is not None else "missing"
+            raise StoreError(
+                f"the batch does not fit the collection: column"
+                f" '{fields.get(column.name, column.name)}' is {kind}, expected {column.type}"
+            )
+    if batch.schema.names != expected.names:
+        raise StoreError(
+            f"the batch has columns {', '.join(batch.schema.names)}; expected,"
+            f" in this order, {', '.join(expected.names)}"
+        )
+
+
+def ids_of(batch: pa.RecordBatch | pa.Table) -> NDArray[np.int64]:
+    """The ids, int64 (n,); a view for a record batch."""
+    return np.asarray(batch.column(ID).to_numpy(), dtype=np.int64)
+
+
+def vectors_of(batch: pa.RecordBatch | pa.Table) -> NDArray[np.float32]:
+    """The vectors, float32 (n, d), C-contiguous; a read-only view for a record batch."""
+    column: Any = batch.column(VECTOR)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    dim = column.type.list_size
+    return np.asarray(column.flatten().to_numpy(), dtype=np.float32).reshape(-1, dim)
+
+
+def metadata_of(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """The metadata columns under the names of their fields; none when there is no metadata."""
+    columns = [batch.column(name) for name in schema.columns.values()]
+    return pa.RecordBatch.from_arrays(columns, names=list(schema.columns))
+
+
+def columns_of(batch: pa.RecordBatch | pa.Table, schema: Schema) -> dict[str, list[Any]]:
+    """The metadata as Python values, by field; None where a value is missing."""
+    return {field: batch.column(name).to_pylist() for field, name in schema.columns.items()}
+
+
+def batch_of(
+    schema: Schema,
+    ids: NDArray[np.int64],
+    vectors: NDArray[np.float32],
+    columns: Mapping[str, pa.Array[Any] | Sequence[Any]],
+) -> pa.RecordBatch:
+    """A batch in the layout of `schema`: ids (n,), vectors (n, d), a column for each field by the
+    field's name."""
+    flat = np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1)
+    arrow = schema.arrow()
+    vector = pa.FixedSizeListArray.from_arrays(pa.array(flat), type=arrow.field(VECTOR).type)
+    metadata = [
+        value
+        if isinstance(value := columns[field], pa.Array)
+        else pa.array(value, arrow.field(name).type)
+        for field, name in schema.columns.items()
+    ]
+    return pa.RecordBatch.from_arrays([pa.array(ids), vector, *metadata], schema=arrow)
+
+
+def table_of(schema: Schema, batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Batches, perhaps none, as one table in the layout of `schema`."""
+    return pa.Table.from_batches(list(batches), schema=schema.arrow())

@@ -1,0 +1,97 @@
+"""Exact nearest neighbours in a block of vectors, for stores that compute distances themselves.
+
+One matrix-vector product in float32, a selection of all candidates that rounding could have put
+among the k nearest, and their exact distances in float64. Candidates are those within the
+rounding bound of a float32 dot product, |computed - true| <= d·u/(1 - d·u) · |q|·|x| with
+u = 2^-24 (Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 3.1), of
+the k-th.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial.model.metric import Metric, distances
+
+_UNIT_ROUNDOFF = 2.0**-24
+
+
+@dataclass(frozen=True)
+class Block:
+    """Vectors to search, and what can be known of them before the query.
+
+    vectors: float32 (n, d). ids: int64 (n,). kept: which rows may be found, (n,), None for all.
+    A row's key, which ascends with its distance, is offset - scale·dot; +inf for rows left out.
+    """
+
+    metric: Metric
+    vectors: NDArray[np.float32]
+    ids: NDArray[np.int64]
+    kept: NDArray[np.bool_] | None
+    available: int
+    offset: NDArray[np.float32]
+    scale: NDArray[np.float32]
+    largest_norm: float
+
+
+def block(
+    metric: Metric,
+    vectors: NDArray[np.float32],
+    ids: NDArray[np.int64],
+    kept: NDArray[np.bool_] | None = None,
+) -> Block:
+    """A block of `vectors` (n, d) under `ids` (n,), of which `kept` (n,) may be found."""
+    n = len(vectors)
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+    offset = squares if metric is Metric.L2 else np.zeros(n, np.float32)
+    if metric is Metric.COSINE:
+        scale = (1 / np.sqrt(np.maximum(squares, 1e-30))).astype(np.float32)
+    else:
+        scale = np.full(n, 2 if metric is Metric.L2 else 1, np.float32)
+    if kept is not None:
+        offset = np.where(kept, offset, np.float32(np.inf))
+    available = n if kept is None else int(kept.sum())
+    largest = float(np.sqrt(squares.max(initial=0.0)))
+    return Block(metric, vectors, ids, kept, available, offset, scale, largest)
+
+
+def nearest(
+    rows: Block, query: NDArray[np.float32], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Ids and distances of the min(k, available) nearest rows to `query` (d,), nearest first,
+    ties by smaller id."""
+    found = min(k, rows.available)
+    if not found:
+        return np.empty(0, np.int64), np.empty(0, np.float64)
+    if found == len(rows.ids):
+        candidates = np.arange(found)
+    else:
+        keys = rows.vectors @ query
+        keys *= -rows.scale
+        keys += rows.offset
+        bound = float(np.partition(keys, found - 1)[found - 1]) + _slack(rows, query)
+        # With fewer rows kept than asked for, the bound says nothing against rows left out.
+        near = keys <= bound
+        candidates = np.flatnonzero(near if rows.kept is None else near & rows.kept)
+    exact = distances(query, rows.vectors[candidates], rows.metric)
+    ids = rows.ids[candidates]
+    order = np.lexsort((ids, exact))[:found]
+    return ids[order], exact[order]
+
+
+def _slack(rows: Block, query: NDArray[np.float32]) -> float:
+    """How far rounding may have moved two keys apart."""
+    norm = float(np.sqrt(query @ query))
+    # Twice the bound above, for the k-th and for the candidate, and as much again for the few
+    # operations that follow the product.
+    bound = 4 * (len(query) + 3) * _UNIT_ROUNDOFF
+    match rows.metric:
+        case Metric.L2:
+            return bound * (norm + rows.largest_norm) ** 2
+        case Metric.IP:
+            return bound * norm * rows.largest_norm
+        case Metric.COSINE:
+            return bound * norm

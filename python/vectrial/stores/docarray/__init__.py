@@ -1,0 +1,1 @@
+"""DocArray's document stores."""

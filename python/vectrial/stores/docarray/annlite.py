@@ -1,0 +1,199 @@
+"""AnnLite 0.5.10: HNSW in memory, Documents in RocksDB, filter columns in SQLite tables."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field as Bounded
+
+from vectrial.model.errors import Unsupported
+from vectrial.model.filters import Filter
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
+    Capabilities,
+    FieldType,
+    Index,
+    IndexKind,
+    Params,
+    Schema,
+    Searcher,
+    Store,
+)
+from vectrial.stores.common.arrow import table_of
+from vectrial.stores.docarray.documents import (
+    ENVIRONMENT,
+    ids_of,
+    tag,
+    to_batch,
+    to_documents,
+    to_query,
+)
+
+_METRICS = {Metric.L2: "euclidean", Metric.COSINE: "cosine", Metric.IP: "inner_product"}
+#: What a column may hold in AnnLite's own table; truth values are kept there as 0 and 1.
+_COLUMNS = {FieldType.INT: int, FieldType.BOOL: int, FieldType.FLOAT: float, FieldType.STRING: str}
+
+
+class HnswBuild(Params):
+    """m: links of a node per layer (`max_connection`). ef_construction: candidates kept while
+    a node is linked. Defaults are AnnLite's."""
+
+    m: int = Bounded(16, ge=2, le=512)
+    ef_construction: int = Bounded(200, ge=1)
+
+
+class HnswSearch(Params):
+    """ef_search: candidates kept during a search; AnnLite raises it to k where it is smaller."""
+
+    ef_search: int = Bounded(50, ge=1)
+
+
+class AnnLiteStore(Store):
+    """AnnLite used directly, without a DocumentArray around it.
+
+    `flush` dumps the graph beside the documents, as AnnLite's own guide does, so that `open`
+    loads it. AnnLite would load a dump that later writes have left behind without noticing, so
+    the first write after a dump removes it; without one, `open` builds the graph anew from the
+    documents, which RocksDB has synced at every write.
+    """
+
+    name = "annlite"
+    title = "AnnLite"
+    module = "annlite"
+    environment = ENVIRONMENT
+    capabilities = Capabilities(
+        scores={
+            Metric.L2: ScoreKind.L2,
+            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
+            Metric.IP: ScoreKind.ONE_MINUS_INNER_PRODUCT,
+        },
+        indexes={
+            "hnsw": IndexKind(
+                build=HnswBuild, search=HnswSearch, generous={"ef_search": 400}, recall_floor=0.95
+            )
+        },
+        find=frozenset({"eq", "in", "range", "and", "or", "not"}),
+        field_types=frozenset(_COLUMNS),
+        nulls=True,
+        persistent=True,
+        differences=(
+            "a search under a filter is not offered: AnnLite's own ends its walk of the graph "
+            "before it has k rows and then raises, for up to 30 % of queries when few rows match",
+            "an update of a row with metadata is a delete and an insert, since AnnLite's own "
+            "update leaves the filter columns as they were; deleted nodes stay in the graph",
+            "every result's id is looked up in a SQLite table, one statement each",
+            "every write is synced to disk (RocksDB), the graph only by flush",
+            "inserts build the graph with all cores",
+        ),
+    )
+
+    def __init__(self, location: Path) -> None:
+        super().__init__(location)
+        import annlite
+        from loguru import logger
+
+        logger.disable("annlite")  # it would log to standard output
+        self._module = annlite
+        self._folder = location / "annlite"
+        self._ann: Any = None
+
+    def version(self) -> str:
+        return str(self._module.__version__)
+
+    def create(self, schema: Schema, index: Index) -> None:
+        self.open(schema, index)
+
+    def open(self, schema: Schema, index: Index) -> None:
+        assert isinstance(index.params, HnswBuild)
+        self._schema = schema
+        fields = enumerate(schema.fields)
+        self._ann = self._module.AnnLite(
+            schema.dim,
+            metric=_METRICS[schema.metric],
+            max_connection=index.params.m,
+            ef_construction=index.params.ef_construction,
+            columns={tag(i): _COLUMNS[field.type] for i, field in fields} or None,
+            data_path=self._folder,
+        )
+        self._dumped = self._ann.snapshot_path is not None
+
+    def close(self) -> None:
+        if self._ann is not None:
+            self._ann.close()
+            self._ann = None
+
+    def drop(self) -> None:
+        self.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def flush(self) -> None:
+        if not self._dumped and self._ann.index_size:
+            self._ann.dump()
+            self._dumped = True
+
+    def _forget_dump(self) -> None:
+        if self._dumped:
+            while dump := self._ann.snapshot_path:
+                shutil.rmtree(dump)
+            self._dumped = False
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        from docarray import DocumentArray
+
+        if batch.num_rows:  # of no Documents AnnLite cannot tell the dimension
+            self._forget_dump()
+            self._ann.index(DocumentArray(to_documents(batch, self._schema)))
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        from docarray import DocumentArray
+
+        if not batch.num_rows:
+            return
+        self._forget_dump()
+        documents = DocumentArray(to_documents(batch, self._schema))
+        if not self._schema.fields:
+            self._ann.update(documents)
+            return
+        self._ann.delete(documents)
+        self._ann.index(documents)
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        self._forget_dump()
+        self._ann.delete([str(id_) for id_ in ids.tolist()])
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        found = [self._ann.get_doc_by_id(str(id_)) for id_ in ids.tolist()]
+        rows = [document for document in found if document is not None]
+        return table_of(self._schema, [to_batch(rows, self._schema)])
+
+    def count(self) -> int:
+        return int(self._ann.index_size)
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        for documents in self._ann.documents_generator(0, batch_size):
+            yield to_batch(documents, self._schema)
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        assert isinstance(params, HnswSearch)
+        if where is not None:
+            raise Unsupported(f"{self.name} does not search under a filter")
+        search, graph, ef = self._ann.search_numpy, self._ann.vec_index(0), params.ef_search
+
+        def search_one(
+            vector: NDArray[np.float32],
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            graph.ef_search = ef  # AnnLite applies it at every search; another searcher may differ
+            scores, ids = search(vector[np.newaxis], limit=k)
+            return ids[0], np.asarray(scores[0], dtype=np.float32)
+
+        return search_one
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        query = to_query(where, self._schema, sql_nulls=True)
+        return ids_of(self._ann.filter(query, limit=limit, include_metadata=False))

@@ -1,0 +1,1 @@
+"""Stores that speak Arrow Flight, and the reference server."""

@@ -1,0 +1,1 @@
+"""The reference server of the Flight protocol."""

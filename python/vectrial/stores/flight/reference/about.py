@@ -1,0 +1,96 @@
+"""What a dataset of the Flight reference server was made as: read out of the schema of its first
+put, and kept in its file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from vectrial.model.errors import StoreError
+from vectrial.model.metric import Metric
+from vectrial.model.store import ARROW_TYPES, Field, FieldType, Schema, Store
+from vectrial.stores.faiss import FaissStore
+from vectrial.stores.hnswlib import HnswlibStore
+
+#: What serves each kind of index, and the kind by which that store knows it.
+ENGINES: Mapping[str, type[Store]] = {"hnsw": HnswlibStore, "flat": FaissStore}
+#: Metrics as Longbow names them in a schema's metadata.
+METRICS = {"euclidean": Metric.L2, "cosine": Metric.COSINE, "dot_product": Metric.IP}
+
+
+@dataclass(frozen=True)
+class About:
+    """What a dataset was made as."""
+
+    schema: Schema
+    index: str
+    params: Mapping[str, Any]
+
+    def text(self) -> str:
+        """For its file."""
+        fields = [[field.name, field.type] for field in self.schema.fields]
+        return json.dumps(
+            {
+                "dim": self.schema.dim,
+                "metric": self.schema.metric,
+                "fields": fields,
+                "text": [field.name for field in self.schema.fields if field.text],
+                "index": self.index,
+                "params": dict(self.params),
+            }
+        )
+
+    @staticmethod
+    def of_text(text: str) -> About:
+        """Out of its file."""
+        kept = json.loads(text)
+        fields = [Field(name, FieldType(kind)) for name, kind in kept["fields"]]
+        told = _told(fields, kept.get("text", []))
+        schema = Schema(kept["dim"], Metric(kept["metric"]), told)
+        return About(schema, kept["index"], kept["params"])
+
+    @staticmethod
+    def of_put(arrow: pa.Schema) -> About:
+        """As the schema of the first put asks for it.
+
+        Raises:
+            StoreError: a column or a setting that there is not.
+        """
+        dim, fields = 0, []
+        for column in arrow:
+            if column.name in ("vector", "embedding"):
+                dim = column.type.list_size if pa.types.is_fixed_size_list(column.type) else 0
+            elif column.name != "id":
+                fields.append(Field(column.name, _field_type(column)))
+        if not dim or "id" not in arrow.names:
+            raise StoreError("a put has columns 'id' and 'vector', a fixed-size list of float32")
+        told = {key.decode(): text.decode() for key, text in (arrow.metadata or {}).items()}
+        metric = METRICS.get(told.get("longbow.metric", "euclidean"))
+        index = told.get("vectrial.index", "hnsw")
+        if metric is None or index not in ENGINES:
+            raise StoreError(
+                f"metrics are {', '.join(METRICS)}, and indexes {', '.join(ENGINES)}",
+            )
+        params = json.loads(told.get("vectrial.params", "{}"))
+        texts = _told(fields, json.loads(told.get("vectrial.text", "[]")))
+        return About(Schema(dim, metric, texts), index, params)
+
+
+def _field_type(column: pa.Field[Any]) -> FieldType:
+    for kind, arrow in ARROW_TYPES.items():
+        if column.type.equals(arrow):
+            return kind
+    raise StoreError(f"column '{column.name}' is {column.type}: nothing that is kept here")
+
+
+def _told(fields: Sequence[Field], texts: Sequence[str]) -> tuple[Field, ...]:
+    """The fields, with a full-text index of those that are named."""
+    strings = {field.name for field in fields if field.type is FieldType.STRING}
+    if more := set(texts) - strings:
+        raise StoreError(f"there is no column of strings '{min(more)}' to index the words of")
+    return tuple(replace(field, text=field.name in texts) for field in fields)

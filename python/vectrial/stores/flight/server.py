@@ -1,0 +1,90 @@
+"""Arrow Flight stores that speak Longbow's protocol: our own reference server, in a process of its
+own, or one that runs somewhere already, such as Longbow.
+
+Longbow itself cannot be had from a package registry: its module is not served, and its published
+source does not build on x86-64.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from vectrial.model.availability import Availability
+from vectrial.model.store import Address
+from vectrial.servers.base import Command, NoProgram, NotReady, Progress, Recipe
+from vectrial.servers.local import HOST, refused
+
+SNIPPET = """\
+from pyarrow import flight
+client = flight.FlightClient("grpc://{host}:{grpc}")
+print(list(client.do_action("server-info"))[0].body.to_pybytes())"""
+_ASK_S = 5.0
+#: Libraries behind the reference server.
+_NEEDS = ("hnswlib", "faiss", "tantivy")
+
+
+def _missing() -> str:
+    lacking = [name for name in _NEEDS if importlib.util.find_spec(name) is None]
+    if not lacking:
+        return ""
+    return f"the reference server needs {', '.join(lacking)}: pip install 'vectrial[flight]'"
+
+
+def _program(progress: Progress) -> Path:
+    if missing := _missing():
+        raise NoProgram(missing)
+    return Path(sys.executable)
+
+
+def _at_hand() -> Availability:
+    missing = _missing()
+    return Availability(not missing, missing)
+
+
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
+    module = ("-P", "-m", "vectrial.stores.flight.reference.server")
+    where = ("--host", HOST, "--port", str(ports["grpc"]), "--folder", str(folder))
+    # Its home is another than ours, where some of Python's libraries may be. The current folder,
+    # which `python -m` puts among them, is none.
+    path = [one for one in sys.path if Path(one).is_dir() and Path(one).resolve() != Path.cwd()]
+    needs = (program, Path(sys.prefix), Path(sys.base_prefix), *map(Path, path))
+    env = {"PYTHONPATH": os.pathsep.join(path)}
+    return Command((str(program), *module, *where), env, needs=needs)
+
+
+def _ready(address: Address) -> None:
+    """It answers whether a dataset is ready, be it that there is no such dataset."""
+    import pyarrow as pa
+    from pyarrow import flight
+
+    from vectrial.stores.flight.store import call_options, connected
+
+    with connected(address) as client:
+        try:
+            asked = flight.Action("check_readiness", b'{"dataset": "vectrial"}')
+            next(client.do_action(asked, call_options(address, _ASK_S)))
+        except StopIteration:
+            raise NotReady("check_readiness has no answer") from None
+        except (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError) as error:
+            raise refused(FLIGHT, address, error) from error
+        except (pa.ArrowException, OSError) as error:
+            raise NotReady(f"{type(error).__name__}: {error}") from error
+
+
+FLIGHT = Recipe(
+    name="flight",
+    program=_program,
+    at_hand=_at_hand,
+    ports=("grpc",),
+    public=("grpc",),
+    command=_command,
+    ready=_ready,
+    secrets=("token",),
+    snippet=SNIPPET,
+)

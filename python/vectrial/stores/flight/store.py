@@ -1,0 +1,372 @@
+"""Arrow Flight with Longbow's tickets and actions, by pyarrow's own client.
+
+The server is `vectrial.stores.flight.server`: our reference server, for which everything below is
+declared and tested, or Longbow. Facts about Longbow are of commit 987003c (January 2026): it has
+neither `ef` nor updates nor deletes that take effect, takes every metric for L2, and has filters
+of comparisons only, every one of which has to hold.
+
+A store is a dataset, made by a put of no rows, whose schema names the metric.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field as Bound
+
+from vectrial.model.errors import StoreError
+from vectrial.model.filters import Filter, In, renamed
+from vectrial.model.fusion import Blend
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
+    ALL_OPERATORS,
+    Address,
+    Capabilities,
+    Durability,
+    FieldType,
+    HybridSearcher,
+    Index,
+    IndexKind,
+    NoParams,
+    Params,
+    Returning,
+    Schema,
+    Searcher,
+    Store,
+    Wire,
+    WireRows,
+)
+from vectrial.stores.common.arrow import check, table_of
+from vectrial.stores.common.naming import collection_name
+from vectrial.stores.common.typed import fitted
+from vectrial.stores.flight import text as flight_text
+from vectrial.stores.flight.filters import written
+
+if TYPE_CHECKING:
+    from pyarrow import flight
+
+    from vectrial.model.target import LoadTarget
+
+#: Names that the protocol has for columns of its own, in puts and in answers.
+_RESERVED = frozenset({"id", "vector", "embedding", "score", "metadata"})
+_METRICS = {Metric.L2: "euclidean", Metric.COSINE: "cosine", Metric.IP: "dot_product"}
+#: What a search is to bring back, as members of its ticket.
+_RETURNING: Mapping[Returning, Mapping[str, bool]] = {
+    Returning.IDS: {},
+    Returning.METADATA: {"include_metadata": True},
+    Returning.VECTORS: {"include_vectors": True},
+}
+#: How long a call may take.
+_ASK_S = 300.0
+_POLL_S = 0.05
+#: How long the server may take to index what it acknowledged.
+_INDEXING_S = 3600.0
+
+
+class HnswBuild(Params):
+    """m: links per node and level; ef_construction: candidates while building."""
+
+    m: int = Bound(default=16, ge=2, le=512)
+    ef_construction: int = Bound(default=200, ge=1, le=100_000)
+
+
+class HnswSearch(Params):
+    """ef_search: candidates held during the search; None leaves it to the server (10)."""
+
+    ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
+
+
+class FlightStore(Store):
+    """One dataset of a Flight server."""
+
+    name = "flight"
+    title = "Arrow Flight"
+    kind = "server"
+    module = "pyarrow.flight"
+    extra = "flight"
+    server = "vectrial.stores.flight.server:FLIGHT"
+    protocol = "flight"
+    capabilities = Capabilities(
+        scores={
+            Metric.L2: ScoreKind.INVERSE_L2,
+            Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
+            Metric.IP: ScoreKind.INNER_PRODUCT,
+        },
+        default_index="hnsw",
+        indexes={
+            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
+            "flat": IndexKind(exact=True),
+        },
+        filters=ALL_OPERATORS,
+        find=ALL_OPERATORS,
+        field_types=frozenset(FieldType),
+        nulls=True,
+        persistent=True,
+        concurrent_search=True,
+        returns=frozenset(Returning),
+        durability={
+            Durability.MEMORY: "a put is acknowledged when it is in the index; flush writes it",
+        },
+        hybrid=flight_text.HYBRID,
+        differences=(
+            "the server is a reference for the transport, one Python process of ours over hnswlib"
+            " and FAISS, unless VECTRIAL_FLIGHT_ADDRESS names another; it is no competitor",
+            "what is declared holds of that reference server; Longbow has no ef_search, no updates"
+            " and no deletes that take effect, one metric (L2), and filters of comparisons that"
+            " must all hold",
+            "vectors and filters of a search travel as JSON",
+            "of two searches at the same time with different ef_search either value may hold",
+            "a filter is evaluated when it first comes after a write, and kept; in the graph a"
+            " Python function checks every candidate",
+            "metadata columns have no index, but for the words of texts",
+            "flush writes the whole dataset to files and syncs them",
+        ),
+    )
+
+    def __init__(self, location: Path, address: Address | None = None) -> None:
+        super().__init__(location, address)
+        if address is None:
+            raise StoreError("flight needs the address of a server")
+        self._address = address
+        self._dataset = collection_name(location)
+        self._client = connected(address)
+        self._options = call_options(address)
+        # Making numpy's arrays of its own for the first time pyarrow imports pandas, where that is
+        # installed: seconds that the first search of a process would be charged with.
+        pa.array([0]).to_numpy()
+
+    # -- life ------------------------------------------------------------------------------
+
+    def version(self) -> str:
+        if "server-info" not in {
+            action.type for action in self._client.list_actions(self._options)
+        }:
+            return f"a Flight server that does not say which (pyarrow {pa.__version__})"
+        told = self._act("server-info")
+        versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
+        return f"{told['server']} ({versions}, pyarrow {pa.__version__})"
+
+    def create(self, schema: Schema, index: Index) -> None:
+        self._take(schema, index)
+        self.drop()  # what a killed run left behind
+        told = {
+            "longbow.metric": _METRICS[schema.metric],
+            "vectrial.index": index.kind,
+            "vectrial.params": index.params.model_dump_json(),
+            "vectrial.text": flight_text.columns(schema, self._names),
+        }
+        self._put(self._wire_schema.with_metadata(told), [])
+
+    def open(self, schema: Schema, index: Index) -> None:
+        self._take(schema, index)
+        if self._readiness()["status"] == "NOT_FOUND":
+            raise StoreError(f"the server has no dataset {self._dataset}")
+
+    def _take(self, schema: Schema, index: Index) -> None:
+        self._schema, self._index = schema, index
+        self._names = _names(schema)
+        arrow = zip(schema.arrow(), self._on_wire, strict=True)
+        self._wire_schema = pa.schema([column.with_name(name) for column, name in arrow])
+
+    @property
+    def _on_wire(self) -> list[str]:
+        """Names of all columns, in the order of `Schema.arrow`."""
+        return ["id", "vector", *self._names.values()]
+
+    def close(self) -> None:
+        self._client.close()
+
+    def drop(self) -> None:
+        self._act("delete-dataset", dataset=self._dataset)
+
+    def flush(self) -> None:
+        self._act("flush", dataset=self._dataset)
+
+    def wait_indexed(self) -> str:
+        ends = time.monotonic() + _INDEXING_S
+        while (told := self._readiness())["status"] != "READY":
+            if time.monotonic() > ends:
+                raise StoreError(f"the dataset is {told['status']}: {told.get('reason')}")
+            time.sleep(_POLL_S)
+        return f"check_readiness says READY, with {told['index_len']} rows in the index"
+
+    def _readiness(self) -> dict[str, Any]:
+        return self._act("check_readiness", dataset=self._dataset)
+
+    def _act(self, name: str, **asked: Any) -> dict[str, Any]:
+        """The answer to an action, which is an object or nothing to be read."""
+        from pyarrow import flight
+
+        action = flight.Action(name, json.dumps(asked).encode())
+        results = [one.body.to_pybytes() for one in self._client.do_action(action, self._options)]
+        if not results or not results[0].startswith(b"{"):
+            return {}
+        answer: dict[str, Any] = json.loads(results[0])
+        return answer
+
+    # -- data ------------------------------------------------------------------------------
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        self.upsert(batch)
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        check(batch, self._schema)
+        if batch.num_rows:
+            self._put(self._wire_schema, [batch.rename_columns(self._on_wire)])
+
+    def _put(self, schema: pa.Schema, batches: list[pa.RecordBatch]) -> None:
+        from pyarrow import flight
+
+        descriptor = flight.FlightDescriptor.for_path(self._dataset)
+        writer, _ = self._client.do_put(descriptor, schema, self._options)
+        with writer:  # leaving waits until the server has taken everything
+            for batch in batches:
+                writer.write_batch(batch)
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        self._act("delete", dataset=self._dataset, ids=ids.tolist())
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        if not len(ids):
+            return table_of(self._schema, [])
+        which = written(In("id", tuple(np.unique(ids).tolist())))
+        return table_of(self._schema, self._scanned({"filters": which}))
+
+    def count(self) -> int:
+        return int(self._readiness()["index_len"])
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        for batch in self._scanned({}):
+            for start in range(0, batch.num_rows, batch_size):
+                yield batch.slice(start, batch_size)
+
+    def _scanned(self, asked: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        for chunk in self._get({"name": self._dataset, **asked}):
+            if chunk.data is not None:
+                columns = chunk.data.select(self._on_wire).columns
+                yield pa.RecordBatch.from_arrays(columns, schema=self._schema.arrow())
+
+    def _get(self, ticket: Mapping[str, Any]) -> flight.FlightStreamReader:
+        from pyarrow import flight
+
+        return self._client.do_get(flight.Ticket(json.dumps(ticket).encode()), self._options)
+
+    # -- questions -------------------------------------------------------------------------
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        return self.searcher_returning(Returning.IDS, k, params, where)
+
+    def searcher_returning(
+        self, returning: Returning, k: int, params: Params, where: Filter | None = None
+    ) -> Searcher:
+        from pyarrow import flight
+
+        search: dict[str, Any] = {"dataset": self._dataset, "vector": [], "k": k}
+        search |= self._members(params, returning)
+        if where is not None:
+            search["filters"] = self._translate(where)
+        head, tail = (part.encode() for part in json.dumps({"search": search}).split("[]", 1))
+        get, options, ticket = self._client.do_get, self._options, flight.Ticket
+
+        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            asked = b"%b%b%b" % (head, json.dumps(vector.tolist()).encode(), tail)
+            return _found(get(ticket(asked), options).read_all())
+
+        return run
+
+    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+        if blend.alpha == 1.0:
+            near = self.searcher(k, params)
+            return lambda vector, text, /: near(vector)
+        search = {"dataset": self._dataset, "k": k, **self._members(params, Returning.IDS)}
+        ticket, get = flight_text.asked(search, blend, self._names[blend.field]), self._get
+
+        def run(
+            vector: NDArray[np.float32], text: str, /
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            return _found(get(ticket(vector.tolist(), text)).read_all())
+
+        return run
+
+    def wire(
+        self,
+        k: int,
+        params: Params,
+        where: Filter | None = None,
+        returning: Returning = Returning.IDS,
+    ) -> Wire:
+        options = {"dataset": self._dataset, "params": json.dumps(self._members(params, returning))}
+        kept = None if where is None else json.dumps(self._translate(where)).encode()
+        return Wire(self._target(), options, kept)
+
+    def wire_rows(self) -> WireRows:
+        options = {"dataset": self._dataset, "metric": _METRICS[self._schema.metric]}
+        return WireRows(self._target(), options, self._names)
+
+    def _target(self) -> LoadTarget:
+        from vectrial.engine.client import target
+
+        to = self._address
+        return target("flight", to.host, to.ports["grpc"], headers=_headers(to))
+
+    def _members(self, params: Params, returning: Returning) -> dict[str, Any]:
+        """Members of a search beside what every search has."""
+        members: dict[str, Any] = dict(_RETURNING[returning])
+        if isinstance(params, HnswSearch):
+            if params.ef_search is not None:
+                members["ef"] = params.ef_search
+        else:
+            assert isinstance(params, NoParams)
+        return members
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        asked = {
+            "name": self._dataset,
+            "filters": self._translate(where),
+            "limit": limit,
+            "columns": ["id"],
+        }
+        return np.asarray(self._get(asked).read_all().column("id").to_numpy(), np.int64)
+
+    def _translate(self, where: Filter) -> list[dict[str, Any]]:
+        return written(renamed(fitted(where, self._schema), self._names))
+
+
+def _names(schema: Schema) -> Mapping[str, str]:
+    """Fields → columns on the wire: under their own names, which a server may be told for its
+    text index, unless one of them is the protocol's; then `f0`, `f1`, …"""
+    own = {field.name: field.name for field in schema.fields}
+    return schema.columns if _RESERVED & set(own) else own
+
+
+def _found(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Ids and scores of an answer."""
+    return rows.column("id").to_numpy().view(np.int64), rows.column("score").to_numpy()
+
+
+def connected(address: Address) -> flight.FlightClient:
+    """A client of the server, which has not called it yet."""
+    from pyarrow import flight
+
+    return flight.FlightClient(f"grpc://{address.host}:{address.ports['grpc']}")
+
+
+def call_options(address: Address, timeout_s: float = _ASK_S) -> flight.FlightCallOptions:
+    """What goes with every call, which fails when it takes longer than `timeout_s`."""
+    from pyarrow import flight
+
+    # pyarrow takes bytes, whatever its types say.
+    headers: Any = [(name.encode(), value.encode()) for name, value in _headers(address)]
+    return flight.FlightCallOptions(timeout=timeout_s, headers=headers)
+
+
+def _headers(address: Address) -> list[tuple[str, str]]:
+    token = address.secrets.get("token")
+    return [("authorization", f"Bearer {token}")] if token else []

@@ -1,0 +1,56 @@
+"""The words of a text over Arrow Flight: which columns are indexed, and hybrid searches as Longbow
+takes them.
+
+What is said of Longbow is of commit 987003c, read from its source. Which columns it indexes is not
+for a client to say: it is started with LONGBOW_HYBRID_SEARCH_ENABLED and
+LONGBOW_HYBRID_TEXT_COLUMNS, all columns together. It refuses a search with a member that it does
+not know, and passes over what it does not know beside the search: there stand those of ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from vectrial.model.fusion import Blend, Fusion
+from vectrial.model.store import Hybrid, Schema
+
+HYBRID = Hybrid(
+    fusions=MappingProxyType(
+        {
+            Fusion.RECIPROCAL_RANK: "by the reference server; each side brings `candidates` rows."
+            " Longbow weighs both alike at any α between 0 and 1 (which at 0.5 is the same order),"
+            " and takes 2 k rows of each",
+        }
+    ),
+    text="Tantivy, tokenizer simple (runs of letters and digits), lower case, no stop words; BM25"
+    " with k1 = 1.2, b = 0.75",
+)
+
+
+def columns(schema: Schema, names: Mapping[str, str]) -> str:
+    """Those to be indexed by their words, as the schema's metadata names them.
+
+    names: of fields → of columns on the wire.
+    """
+    return json.dumps([names[field.name] for field in schema.fields if field.text])
+
+
+def asked(
+    search: dict[str, Any], blend: Blend, column: str
+) -> Callable[[list[float], str], dict[str, Any]]:
+    """The ticket of a search by vector and text; of the text alone without a vector.
+
+    search: its members that do not depend on the two. column: of the texts, on the wire.
+    """
+    ours = {"text_field": column, "candidates": blend.candidates}
+
+    def ticket(vector: list[float], text: str) -> dict[str, Any]:
+        members = {**search, "alpha": blend.alpha, "text_query": text}
+        if blend.alpha > 0:
+            members["vector"] = vector
+        return {"search": members, "vectrial": ours}
+
+    return ticket

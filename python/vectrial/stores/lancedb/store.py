@@ -1,0 +1,367 @@
+"""LanceDB: tables in the Lance columnar format, in this process.
+
+Facts below are those of lancedb 0.40.0, read from its source and tried.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field as Bound
+
+from vectrial.model.errors import StoreError
+from vectrial.model.filters import Filter, renamed
+from vectrial.model.fusion import Blend
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
+    ALL_OPERATORS,
+    Capabilities,
+    FieldType,
+    HybridSearcher,
+    Index,
+    IndexKind,
+    Params,
+    Schema,
+    Searcher,
+    Store,
+)
+from vectrial.stores.common.arrow import batch_of, ids_of, table_of, vectors_of
+from vectrial.stores.common.sql import literal
+from vectrial.stores.common.typed import fitted
+from vectrial.stores.lancedb.text import LANCEDB_HYBRID, reranker, text_index
+
+_TABLE = "rows"
+_VECTOR_INDEX = "vector_idx"
+_DISTANCE: dict[Metric, Literal["l2", "cosine", "dot"]] = {
+    Metric.L2: "l2",
+    Metric.COSINE: "cosine",
+    Metric.IP: "dot",
+}
+
+
+class IvfBuild(Params):
+    """nlist: partitions (`num_partitions`); None lets LanceDB choose by the number of rows."""
+
+    nlist: int | None = Bound(default=None, ge=1, le=1_000_000)
+
+
+class PqBuild(IvfBuild):
+    """m_pq: sub-vectors (`num_sub_vectors`); None is LanceDB's own choice. nbits: per code."""
+
+    m_pq: int | None = Bound(default=None, ge=1, le=65_536)
+    nbits: int = Bound(default=8, ge=4, le=8)
+
+
+class HnswBuild(IvfBuild):
+    """m, ef_construction: of the graph inside each partition."""
+
+    m: int = Bound(default=20, ge=2, le=1024)
+    ef_construction: int = Bound(default=300, ge=4, le=100_000)
+
+
+class IvfSearch(Params):
+    """nprobe: partitions looked into (`nprobes`). refine_factor: k times this many candidates
+    get their exact distance from the stored vectors before the k best are returned; None
+    returns the index's own distances."""
+
+    nprobe: int = Bound(default=20, ge=1, le=1_000_000)
+    refine_factor: int | None = Bound(default=None, ge=1, le=10_000)
+
+
+class HnswSearch(IvfSearch):
+    """ef_search: candidates held in each graph (`ef`); None is LanceDB's own 1.5·k. LanceDB
+    refuses fewer than k·refine_factor, so that many are held at least."""
+
+    ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
+
+
+class LanceDB(Store):
+    """One table; scalar indexes on the id and on the fields that ask for one."""
+
+    name: ClassVar[str] = "lancedb"
+    title: ClassVar[str] = "LanceDB"
+    module: ClassVar[str | None] = "lancedb"
+    extra: ClassVar[str | None] = "lancedb"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        scores={
+            Metric.L2: ScoreKind.L2_SQUARED,
+            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
+            Metric.IP: ScoreKind.ONE_MINUS_INNER_PRODUCT,
+        },
+        indexes={
+            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512, "nprobe": 64}),
+            "hnsw_sq": IndexKind(
+                HnswBuild,
+                HnswSearch,
+                generous={"ef_search": 512, "nprobe": 64, "refine_factor": 4},
+                exact_scores=False,
+                lacks=frozenset({"inserts_after_build"}),
+            ),
+            "ivf_flat": IndexKind(IvfBuild, IvfSearch, generous={"nprobe": 1024}),
+            "ivf_pq": IndexKind(
+                PqBuild,
+                IvfSearch,
+                generous={"nprobe": 1024, "refine_factor": 50},
+                exact_scores=False,
+                lacks=frozenset({"inserts_after_build"}),
+            ),
+            "flat": IndexKind(exact=True),
+        },
+        filters=ALL_OPERATORS,
+        find=ALL_OPERATORS,
+        field_types=frozenset(FieldType),
+        nulls=True,
+        payload_index=True,
+        persistent=True,
+        concurrent_search=True,
+        hybrid=LANCEDB_HYBRID,
+        differences=(
+            "hnsw is IVF_HNSW_FLAT and hnsw_sq IVF_HNSW_SQ: a graph inside each IVF partition",
+            "hnsw_sq and ivf_pq are quantised: without refine_factor their distances are estimates,"
+            " and their codes keep the range of the vectors of the build, which clips later ones",
+            "rows written after the build are scanned exactly beside the index until they are"
+            " waited for, which adds them to it",
+            "the build step also compacts the table's files and removes its older versions",
+            "one search may use every core",
+            "writes are not synced to the disk: flush has nothing to do",
+        ),
+    )
+
+    def __init__(self, location: Path) -> None:
+        super().__init__(location)
+        # Read once by the library; without it index_stats writes a warning to the terminal.
+        os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")
+        # So is this: else each side of a hybrid search warns that it adds a column of scores.
+        os.environ.setdefault("LANCEDB_LOG", "warn,lance::dataset::scanner=error")
+        import lancedb
+        from lancedb.background_loop import LOOP
+
+        self._lancedb = lancedb
+        self._loop: Any = LOOP
+        self._session = lancedb.Session()  # one cache of indexes for both tables
+        self._async_table: Any = None
+        self._table: Any = None
+
+    # -- life ------------------------------------------------------------------------------
+
+    def version(self) -> str:
+        return str(self._lancedb.__version__)
+
+    def create(self, schema: Schema, index: Index) -> None:
+        self._schema, self._index = schema, index
+        connection = self._lancedb.connect(self.location, session=self._session)
+        self._table = connection.create_table(_TABLE, schema=schema.arrow())
+
+    def open(self, schema: Schema, index: Index) -> None:
+        self._schema, self._index = schema, index
+        connection = self._lancedb.connect(self.location, session=self._session)
+        self._table = connection.open_table(_TABLE)
+
+    def close(self) -> None:
+        self._table = self._async_table = None
+
+    def drop(self) -> None:
+        self.close()
+        shutil.rmtree(self.location / f"{_TABLE}.lance", ignore_errors=True)
+
+    def build(self) -> None:
+        from lancedb.index import Bitmap, BTree
+
+        table = self._table
+        self._compact()
+        table.create_index("id", config=BTree())
+        for field in self._schema.fields:
+            column = self._schema.columns[field.name]
+            if field.text:
+                table.create_index(column, config=text_index())
+            elif field.indexed:
+                kind = Bitmap() if field.type is FieldType.BOOL else BTree()
+                table.create_index(column, config=kind)
+        config = self._config()
+        if config is not None:
+            table.create_index("vector", config=config, name=_VECTOR_INDEX, replace=True)
+        self._compact()
+
+    def _compact(self) -> None:
+        with warnings.catch_warnings():
+            # It warns of other readers of older versions; the folder is ours alone.
+            warnings.simplefilter("ignore", UserWarning)
+            self._table.optimize(cleanup_older_than=timedelta(0))
+
+    def _config(self) -> Any:
+        from lancedb import index
+
+        build, distance = self._index.params, _DISTANCE[self._schema.metric]
+        match build:
+            case HnswBuild():
+                kind = index.HnswFlat if self._index.kind == "hnsw" else index.HnswSq
+                return kind(
+                    distance_type=distance,
+                    num_partitions=build.nlist,
+                    m=build.m,
+                    ef_construction=build.ef_construction,
+                )
+            case PqBuild():
+                return index.IvfPq(
+                    distance_type=distance,
+                    num_partitions=build.nlist,
+                    num_sub_vectors=build.m_pq,
+                    num_bits=build.nbits,
+                )
+            case IvfBuild():
+                return index.IvfFlat(distance_type=distance, num_partitions=build.nlist)
+            case _:
+                return None
+
+    def wait_indexed(self) -> str:
+        for field in self._schema.fields:
+            if field.text:
+                self._wait_for_words(f"{self._schema.columns[field.name]}_idx")
+        if self._index.kind == "flat":
+            return "there is no vector index; searches bypass any"
+        found = self._table.index_stats(_VECTOR_INDEX)
+        if found is not None and found.num_unindexed_rows:  # written after the build
+            self._compact()
+            found = self._table.index_stats(_VECTOR_INDEX)
+        if found is None or found.num_unindexed_rows:
+            raise StoreError(f"not every row is in the index: {found}")
+        return f"index_stats: {found.num_indexed_rows} rows in {found.index_type}, 0 outside it"
+
+    def _wait_for_words(self, name: str) -> None:
+        """Bring rows that were written after the build into a full-text index."""
+        found = self._table.index_stats(name)
+        if found is not None and found.num_unindexed_rows:
+            self._compact()
+            found = self._table.index_stats(name)
+        if found is None or found.num_unindexed_rows:
+            raise StoreError(f"not every row is in the full-text index: {found}")
+
+    # -- data ------------------------------------------------------------------------------
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        self._table.add(batch)
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        merge = self._table.merge_insert("id").when_matched_update_all()
+        merge.when_not_matched_insert_all().execute(batch)
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        if len(ids):
+            self._table.delete(_among(ids))
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        if not len(ids):
+            return table_of(self._schema, [])
+        found = self._table.search().where(_among(ids)).limit(len(ids)).to_arrow()
+        return table_of(self._schema, map(self._batch, found.to_batches()))
+
+    def count(self) -> int:
+        return int(self._table.count_rows())
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        everything = self._table.search().limit(max(1, self.count()))
+        for batch in everything.to_batches(batch_size):
+            if batch.num_rows:
+                yield self._batch(batch)
+
+    def _batch(self, found: pa.RecordBatch) -> pa.RecordBatch:
+        names = self._schema.columns
+        columns = {field: found.column(name) for field, name in names.items()}
+        return batch_of(self._schema, ids_of(found), vectors_of(found), columns)
+
+    # -- questions -------------------------------------------------------------------------
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        prepared = self._latest().query().limit(k).select(["id", "_distance"])
+        if where is not None:
+            prepared = prepared.where(self._sql(where))
+        wait = self._loop.run
+
+        async def ask(vector: NDArray[np.float32]) -> Any:
+            # On the loop's thread alone, since `prepared` must not be used by two at once.
+            return await self._tuned(prepared.nearest_to(vector), k, params).to_arrow()
+
+        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            found = wait(ask(vector))
+            return found["id"].to_numpy(), found["_distance"].to_numpy()
+
+        return run
+
+    def _tuned(self, query: Any, k: int, params: Params) -> Any:
+        """A search for the k nearest, as the parameters want it."""
+        query = query.column("vector").distance_type(_DISTANCE[self._schema.metric])
+        if not isinstance(params, IvfSearch):
+            return query.bypass_vector_index()
+        query = query.nprobes(params.nprobe)
+        if params.refine_factor is not None:
+            query = query.refine_factor(params.refine_factor)
+        if isinstance(params, HnswSearch) and params.ef_search is not None:
+            query = query.ef(max(params.ef_search, k * (params.refine_factor or 1)))
+        return query
+
+    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+        table, wait, fused = self._latest(), self._loop.run, reranker(blend)
+        text_column = self._schema.columns[blend.field]
+        rows = k if blend.alpha in (0.0, 1.0) else max(k, blend.candidates)
+
+        async def ask(vector: NDArray[np.float32], text: str) -> Any:
+            prepared = table.query().limit(rows).select(columns)
+            if blend.alpha == 0.0:
+                return await prepared.nearest_to_text(text, text_column).to_arrow()
+            query = self._tuned(prepared.nearest_to(vector), rows, params)
+            if fused is not None:
+                query = query.nearest_to_text(text, text_column).rerank(fused)
+            return await query.to_arrow()
+
+        score = {1.0: "_distance", 0.0: "_score"}.get(blend.alpha, "_relevance_score")
+        columns = ["id"] if fused is not None else ["id", score]
+        sign = np.float32(-1 if blend.alpha == 1.0 else 1)
+
+        def run(
+            vector: NDArray[np.float32], text: str, /
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            found = wait(ask(vector, text))
+            return found["id"].to_numpy()[:k], sign * found[score].to_numpy()[:k]
+
+        return run
+
+    def _latest(self) -> Any:
+        """The table for the asynchronous API, in its present version. The synchronous one is a
+        wrapper around it that costs half as much again per search."""
+        if self._async_table is None:
+            self._async_table = self._loop.run(self._open_async())
+        self._loop.run(self._async_table.checkout_latest())
+        return self._async_table
+
+    async def _open_async(self) -> Any:
+        connection = await self._lancedb.connect_async(self.location, session=self._session)
+        return await connection.open_table(_TABLE)
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        found = self._table.search().where(self._sql(where)).select(["id"]).limit(limit).to_arrow()
+        return np.asarray(found["id"].to_numpy())
+
+    def _sql(self, where: Filter) -> str:
+        return literal(renamed(fitted(where, self._schema), self._schema.columns), _quoted)
+
+
+def _sql(where: Filter) -> str:
+    return literal(where, _quoted)
+
+
+def _quoted(name: str) -> str:
+    """A column name for DataFusion, where Lance wants backticks."""
+    return f"`{name}`"
+
+
+def _among(ids: NDArray[np.int64]) -> str:
+    return f"id IN ({', '.join(map(str, ids.tolist()))})"

@@ -1,0 +1,63 @@
+"""What Elasticsearch and OpenSearch say in the same words: scores, durability, who one is."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field as Bound
+
+from vectrial.model.errors import StoreError
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import Address, Durability, Params
+
+SCORES: Mapping[Metric, ScoreKind] = {
+    Metric.L2: ScoreKind.L2_SQUARED,
+    Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
+    Metric.IP: ScoreKind.INNER_PRODUCT,
+}
+DURABILITY: Mapping[Durability, str] = {
+    Durability.SYNCED: "index.translog.durability=request: the log is forced to the disk before"
+    " a write is acknowledged",
+    Durability.BUFFERED: "index.translog.durability=async: the log is forced to the disk every 5 s",
+}
+
+
+class Segmented(Params):
+    """segments: at most so many are left by `build`, which merges them; each has a graph of its
+    own, so that 1 gives the one final graph. None merges nothing."""
+
+    segments: int | None = Bound(default=1, ge=1, le=1000)
+
+
+def told_scores(scores: NDArray[np.float64], metric: Metric) -> NDArray[np.float32]:
+    """A server's scores (k,), of which the larger is closer and none is negative, as `SCORES`
+    declares them. By both servers' references they are 1 / (1 + d²), (1 + cos) / 2, and of a
+    product p 1 + p, or 1 / (1 - p) where it is negative."""
+    match metric:
+        case Metric.L2:
+            told = 1.0 / scores - 1.0
+        case Metric.COSINE:
+            told = 2.0 * scores - 1.0
+        case Metric.IP:
+            told = np.where(scores < 1.0, 1.0 - 1.0 / scores, scores - 1.0)
+    return told.astype(np.float32)
+
+
+def authorization(address: Address) -> str | None:
+    """The header that lets one in, from an API key or else a user and password, if any.
+
+    Raises:
+        StoreError: there is a user without a password, or the other way round.
+    """
+    secrets = address.secrets
+    if key := secrets.get("api_key"):
+        return f"ApiKey {key}"
+    user, password = secrets.get("user"), secrets.get("password")
+    if user is None and password is None:
+        return None
+    if user is None or password is None:
+        raise StoreError("a user and a password are given together, or neither")
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"

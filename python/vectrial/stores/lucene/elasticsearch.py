@@ -1,0 +1,172 @@
+"""Elasticsearch, driven by its official client; its server is in `elasticsearch_server`.
+
+Facts below are those of server 8.19.21 and 9.2.4 and elasticsearch-py 8.19.3, from the reference
+of the field type `dense_vector` and of the kNN search, and tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import Field as Bound
+
+from vectrial.model.metric import Metric
+from vectrial.model.store import (
+    ALL_OPERATORS,
+    Address,
+    Capabilities,
+    FieldType,
+    Index,
+    IndexKind,
+    NoParams,
+    Params,
+    Returning,
+    Schema,
+)
+from vectrial.stores.lucene import text as lucene_text
+from vectrial.stores.lucene.common import DURABILITY, SCORES, Segmented, authorization
+from vectrial.stores.lucene.filters import Query
+from vectrial.stores.lucene.store import CONNECTIONS, ID, MERGE_S, REQUEST_S, VECTOR, LuceneStore
+
+_SIMILARITIES = {
+    Metric.L2: "l2_norm",
+    Metric.COSINE: "cosine",
+    Metric.IP: "max_inner_product",
+}
+#: What `num_candidates` may be.
+_MOST_CANDIDATES = 10_000
+
+
+class HnswBuild(Segmented):
+    """m, ef_construction: of each segment's graph (the lowest layer has up to 2m links).
+    segments: see `Segmented`."""
+
+    m: int = Bound(default=16, ge=2, le=512)
+    ef_construction: int = Bound(default=100, ge=2, le=3200)
+
+
+class HnswSearch(Params):
+    """ef_search: `num_candidates`, which each segment's graph is searched for, at least k; None
+    lets the server choose 1.5k."""
+
+    ef_search: int | None = Bound(default=None, ge=1, le=_MOST_CANDIDATES)
+
+
+class QuantizedSearch(HnswSearch):
+    """ef_search: as of `hnsw`. oversample: so many times k candidates are compared again with
+    their whole vectors; None: none is."""
+
+    oversample: float | None = Bound(default=None, ge=1.0, lt=10.0)
+
+
+class Elasticsearch(LuceneStore):
+    """One index with one shard and no replicas."""
+
+    name = "elasticsearch"
+    title = "Elasticsearch"
+    module = "elasticsearch"
+    extra = "elasticsearch"
+    server = "vectrial.stores.lucene.elasticsearch_server:ELASTICSEARCH"
+    tested = ("8.19.", "9.2.")
+    vectors_in_columns = True
+    capabilities = Capabilities(
+        scores=SCORES,
+        default_index="hnsw",
+        indexes={
+            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 500}),
+            "int8_hnsw": IndexKind(
+                HnswBuild,
+                QuantizedSearch,
+                generous={"ef_search": 500, "oversample": 5.0},
+                exact_scores=False,
+            ),
+            "flat": IndexKind(Segmented, exact=True),
+        },
+        filters=ALL_OPERATORS,
+        find=ALL_OPERATORS,
+        field_types=frozenset(FieldType),
+        nulls=True,
+        text_bytes=32_766,  # of a term
+        payload_index=True,
+        persistent=True,
+        concurrent_search=True,
+        returns=frozenset(Returning),
+        durability=DURABILITY,
+        hybrid=lucene_text.ELASTICSEARCH,
+        differences=(
+            "each segment has a graph of its own; build merges them into one (segments = 1)",
+            "ef_search is num_candidates; where fewer rows than that pass a filter, or the graph's"
+            " search comes to visit more than pass it, these are scanned exactly",
+            "nothing is searchable before a refresh: none while rows are loaded, then one a second",
+            "vectors of length zero are refused under cosine",
+            "documents are kept with their vectors as text beside the index: bytes on disk",
+            "numbers that are infinite or NaN are refused, and text beyond 32,766 bytes",
+        ),
+    )
+
+    def _connect(self, address: Address) -> Any:
+        from elasticsearch import Elasticsearch as Client
+
+        allowed = authorization(address)
+        return Client(
+            [{"scheme": "http", "host": address.host, "port": address.ports["http"]}],
+            headers={"authorization": allowed} if allowed else {},
+            request_timeout=REQUEST_S,
+            connections_per_node=CONNECTIONS,
+            max_retries=0,
+            retry_on_status=(),
+        )
+
+    def _settings(self, index: Index) -> Mapping[str, Any]:
+        return {}
+
+    def _vector_field(self, schema: Schema, index: Index) -> Mapping[str, Any]:
+        options: dict[str, Any] = {"type": index.kind}
+        if isinstance(index.params, HnswBuild):
+            options |= {"m": index.params.m, "ef_construction": index.params.ef_construction}
+        return {
+            "type": "dense_vector",
+            "dims": schema.dim,
+            "similarity": _SIMILARITIES[schema.metric],
+            "index": True,
+            "index_options": options,
+        }
+
+    def _question(
+        self, k: int, params: Params, kept: Query | None
+    ) -> Callable[[list[float]], dict[str, Any]]:
+        knn: dict[str, Any] = {"field": VECTOR, "k": k}
+        if candidates := _candidates(k, params):
+            knn["num_candidates"] = candidates
+        if isinstance(params, QuantizedSearch) and params.oversample is not None:
+            knn["rescore_vector"] = {"oversample": params.oversample}
+        if kept is not None:
+            knn["filter"] = kept
+        return lambda vector: {"knn": {**knn, "query_vector": vector}}
+
+    def _wire_options(self, k: int, params: Params) -> dict[str, str]:
+        options = {}
+        if candidates := _candidates(k, params):
+            options["num_candidates"] = str(candidates)
+        if isinstance(params, QuantizedSearch) and params.oversample is not None:
+            options["oversample"] = str(params.oversample)
+        return options
+
+    def _merge(self, segments: int) -> None:
+        patient = self._client.options(request_timeout=MERGE_S)
+        patient.indices.forcemerge(index=self._collection, max_num_segments=segments)
+
+    def _with_vectors(self) -> dict[str, Any]:
+        # Since 9.2 a document comes without its vectors unless they are named.
+        if self._major < 9:
+            return {}
+        return {"source_includes": [ID, VECTOR, *self._names.values()]}
+
+
+def _candidates(k: int, params: Params) -> int | None:
+    """`num_candidates`; None where the server chooses."""
+    if isinstance(params, NoParams):  # every row is compared
+        return k
+    assert isinstance(params, HnswSearch)
+    return None if params.ef_search is None else max(params.ef_search, k)

@@ -1,0 +1,62 @@
+"""The filter algebra as queries of Elasticsearch and OpenSearch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
+
+Query = dict[str, Any]
+
+
+def query(where: Filter, names: Mapping[str, str]) -> Query:
+    """The query that keeps the same rows.
+
+    names: of the fields, by the columns that `where` reads, whose values have the columns' types
+        (`vectrial.stores.common.typed.fitted`).
+    """
+    return _condition(where, names, holds=True)
+
+
+def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> Query:
+    """The query under which `where` is true (`holds`), or false and not unknown.
+
+    Negation is pushed down to the comparisons, since a document without a value does not match
+    a comparison there, and so matches its negation.
+    """
+    match where:
+        case Not(part):
+            return _condition(part, names, holds=not holds)
+        case And(parts) | Or(parts):
+            conditions = [_condition(part, names, holds=holds) for part in parts]
+            if isinstance(where, And) is holds:
+                return _all(conditions)
+            return {"bool": {"should": conditions, "minimum_should_match": 1}}
+        case IsNull(column):
+            there = {"exists": {"field": names[column]}}
+            return _all([], unless=there) if holds else there
+        case Eq(column, value):
+            return _compared({"term": {names[column]: value}}, names[column], holds)
+        case In(column, values):
+            return _compared({"terms": {names[column]: list(values)}}, names[column], holds)
+        case Range(column):
+            bounds = {
+                key: bound
+                for key in ("gt", "gte", "lt", "lte")
+                if (bound := getattr(where, key)) is not None
+            }
+            return _compared({"range": {names[column]: bounds}}, names[column], holds)
+
+
+def _compared(comparison: Query, name: str, holds: bool) -> Query:
+    return comparison if holds else _all([{"exists": {"field": name}}], unless=comparison)
+
+
+def _all(conditions: Sequence[Query], unless: Query | None = None) -> Query:
+    told: Query = {}
+    if conditions:
+        told["filter"] = list(conditions)
+    if unless is not None:
+        told["must_not"] = [unless]
+    return {"bool": told}

@@ -1,0 +1,158 @@
+"""OpenSearch and its k-NN plugin, driven by the official client; its server is
+`vectrial.stores.lucene.opensearch_server`.
+
+Facts below are those of server and plugin 3.5.0 and opensearch-py 3.2.0, from the plugin's
+reference of spaces, methods and scripts, and tried.
+
+Only the lucene engine is offered: the plugin's archive in the registry has no native libraries,
+and making an index of faiss or nmslib ends the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import Field as Bound
+
+from vectrial.model.metric import Metric
+from vectrial.model.store import (
+    ALL_OPERATORS,
+    Address,
+    Capabilities,
+    FieldType,
+    Index,
+    IndexKind,
+    NoParams,
+    Params,
+    Returning,
+    Schema,
+)
+from vectrial.stores.lucene import text as lucene_text
+from vectrial.stores.lucene.common import DURABILITY, SCORES, Segmented
+from vectrial.stores.lucene.filters import Query
+from vectrial.stores.lucene.store import CONNECTIONS, MERGE_S, REQUEST_S, VECTOR, LuceneStore
+
+_SPACES = {Metric.L2: "l2", Metric.COSINE: "cosinesimil", Metric.IP: "innerproduct"}
+
+
+class HnswBuild(Segmented):
+    """m, ef_construction: of each segment's graph (the lowest layer has up to 2m links).
+    segments: see `Segmented`."""
+
+    m: int = Bound(default=16, ge=2, le=512)
+    ef_construction: int = Bound(default=100, ge=2, le=3200)
+
+
+class HnswSearch(Params):
+    """ef_search: candidates for which each segment's graph is searched, at least k."""
+
+    ef_search: int = Bound(default=100, ge=1, le=10_000)
+
+
+class OpenSearch(LuceneStore):
+    """One index with one shard and no replicas, of the lucene engine."""
+
+    name = "opensearch"
+    title = "OpenSearch"
+    module = "opensearchpy"
+    extra = "opensearch"
+    server = "vectrial.stores.lucene.opensearch_server:OPENSEARCH"
+    tested = ("3.5.",)
+    dialect = MappingProxyType({"flavor": "opensearch"})
+    vectors_in_columns = False
+    text_boost = 2.2
+    capabilities = Capabilities(
+        scores=SCORES,
+        default_index="hnsw",
+        indexes={
+            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 500}),
+            "flat": IndexKind(Segmented, exact=True),
+        },
+        filters=ALL_OPERATORS,
+        find=ALL_OPERATORS,
+        field_types=frozenset(FieldType),
+        nulls=True,
+        text_bytes=32_766,  # of a term
+        payload_index=True,
+        persistent=True,
+        concurrent_search=True,
+        returns=frozenset(Returning),
+        durability=DURABILITY,
+        hybrid=lucene_text.OPENSEARCH,
+        differences=(
+            "only the lucene engine: the plugin in the registry has no native libraries for faiss",
+            "each segment has a graph of its own; build merges them into one (segments = 1)",
+            "flat is a script that compares with every row",
+            "documents are kept with their vectors as text beside the index (derived source is off,"
+            " with which searches that return vectors were seen to fail)",
+            "where few rows pass a filter these are scanned exactly",
+            "nothing is searchable before a refresh: none while rows are loaded, then one a second",
+            "vectors of length zero are refused under cosine",
+            "numbers that are infinite or NaN are refused, and text beyond 32,766 bytes",
+        ),
+    )
+
+    def _connect(self, address: Address) -> Any:
+        from opensearchpy import OpenSearch as Client
+
+        user, password = address.secrets.get("user"), address.secrets.get("password")
+        return Client(
+            hosts=[{"host": address.host, "port": address.ports["http"]}],
+            http_auth=(user, password) if user is not None else None,
+            timeout=REQUEST_S,
+            pool_maxsize=CONNECTIONS,
+            max_retries=0,
+            retry_on_status=(),
+        )
+
+    def _settings(self, index: Index) -> Mapping[str, Any]:
+        if index.kind != "hnsw":
+            return {"knn": False}
+        # Graphs are built however small a segment is. Documents keep their vectors: with those
+        # derived from the index, searches that return vectors were seen to fail, all of one index.
+        threshold = {"knn.advanced.approximate_threshold": 0}
+        return {"knn": True, "knn.derived_source.enabled": False, **threshold}
+
+    def _vector_field(self, schema: Schema, index: Index) -> Mapping[str, Any]:
+        field = {"type": "knn_vector", "dimension": schema.dim}
+        params = index.params
+        if not isinstance(params, HnswBuild):
+            return field
+        graph = {"m": params.m, "ef_construction": params.ef_construction}
+        method = {"name": "hnsw", "engine": "lucene", "parameters": graph}
+        return {**field, "space_type": _SPACES[schema.metric], "method": method}
+
+    def _question(
+        self, k: int, params: Params, kept: Query | None
+    ) -> Callable[[list[float]], dict[str, Any]]:
+        if isinstance(params, NoParams):
+            return self._scan(kept)
+        assert isinstance(params, HnswSearch)
+        asked: dict[str, Any] = {"k": k, "method_parameters": {"ef_search": params.ef_search}}
+        if kept is not None:
+            asked["filter"] = kept
+        return lambda vector: {"query": {"knn": {VECTOR: {**asked, "vector": vector}}}}
+
+    def _scan(self, kept: Query | None) -> Callable[[list[float]], dict[str, Any]]:
+        kept = kept or {"match_all": {}}
+        asked = {"field": VECTOR, "space_type": _SPACES[self._schema.metric]}
+
+        def question(vector: list[float]) -> dict[str, Any]:
+            params = {**asked, "query_value": vector}
+            script = {"lang": "knn", "source": "knn_score", "params": params}
+            return {"query": {"script_score": {"query": kept, "script": script}}}
+
+        return question
+
+    def _wire_options(self, k: int, params: Params) -> dict[str, str]:
+        if isinstance(params, NoParams):
+            return {"exact": _SPACES[self._schema.metric]}
+        assert isinstance(params, HnswSearch)
+        return {"ef": str(params.ef_search)}
+
+    def _merge(self, segments: int) -> None:
+        self._client.indices.forcemerge(
+            index=self._collection, max_num_segments=segments, request_timeout=MERGE_S
+        )

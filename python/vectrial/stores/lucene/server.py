@@ -1,0 +1,101 @@
+"""What Elasticsearch's server and OpenSearch's, which was forked from it, have in common.
+
+Both refuse to run as root, read their configuration from a folder that they write to as well, and
+keep what they say on standard output, which is the server's log.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from vectrial.model.errors import UserError
+from vectrial.model.store import Address
+from vectrial.servers.base import NotReady, Recipe
+from vectrial.servers.local import HOST, refused
+from vectrial.stores.lucene.common import authorization
+
+#: Of the heap, unless the environment says otherwise.
+HEAP = "1g"
+_ASK_S = 5.0
+_LOGGING = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d{ISO8601}][%-5p][%-25c{1.}] %m%n
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+"""
+
+
+def heap(variable: str) -> str:
+    """The size of the heap, as Java takes it, from the environment; `HEAP` unless given.
+
+    Raises:
+        UserError: it is no size.
+    """
+    size = os.environ.get(variable) or HEAP
+    if not re.fullmatch(r"[1-9]\d*[mg]", size):
+        raise UserError(f"'{size}' is no size of a heap", where=variable, remedy="as in 512m or 4g")
+    return size
+
+
+def configure(distribution: Path, folder: Path, settings: Mapping[str, str], name: str) -> Path:
+    """Write the server's configuration below its folder, and make the folders that it needs.
+
+    distribution: what was unpacked, whose options of Java are taken, but for its log of garbage
+        collections: files that would count as data. name: of the file of settings.
+    """
+    config = folder / "config"
+    for needed in (config, folder / "data", folder / "logs", folder / "tmp"):
+        needed.mkdir(exist_ok=True)
+    lines = (distribution / "config" / "jvm.options").read_text().splitlines()
+    options = [line for line in lines if "gc.log" not in line and "HeapDump" not in line]
+    (config / "jvm.options").write_text("\n".join([*options, ""]))
+    (config / "log4j2.properties").write_text(_LOGGING)
+    written = "".join(f"{key}: {json.dumps(value)}\n" for key, value in settings.items())
+    (config / f"{name}.yml").write_text(written)
+    return config
+
+
+def settings(folder: Path, ports: Mapping[str, int]) -> dict[str, str]:
+    """Those of a node of its own that listens on loopback."""
+    return {
+        "cluster.name": "vectrial",
+        "node.name": "vectrial",
+        "discovery.type": "single-node",
+        "network.host": HOST,
+        "http.port": str(ports["http"]),
+        "transport.port": str(ports["transport"]),
+        "path.data": str(folder / "data"),
+        "path.logs": str(folder / "logs"),
+        # A nearly full disk is no reason to stop taking writes in the middle of a measurement.
+        "cluster.routing.allocation.disk.threshold_enabled": "false",
+    }
+
+
+def ready(recipe: Recipe, address: Address) -> None:
+    """The cluster has a master, and its shards are there; asked of `_cluster/health`, since
+    Elasticsearch's distribution in the registry does not answer at `/`."""
+    connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=_ASK_S)
+    allowed = authorization(address)
+    try:
+        path = "/_cluster/health?wait_for_status=yellow&timeout=2s"
+        connection.request("GET", path, headers={"authorization": allowed} if allowed else {})
+        answer = connection.getresponse()
+        body = answer.read()
+        if answer.status in (401, 403):
+            raise refused(recipe, address, f"it answers {answer.status}")
+        if answer.status != 200:
+            raise NotReady(f"/_cluster/health answers {answer.status}")
+        if json.loads(body)["timed_out"]:
+            raise NotReady("the cluster has shards that are not there yet")
+    except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
+        raise NotReady(f"{type(error).__name__}: {error}") from error
+    finally:
+        connection.close()

@@ -1,0 +1,452 @@
+"""What Elasticsearch and OpenSearch have in common as stores: documents, conditions, segments.
+
+A row is a document whose `_id` is its int64 id in decimal digits. The id is also the value of a
+field `id`, and metadata columns are the fields `f0`, `f1`, … in the order of the schema's, since
+names of fields allow less than names of columns; a missing value is a missing field. What a
+search returns is read from columns (doc values) where it can be, and not from the document's
+source, which holds the vector as text.
+
+What is written is seen by searches after a refresh. Nothing that writes asks for one; `flush`,
+`wait_indexed`, `settle`, `count`, `scan` do, and what prepares a search unless `settles` is off.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.model.errors import PartialFailure, StoreError, Unsupported
+from vectrial.model.filters import Filter
+from vectrial.model.fusion import Blend
+from vectrial.model.store import (
+    Address,
+    Durability,
+    FieldType,
+    Footprint,
+    HybridSearcher,
+    Index,
+    Params,
+    Returning,
+    Schema,
+    Searcher,
+    Store,
+    Wire,
+    WireRows,
+)
+from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
+from vectrial.stores.common.naming import collection_name
+from vectrial.stores.common.typed import fitted
+from vectrial.stores.lucene import (
+    files as lucene_files,
+)
+from vectrial.stores.lucene import (
+    filters as lucene_filters,
+)
+from vectrial.stores.lucene import (
+    text as lucene_text,
+)
+from vectrial.stores.lucene.common import Segmented, authorization, told_scores
+
+if TYPE_CHECKING:
+    from vectrial.model.target import LoadTarget
+
+VECTOR, ID = "vector", "id"
+#: Seconds that one request may take, and the merge to the final segments.
+REQUEST_S, MERGE_S = 60.0, 3600.0
+#: Connections that the client keeps: as many as there may be threads.
+CONNECTIONS = 64
+#: Rows that one answer may hold; more than the servers' own 10,000 are read page by page.
+_PAGE = 10_000
+#: Bytes of a request that writes, by estimate; servers take 100 MB.
+_REQUEST_BYTES = 20_000_000
+_BYTES_PER_NUMBER = 12
+_KEEP = "5m"
+_POLL_S = 0.05
+_TYPES: Mapping[FieldType, str] = {
+    FieldType.INT: "long",
+    FieldType.FLOAT: "double",
+    FieldType.STRING: "keyword",
+    FieldType.BOOL: "boolean",
+}
+
+
+class LuceneStore(Store):
+    """One index with one shard and no replicas, refreshed every second once it has been loaded.
+
+    vectors_in_columns: a search can return vectors from columns; else from documents.
+    text_boost: what scores by text are multiplied by to be those of BM25.
+    """
+
+    kind = "server"
+    protocol = "elasticsearch"
+    files = lucene_files.FILES
+    vectors_in_columns: ClassVar[bool]
+    text_boost: ClassVar[float] = 1.0
+
+    def __init__(self, location: Path, address: Address | None = None) -> None:
+        super().__init__(location, address)
+        if address is None:
+            raise StoreError(f"{self.name} needs the address of a server")
+        self._address = address
+        self._collection = collection_name(location).lower()  # as their names have to be
+        self._client: Any = self._connect(address)
+        #: Something was written here that no search may have seen.
+        self._stale = True
+        self._every_second = False
+
+    # -- what differs ----------------------------------------------------------------------
+
+    @abstractmethod
+    def _connect(self, address: Address) -> Any:
+        """The official client, which asks once and never again by itself."""
+
+    @abstractmethod
+    def _settings(self, index: Index) -> Mapping[str, Any]:
+        """Settings of the index beside those that both servers have."""
+
+    @abstractmethod
+    def _vector_field(self, schema: Schema, index: Index) -> Mapping[str, Any]:
+        """How the vectors' field is mapped."""
+
+    @abstractmethod
+    def _question(
+        self, k: int, params: Params, kept: lucene_filters.Query | None
+    ) -> Callable[[list[float]], dict[str, Any]]:
+        """What is asked of the neighbours of a vector: members of a search's body."""
+
+    @abstractmethod
+    def _wire_options(self, k: int, params: Params) -> dict[str, str]:
+        """The same question, as options of the protocol."""
+
+    @abstractmethod
+    def _merge(self, segments: int) -> None:
+        """Merge to at most so many segments, which may take `MERGE_S`."""
+
+    # -- life ------------------------------------------------------------------------------
+
+    def version(self) -> str:
+        node = next(iter(self._client.nodes.info()["nodes"].values()))
+        return f"{node['version']} (Java {node['jvm']['version']})"
+
+    def create(self, schema: Schema, index: Index) -> None:
+        self._take(schema, index)
+        self.drop()  # what a killed run left behind
+        durability = "async" if self.durability is Durability.BUFFERED else "request"
+        settings = {
+            "number_of_shards": 1,
+            "number_of_replicas": 0,
+            # No refresh while rows are loaded; `wait_indexed` turns it on.
+            "refresh_interval": "-1",
+            "translog.durability": durability,
+            **self._settings(index),
+        }
+        fields = {
+            self._names[field.name]: lucene_text.text_field()
+            if field.text
+            else {"type": _TYPES[field.type], "index": field.indexed}
+            for field in schema.fields
+        }
+        properties = {
+            ID: {"type": "long", "index": False},
+            VECTOR: self._vector_field(schema, index),
+            **fields,
+        }
+        mappings = {"dynamic": "strict", "properties": properties}
+        self._client.indices.create(
+            index=self._collection, body={"settings": {"index": settings}, "mappings": mappings}
+        )
+
+    def open(self, schema: Schema, index: Index) -> None:
+        self._take(schema, index)
+        if not self._client.indices.exists(index=self._collection):
+            raise StoreError(f"the server has no index {self._collection}")
+
+    def _take(self, schema: Schema, index: Index) -> None:
+        self._major = int(self.version().partition(".")[0])
+        self._schema, self._index = schema, index
+        self._names = schema.columns
+
+    def close(self) -> None:
+        self._client.close()
+
+    def drop(self) -> None:
+        self._client.indices.delete(index=self._collection, ignore_unavailable=True)
+
+    def flush(self) -> None:
+        self._client.indices.flush(index=self._collection)
+        self._refresh()
+
+    def build(self) -> None:
+        params = self._index.params
+        assert isinstance(params, Segmented)
+        if params.segments is not None:
+            self._refresh()
+            self._merge(params.segments)
+            self._refresh()
+
+    def wait_indexed(self) -> str:
+        """A segment has its graph before it can be searched. What is left is to have every row
+        in a segment, and to let merges end that would put other graphs in the place of these."""
+        self._refresh()
+        ends = time.monotonic() + MERGE_S
+        while merging := self._stats("merge")["merges"]["current"]:
+            if time.monotonic() > ends:
+                raise StoreError(f"{merging} merges are still under way after {MERGE_S:g} s")
+            time.sleep(_POLL_S)
+        self._refresh()
+        if not self._every_second:
+            wanted = {"index": {"refresh_interval": "1s"}}
+            self._client.indices.put_settings(index=self._collection, body=wanted)
+            self._every_second = True
+        segments = self._stats("segments")["segments"]["count"]
+        return f"every row is in a segment with its index ({segments} segments), no merge runs"
+
+    def _refresh(self) -> None:
+        self._client.indices.refresh(index=self._collection)
+        self._stale = False
+
+    def _stats(self, metric: str) -> Mapping[str, Any]:
+        told = self._client.indices.stats(index=self._collection, metric=metric)
+        found: Mapping[str, Any] = told["_all"]["primaries"]
+        return found
+
+    def footprint(self) -> Footprint:
+        """The log; raw vectors and graph are files of the same segments, and not told apart."""
+        return Footprint(log_bytes=int(self._stats("translog")["translog"]["size_in_bytes"]))
+
+    # -- data ------------------------------------------------------------------------------
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        """An id that is there already is refused, in a `PartialFailure`."""
+        self._write("create", batch)
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        self._write("index", batch)
+
+    def _write(self, action: str, batch: pa.RecordBatch) -> None:
+        check(batch, self._schema)
+        rows = max(1, _REQUEST_BYTES // (self._schema.dim * _BYTES_PER_NUMBER + 200))
+        for start in range(0, batch.num_rows, rows):
+            part = batch.slice(start, rows)
+            ids = ids_of(part).tolist()
+            lines: list[Any] = []
+            for id_, vector, metadata in zip(
+                ids, vectors_of(part).tolist(), self._documents(part), strict=True
+            ):
+                lines.append({action: {"_id": str(id_)}})
+                lines.append({VECTOR: vector, ID: id_, **metadata})
+            self._bulk(lines)
+
+    def _documents(self, batch: pa.RecordBatch) -> Sequence[Mapping[str, Any]]:
+        columns = columns_of(batch, self._schema)
+        if not columns:
+            return [{}] * batch.num_rows
+        names = [self._names[column] for column in columns]
+        return [
+            {name: value for name, value in zip(names, row, strict=True) if value is not None}
+            for row in zip(*columns.values(), strict=True)
+        ]
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        for start in range(0, len(ids), _PAGE):
+            part = ids[start : start + _PAGE].tolist()
+            self._bulk([{"delete": {"_id": str(id_)}} for id_ in part])
+
+    def _bulk(self, lines: Sequence[Any]) -> None:
+        self._stale = True
+        told = self._client.bulk(index=self._collection, body=lines)
+        if not told["errors"]:
+            return
+        rows = [row for item in told["items"] for row in item.values()]
+        failed = [row for row in rows if "error" in row]
+        if failed:
+            error = failed[0]["error"]
+            reason = f"{error['type']}: {error['reason']}"
+            raise PartialFailure(reason, [int(row["_id"]) for row in failed])
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        """Read from the documents themselves, so that what was just written is there, too."""
+
+        def parts() -> Iterator[pa.RecordBatch]:
+            wanted = np.unique(ids)
+            for start in range(0, len(wanted), _PAGE):
+                part = wanted[start : start + _PAGE].tolist()
+                body = {"ids": [str(id_) for id_ in part]}
+                told = self._client.mget(index=self._collection, body=body, **self._with_vectors())
+                yield self._batch([row["_source"] for row in told["docs"] if row["found"]])
+
+        return table_of(self._schema, parts())
+
+    def _with_vectors(self) -> dict[str, Any]:
+        """What has to be asked for to get vectors with a document."""
+        return {}
+
+    def count(self) -> int:
+        self._refresh()
+        return int(self._client.count(index=self._collection)["count"])
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        self._refresh()
+        asked = {"sort": ["_doc"], **self._fields(ID, VECTOR, *self._names.values())}
+        for hits in self._pages(asked, min(batch_size, _PAGE)):
+            rows = [
+                {name: values[0] for name, values in hit["fields"].items()} | hit.get("_source", {})
+                for hit in hits
+            ]
+            yield self._batch(rows)
+
+    def _pages(self, body: dict[str, Any], size: int) -> Iterator[list[Any]]:
+        """The hits of a search, all of them, so many at a time."""
+        told = self._client.search(
+            index=self._collection, body={**body, "size": size}, scroll=_KEEP
+        )
+        try:
+            while hits := told["hits"]["hits"]:
+                yield hits
+                told = self._client.scroll(body={"scroll_id": told["_scroll_id"], "scroll": _KEEP})
+        finally:
+            self._client.clear_scroll(body={"scroll_id": [told["_scroll_id"]]})
+
+    def _batch(self, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+        arrow = self._schema.arrow()
+        return batch_of(
+            self._schema,
+            np.array([row[ID] for row in rows], np.int64),
+            np.array([row[VECTOR] for row in rows], np.float32),
+            {
+                column: pa.array([row.get(name) for row in rows], arrow.field(name).type)
+                for column, name in self._names.items()
+            },
+        )
+
+    # -- questions -------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        self._refresh()
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        return self.searcher_returning(Returning.IDS, k, params, where)
+
+    def searcher_returning(
+        self, returning: Returning, k: int, params: Params, where: Filter | None = None
+    ) -> Searcher:
+        if self.settles:
+            self.settle()
+        search, collection = self._client.search, self._collection
+        question = self._question(k, params, self._kept(where))
+        asked = {"size": k, **self._fields(*self._returned(returning))}
+        metric = self._schema.metric
+
+        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            told = search(index=collection, body={**asked, **question(vector.tolist())})
+            if told["timed_out"] or told["_shards"]["failed"]:
+                raise StoreError(f"the answer is not complete: {told['_shards']}")
+            hits = told["hits"]["hits"]
+            ids = np.array([hit["fields"][ID][0] for hit in hits], dtype=np.int64)
+            scores = np.array([hit["_score"] for hit in hits], dtype=np.float64)
+            return ids, told_scores(scores, metric)
+
+        return run
+
+    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+        if self.settles:
+            self.settle()
+        search, collection = self._client.search, self._collection
+        near = self._question(k if blend.alpha == 1.0 else max(k, blend.candidates), params, None)
+        body = lucene_text.asked(near, self._names[blend.field], blend, self.text_boost)
+        asked = {"size": k, **self._fields(ID)}
+
+        def run(
+            vector: NDArray[np.float32], text: str, /
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            told = search(index=collection, body={**asked, **body(vector.tolist(), text)})
+            if told["timed_out"] or told["_shards"]["failed"]:
+                raise StoreError(f"the answer is not complete: {told['_shards']}")
+            hits = told["hits"]["hits"]
+            ids = np.array([hit["fields"][ID][0] for hit in hits], dtype=np.int64)
+            return ids, np.array([hit["_score"] for hit in hits], dtype=np.float32)
+
+        return run
+
+    def wire(
+        self,
+        k: int,
+        params: Params,
+        where: Filter | None = None,
+        returning: Returning = Returning.IDS,
+    ) -> Wire:
+        if returning not in self.capabilities.returns:
+            raise Unsupported(f"{self.name}: a search over the wire returns no {returning}")
+        self._refresh()
+        from_source, from_columns = self._sources(self._returned(returning))
+        options = {
+            "collection": self._collection,
+            "vector": VECTOR,
+            "fields": ",".join(from_columns),
+            **({"source": ",".join(from_source)} if from_source else {}),
+            **self._wire_options(k, params),
+        }
+        kept = self._kept(where)
+        return Wire(self._target(), options, None if kept is None else json.dumps(kept).encode())
+
+    def wire_rows(self) -> WireRows:
+        options = {"collection": self._collection, "vector": VECTOR, "id_field": ID}
+        return WireRows(self._target(), options, dict(self._names))
+
+    def _target(self) -> LoadTarget:
+        from vectrial.engine.client import target
+
+        allowed = authorization(self._address)
+        return target(
+            "elasticsearch",
+            self._address.host,
+            self._address.ports["http"],
+            headers=[("authorization", allowed)] if allowed else (),
+            options=self.dialect,
+        )
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        if self._stale:  # at other times nothing but the question is asked, which may be timed
+            self._refresh()
+        asked = {"query": self._kept(where), "sort": ["_doc"], **self._fields(ID)}
+        found: list[int] = []
+        for hits in self._pages(asked, min(limit, _PAGE)):
+            found += [hit["fields"][ID][0] for hit in hits]
+            if len(found) >= limit:
+                break
+        return np.array(found[:limit], np.int64)
+
+    def _kept(self, where: Filter | None) -> lucene_filters.Query | None:
+        if where is None:
+            return None
+        return lucene_filters.query(fitted(where, self._schema), self._names)
+
+    def _returned(self, returning: Returning) -> tuple[str, ...]:
+        match returning:
+            case Returning.IDS:
+                return (ID,)
+            case Returning.METADATA:
+                return (ID, *self._names.values())
+            case Returning.VECTORS:
+                return (ID, VECTOR)
+
+    def _fields(self, *names: str) -> dict[str, Any]:
+        """Members of a search that have it return the values of these fields, and nothing else."""
+        from_source, from_columns = self._sources(names)
+        if from_source:
+            return {"_source": from_source, "docvalue_fields": from_columns}
+        return {"_source": False, "stored_fields": "_none_", "docvalue_fields": from_columns}
+
+    def _sources(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Which of these fields are read from documents, and which from columns."""
+        if self.vectors_in_columns:
+            return [], list(names)
+        return [one for one in names if one == VECTOR], [one for one in names if one != VECTOR]

@@ -1,0 +1,1 @@
+"""Milvus, and Milvus Lite."""

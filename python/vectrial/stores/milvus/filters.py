@@ -1,0 +1,48 @@
+"""Conditions as expressions in Milvus' language, for the server and for Milvus Lite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, Value
+
+_SIGNS = {"gt": (">", "<="), "gte": (">=", "<"), "lt": ("<", ">="), "lte": ("<=", ">")}
+#: Written as it is, its digits are read before the sign, and are too great.
+_LEAST = -(2**63)
+
+
+def expression(where: Filter, names: Mapping[str, str], *, holds: bool = True) -> str:
+    """The expression that is true where `where` is (`holds`), or where it is false and not
+    unknown. `not` of `in` keeps the rows without a value, so that negation is pushed down.
+
+    where: its values have the types of their columns. names: of columns → of fields.
+    """
+    match where:
+        case Not(part):
+            return expression(part, names, holds=not holds)
+        case And(parts) | Or(parts):
+            word = " and " if isinstance(where, And) is holds else " or "
+            return "(" + word.join(expression(part, names, holds=holds) for part in parts) + ")"
+        case IsNull(column):
+            return f"({names[column]} is {'' if holds else 'not '}null)"
+        case Eq(column, value):
+            return f"({names[column]} {'==' if holds else '!='} {_literal(value)})"
+        case In(column, values):
+            if holds:
+                return f"({names[column]} in [{', '.join(map(_literal, values))}])"
+            unequal = (f"{names[column]} != {_literal(value)}" for value in values)
+            return f"({' and '.join(unequal)})"
+        case Range():
+            bounds = [
+                f"{names[where.field]} {sign if holds else opposite} {_literal(bound)}"
+                for key, (sign, opposite) in _SIGNS.items()
+                if (bound := getattr(where, key)) is not None
+            ]
+            return "(" + (" and " if holds else " or ").join(bounds) + ")"
+
+
+def _literal(value: Value) -> str:
+    if value == _LEAST and isinstance(value, int):
+        return f"({_LEAST + 1} - 1)"
+    return json.dumps(value, ensure_ascii=False)

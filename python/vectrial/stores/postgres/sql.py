@@ -1,0 +1,207 @@
+"""The SQL of a collection in PostgreSQL, and the parameters that it is made of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field as Bound
+from pydantic import model_validator
+
+from vectrial.model.metric import Metric
+from vectrial.model.store import FieldType, Params, Schema
+
+TYPES: Mapping[FieldType, str] = {
+    FieldType.INT: "int8",
+    FieldType.FLOAT: "float8",
+    FieldType.STRING: "text",
+    FieldType.BOOL: "bool",
+}
+#: Longer texts may not fit into a page of a B-tree, which refuses the row; a hash index takes any,
+#: and filters of texts ask for equality alone.
+_BTREE_BYTES = 2_600
+OPERATORS = {Metric.L2: "<->", Metric.COSINE: "<=>", Metric.IP: "<#>"}
+_CLASSES = {
+    Metric.L2: "vector_l2_ops",
+    Metric.COSINE: "vector_cosine_ops",
+    Metric.IP: "vector_ip_ops",
+}
+
+
+class HnswScan(StrEnum):
+    """Whether a search goes on when the candidates it held are used up."""
+
+    OFF = "off"
+    STRICT = "strict_order"
+    RELAXED = "relaxed_order"
+
+
+class IvfScan(StrEnum):
+    """Whether a search goes on to further lists."""
+
+    OFF = "off"
+    RELAXED = "relaxed_order"
+
+
+class _Build(Params):
+    """memory_mb: maintenance_work_mem; a graph that does not fit is built much more slowly.
+    workers: processes that help to build (max_parallel_maintenance_workers)."""
+
+    memory_mb: int = Bound(default=1024, ge=64, le=2_097_151)
+    workers: int = Bound(default=2, ge=0, le=1024)
+
+    def session(self) -> dict[str, str]:
+        """Settings under which the index is built."""
+        return {
+            "maintenance_work_mem": f"{self.memory_mb}MB",
+            "max_parallel_maintenance_workers": str(self.workers),
+        }
+
+
+class HnswBuild(_Build):
+    """m, ef_construction: of the graph (the lowest layer has up to 2m links); the latter is at
+    least 2m. memory_mb, workers: of building it."""
+
+    m: int = Bound(default=16, ge=2, le=100)
+    ef_construction: int = Bound(default=64, ge=4, le=1000)
+
+    @model_validator(mode="after")
+    def _enough(self) -> HnswBuild:
+        if self.ef_construction < 2 * self.m:
+            raise ValueError("ef_construction is at least 2 m")
+        return self
+
+
+class HnswSearch(Params):
+    """ef_search: candidates held during the search. iterative_scan: whether it goes on for more;
+    None: strict_order under a filter, else off. max_scan_tuples: candidates after which it does
+    not."""
+
+    ef_search: int = Bound(default=40, ge=1, le=1000)
+    iterative_scan: HnswScan | None = None
+    max_scan_tuples: int = Bound(default=20_000, ge=1, le=2**31 - 1)
+
+
+class IvfBuild(_Build):
+    """nlist: lists that the vectors are divided among. memory_mb, workers: of building them."""
+
+    nlist: int = Bound(default=100, ge=1, le=32_768)
+
+
+class IvfSearch(Params):
+    """nprobe: lists that are looked at. iterative_scan: whether further ones are for more; None:
+    relaxed_order under a filter, and sorted afterwards, else off."""
+
+    nprobe: int = Bound(default=1, ge=1, le=32_768)
+    iterative_scan: IvfScan | None = None
+
+
+def table_name(location: Path) -> str:
+    """The table of a store at `location`: the same for the same folder."""
+    return f"vectrial_{hashlib.sha256(str(location.resolve()).encode()).hexdigest()[:20]}"
+
+
+def index_name(table: str) -> str:
+    """The index of a table's vectors."""
+    return f"{table}_vector"
+
+
+def create(table: str, schema: Schema, further: Iterable[str] = ()) -> str:
+    """The statement that makes an empty table. further: columns beside those of the schema."""
+    columns = ["id int8 PRIMARY KEY", f"vector vector({schema.dim}) NOT NULL"]
+    columns += [f"{schema.columns[field.name]} {TYPES[field.type]}" for field in schema.fields]
+    columns += further
+    return f"CREATE TABLE {table} ({', '.join(columns)})"
+
+
+def build(table: str, schema: Schema, params: Params) -> Iterator[str]:
+    """The statements that index a table that is loaded: its vectors, and the fields that ask."""
+    name = index_name(table)
+    yield f"DROP INDEX IF EXISTS {name}"
+    on = f"CREATE INDEX {name} ON {table} USING"
+    kind = f"(vector {_CLASSES[schema.metric]})"
+    if isinstance(params, HnswBuild):
+        yield f"{on} hnsw {kind} WITH (m = {params.m}, ef_construction = {params.ef_construction})"
+    if isinstance(params, IvfBuild):
+        yield f"{on} ivfflat {kind} WITH (lists = {params.nlist})"
+    for field in schema.fields:
+        if field.indexed:
+            column = schema.columns[field.name]
+            using = "USING hash " if field.longest > _BTREE_BYTES else ""
+            yield f"CREATE INDEX IF NOT EXISTS {table}_{column} ON {table} {using}({column})"
+
+
+def upsert(table: str, schema: Schema) -> str:
+    """The statement that writes a row, whether its id is there or not."""
+    columns = ["vector", *schema.columns.values()]
+    places = ", ".join(f"${at}" for at in range(1, len(columns) + 2))
+    change = ", ".join(f"{column} = EXCLUDED.{column}" for column in columns)
+    return (
+        f"INSERT INTO {table} (id, {', '.join(columns)}) VALUES ({places}) "
+        f"ON CONFLICT (id) DO UPDATE SET {change}"
+    )
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search of a table with everything but the vector, as SQL and as the native lane says it.
+
+    condition: SQL with its values written out. further: columns that come back too.
+    """
+
+    table: str
+    schema: Schema
+    k: int
+    params: Params
+    condition: str | None
+    further: tuple[str, ...]
+
+    def settings(self) -> dict[str, str]:
+        """Of the connection."""
+        filtered = self.condition is not None
+        match self.params:
+            case HnswSearch(ef_search=ef, iterative_scan=scan, max_scan_tuples=most):
+                given = scan or (HnswScan.STRICT if filtered else HnswScan.OFF)
+                own = {
+                    "hnsw.ef_search": str(ef),
+                    "hnsw.iterative_scan": given.value,
+                    "hnsw.max_scan_tuples": str(most),
+                }
+            case IvfSearch(nprobe=probes):
+                own = {"ivfflat.probes": str(probes), "ivfflat.iterative_scan": self._ivf().value}
+            case _:
+                return {}
+        return {"enable_seqscan": "off", **own}
+
+    def _ivf(self) -> IvfScan:
+        assert isinstance(self.params, IvfSearch)
+        filtered = self.condition is not None
+        return self.params.iterative_scan or (IvfScan.RELAXED if filtered else IvfScan.OFF)
+
+    def _relaxed(self) -> bool:
+        """Rows may come in another order than their distances'."""
+        if isinstance(self.params, IvfSearch):
+            return self._ivf() is IvfScan.RELAXED
+        return self.settings().get("hnsw.iterative_scan") == HnswScan.RELAXED
+
+    def text(self) -> str:
+        """The SQL, $1 the vector; rows are id, score, and what else was asked for. As
+        `engine/src/protocols/postgres` says it."""
+        near = f"vector {OPERATORS[self.schema.metric]} $1"
+        what = ", ".join(["id", f"{near} AS score", *self.further])
+        where = f" WHERE {self.condition}" if self.condition is not None else ""
+        asked = f"SELECT {what} FROM {self.table}{where} ORDER BY {near} LIMIT {self.k}"
+        if self._relaxed():
+            # Added to zero, a score is not taken for sorted already.
+            return f"WITH found AS MATERIALIZED ({asked}) SELECT * FROM found ORDER BY score + 0"
+        return asked
+
+    def options(self) -> dict[str, str]:
+        """Of the native lane's class of requests."""
+        told = {"table": self.table, "operator": OPERATORS[self.schema.metric]}
+        if self.further:
+            told["fields"] = ",".join(self.further)
+        return told | ({"sort": "true"} if self._relaxed() else {})

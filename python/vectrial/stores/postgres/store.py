@@ -1,0 +1,364 @@
+"""PostgreSQL with pgvector, driven by psycopg; the server is `vectrial.stores.postgres.server`.
+
+Facts below are those of PostgreSQL 18.6, pgvector 0.8.6, psycopg 3.3.9 and pgvector-python 0.5.1,
+read from their sources and tried.
+
+A collection is a table with the columns `id` (its primary key), `vector`, and `f0`, `f1`, … for
+the schema's fields in their order. Both lanes send the same SQL, with a filter's values written
+out and the query as the one parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.model.errors import StoreError
+from vectrial.model.filters import Filter
+from vectrial.model.fusion import Blend
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
+    ALL_OPERATORS,
+    Address,
+    Capabilities,
+    Durability,
+    FieldType,
+    Footprint,
+    HybridSearcher,
+    Index,
+    IndexKind,
+    Params,
+    Returning,
+    Schema,
+    Searcher,
+    Store,
+    Wire,
+    WireRows,
+)
+from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
+from vectrial.stores.common.sql import literal
+from vectrial.stores.common.typed import fitted
+from vectrial.stores.postgres import sql
+from vectrial.stores.postgres import text as pgvector_text
+from vectrial.stores.postgres.sessions import Sessions
+from vectrial.stores.postgres.sql import HnswBuild, HnswSearch, IvfBuild, IvfSearch, table_name
+
+#: Rows of one request that reads or deletes.
+_ROWS = 1_000
+#: Dimensions that an index can have.
+_INDEXED_DIM = 2_000
+_COMMIT = {Durability.SYNCED: "on", Durability.BUFFERED: "off"}
+
+
+class PgVector(Store):
+    """One table in a database."""
+
+    name = "pgvector"
+    title = "PostgreSQL + pgvector"
+    kind = "server"
+    module = "psycopg"
+    extra = "pgvector"
+    server = "vectrial.stores.postgres.server:POSTGRES"
+    tested = ("18.6 + pgvector 0.8.",)
+    protocol = "postgres"
+    capabilities = Capabilities(
+        scores={
+            Metric.L2: ScoreKind.L2,
+            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
+            Metric.IP: ScoreKind.NEGATIVE_INNER_PRODUCT,
+        },
+        default_index="hnsw",
+        indexes={
+            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 1000}),
+            "ivf_flat": IndexKind(IvfBuild, IvfSearch, generous={"nprobe": 1024}),
+            "flat": IndexKind(exact=True),
+        },
+        filters=ALL_OPERATORS,
+        find=ALL_OPERATORS,
+        field_types=frozenset(FieldType),
+        nulls=True,
+        payload_index=True,
+        persistent=True,
+        concurrent_search=True,
+        refuses_duplicates=True,
+        returns=frozenset(Returning),
+        durability={
+            Durability.SYNCED: "synchronous_commit = on, fsync = on",
+            Durability.BUFFERED: "synchronous_commit = off, fsync = on",
+        },
+        hybrid=pgvector_text.HYBRID,
+        differences=(
+            "the graph or the lists are built by CREATE INDEX after the load, not while it goes on",
+            "the planner would rather scan small tables: for hnsw and ivf_flat enable_seqscan is"
+            " off",
+            "under a selective filter the planner may take the filter's own index and sort what it"
+            " finds, which is exact",
+            "under a filter hnsw goes on with strict_order and ivf_flat with relaxed_order, sorted"
+            " afterwards, unless iterative_scan says otherwise; without one they do not go on",
+            "hnsw finds at most ef_search rows where it does not go on, 20,000 candidates"
+            " (max_scan_tuples) where it does",
+            "indexes take up to 2,000 dimensions; vectors of more than about 500 are kept outside"
+            " the table's pages (TOAST)",
+            "upsert writes a new version of a row; the old one is in the index until VACUUM, which"
+            " wait_indexed runs",
+        ),
+    )
+
+    def __init__(self, location: Path, address: Address | None = None) -> None:
+        super().__init__(location, address)
+        if address is None:
+            raise StoreError("pgvector needs the address of a server")
+        self._address = address
+        self._table = table_name(location)
+        self._sessions = Sessions(address)
+
+    # -- life ------------------------------------------------------------------------------
+
+    def version(self) -> str:
+        server = self._sql("SHOW server_version").fetchone()[0].split()[0]
+        found = self._sql("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+        return f"{server} + pgvector {found[0]}"
+
+    def create(self, schema: Schema, index: Index) -> None:
+        self._take(schema, index)
+        if index.kind != "flat" and schema.dim > _INDEXED_DIM:
+            raise StoreError(
+                f"pgvector indexes vectors of up to {_INDEXED_DIM} dimensions; these have "
+                f"{schema.dim}: use the index 'flat'"
+            )
+        self._sql(f"DROP TABLE IF EXISTS {self._table}")  # what a killed run left behind
+        self._sql(sql.create(self._table, schema, pgvector_text.columns(schema)))
+
+    def open(self, schema: Schema, index: Index) -> None:
+        self._take(schema, index)
+        if self._sql(f"SELECT to_regclass('{self._table}')").fetchone()[0] is None:
+            raise StoreError(f"the database has no table {self._table}")
+
+    def _take(self, schema: Schema, index: Index) -> None:
+        self._schema, self._index = schema, index
+        self._names = schema.columns
+        commit = _COMMIT[self.durability or Durability.SYNCED]
+        self._settings = {"synchronous_commit": commit}
+
+    def close(self) -> None:
+        self._sessions.close()
+
+    def drop(self) -> None:
+        self._sql(f"DROP TABLE IF EXISTS {self._table}")
+
+    def flush(self) -> None:
+        """A checkpoint: with it, all that was committed is on the disk, and in the tables."""
+        self._sql("CHECKPOINT")
+
+    def build(self) -> None:
+        params = self._index.params
+        with self._sessions.main.transaction():
+            if isinstance(params, HnswBuild | IvfBuild):
+                for name, value in params.session().items():
+                    self._sql(f"SELECT set_config('{name}', '{value}', true)")
+            for statement in sql.build(self._table, self._schema, params):
+                self._sql(statement)
+            for statement in pgvector_text.indexes(self._table, self._schema):
+                self._sql(statement)
+
+    def wait_indexed(self) -> str:
+        """Takes dead versions of rows out of the indexes and brings the planner's statistics up
+        to date (`VACUUM ANALYZE`); then the index must be valid, and what a search is planned as
+        must use it.
+
+        Raises:
+            StoreError: `build` was not called, or its index is not used.
+        """
+        self._sql(f"VACUUM (ANALYZE) {self._table}")
+        if self._index.kind == "flat":
+            return "VACUUM ANALYZE is done; there is no index of the vectors, every row is read"
+        name = sql.index_name(self._table)
+        valid = self._sql(
+            f"SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = "
+            f"to_regclass('{name}')"
+        ).fetchone()
+        if valid is None or not valid[0]:
+            raise StoreError(f"there is no valid index {name}: was build called?")
+        kind = self.capabilities.indexes[self._index.kind]
+        search = sql.Search(self._table, self._schema, 1, kind.search(), None, ())
+        session = self._sessions.of(search.settings())
+        zero = np.ones(self._schema.dim, np.float32)
+        plan = session.execute(f"EXPLAIN {search.text()}", (zero,)).fetchall()
+        if not any(name in line for (line,) in plan):
+            raise StoreError(f"a search is not planned over {name}: {plan}")
+        return "VACUUM ANALYZE is done, the index is valid, and a search is planned over it"
+
+    # -- data ------------------------------------------------------------------------------
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        check(batch, self._schema)
+        columns = ", ".join(["id", "vector", *self._names.values()])
+        into = f"COPY {self._table} ({columns}) FROM STDIN (FORMAT binary)"
+        types = ["int8", "vector", *(sql.TYPES[field.type] for field in self._schema.fields)]
+        with self._writes() as session, session.cursor().copy(into) as copy:
+            copy.set_types(types)
+            for row in _rows(batch, self._schema):
+                copy.write_row(row)
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        check(batch, self._schema)
+        statement = sql.upsert(self._table, self._schema)
+        with self._writes() as session, session.transaction(), session.cursor() as cursor:
+            cursor.executemany(statement, _rows(batch, self._schema))
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        with self._writes() as session:
+            for start in range(0, len(ids), _ROWS):
+                part = ids[start : start + _ROWS].tolist()
+                session.execute(f"DELETE FROM {self._table} WHERE id = ANY ($1)", (part,))
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        def parts() -> Iterator[pa.RecordBatch]:
+            wanted = np.unique(ids)
+            asked = f"SELECT {self._columns()} FROM {self._table} WHERE id = ANY ($1)"
+            for start in range(0, len(wanted), _ROWS):
+                part = wanted[start : start + _ROWS].tolist()
+                yield self._batch(self._sql(asked, (part,)).fetchall())
+
+        return table_of(self._schema, parts())
+
+    def count(self) -> int:
+        return int(self._sql(f"SELECT count(*) FROM {self._table}").fetchone()[0])
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        """By a cursor of the server's, in one transaction."""
+        cursor = f"{self._table}_scan"
+        session = self._sessions.main
+        with session.transaction():
+            asked = f"SELECT {self._columns()} FROM {self._table}"
+            self._sql(f"DECLARE {cursor} NO SCROLL CURSOR FOR {asked}")
+            while page := self._sql(f"FETCH {batch_size} FROM {cursor}").fetchall():
+                yield self._batch(page)
+
+    def _columns(self) -> str:
+        return ", ".join(["id", "vector", *self._names.values()])
+
+    def _batch(self, rows: list[Any]) -> pa.RecordBatch:
+        columns = list(zip(*rows, strict=True)) or [()] * (2 + len(self._names))
+        vectors = [vector.to_numpy() for vector in columns[1]]
+        return batch_of(
+            self._schema,
+            np.array(columns[0], dtype=np.int64),
+            np.array(vectors, np.float32).reshape(-1, self._schema.dim),
+            dict(zip(self._names, columns[2:], strict=True)),
+        )
+
+    def _sql(self, text: str, values: tuple[Any, ...] = ()) -> Any:
+        return self._sessions.main.execute(text, values, binary=True)
+
+    def _writes(self) -> Any:
+        return self._sessions.lent(self._settings)
+
+    # -- questions -------------------------------------------------------------------------
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        return self.searcher_returning(Returning.IDS, k, params, where)
+
+    def searcher_returning(
+        self, returning: Returning, k: int, params: Params, where: Filter | None = None
+    ) -> Searcher:
+        search = self._search(k, params, where, returning)
+        text, settings, sessions = search.text(), search.settings(), self._sessions
+        sessions.of(settings)  # connected before the clock starts
+
+        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            found = sessions.of(settings).execute(text, (vector,), prepare=True, binary=True)
+            rows = found.fetchall()
+            ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+            return ids, np.fromiter((row[1] for row in rows), np.float32, len(rows))
+
+        return run
+
+    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+        near = self._search(k, params, None, Returning.IDS)
+        column = f"t{self._names[blend.field][1:]}"
+        search = pgvector_text.HybridSearch(near, column, blend)
+        text, settings, sessions = search.text(), search.settings(), self._sessions
+        sessions.of(settings)
+
+        def run(
+            vector: NDArray[np.float32], words: str, /
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            asked: tuple[Any, ...] = (vector, pgvector_text.any_of(words))
+            if blend.alpha in (0.0, 1.0):
+                asked = asked[:1] if blend.alpha else asked[1:]
+            found = sessions.of(settings).execute(text, asked, prepare=True, binary=True)
+            rows = found.fetchall()
+            ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+            return ids, np.fromiter((row[1] for row in rows), np.float32, len(rows))
+
+        return run
+
+    def _search(
+        self, k: int, params: Params, where: Filter | None, returning: Returning
+    ) -> sql.Search:
+        further = {
+            Returning.IDS: (),
+            Returning.METADATA: tuple(self._names.values()),
+            Returning.VECTORS: ("vector",),
+        }[returning]
+        return sql.Search(self._table, self._schema, k, params, self._condition(where), further)
+
+    def _condition(self, where: Filter | None) -> str | None:
+        return (
+            None if where is None else literal(fitted(where, self._schema), self._names.__getitem__)
+        )
+
+    def wire(
+        self,
+        k: int,
+        params: Params,
+        where: Filter | None = None,
+        returning: Returning = Returning.IDS,
+    ) -> Wire:
+        search = self._search(k, params, where, returning)
+        condition = search.condition
+        return Wire(
+            self._target(search.settings()),
+            search.options(),
+            None if condition is None else condition.encode(),
+        )
+
+    def wire_rows(self) -> WireRows:
+        fields = ",".join(["vector", *self._names.values()])
+        options = {"table": self._table, "fields": fields}
+        return WireRows(self._target(self._settings), options, self._names)
+
+    def _target(self, settings: dict[str, str]) -> Any:
+        from vectrial.engine.client import target
+        from vectrial.stores.postgres.server import DATABASE, USER
+
+        secrets = self._address.secrets
+        options = {"user": USER, "database": DATABASE, **secrets}
+        options |= {f"set.{name}": value for name, value in settings.items()}
+        port = self._address.ports["postgres"]
+        return target("postgres", self._address.host, port, options=options)
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        condition = self._condition(where)
+        asked = f"SELECT id FROM {self._table} WHERE {condition} LIMIT {limit}"
+        rows = self._sql(asked).fetchall()
+        return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+
+    def footprint(self) -> Footprint:
+        if self._sql(f"SELECT to_regclass('{self._table}')").fetchone()[0] is None:
+            return Footprint()
+        told = f"SELECT pg_table_size('{self._table}'), pg_indexes_size('{self._table}')"
+        raw, index = self._sql(told).fetchone()
+        return Footprint(raw_bytes=int(raw), index_bytes=int(index))
+
+
+def _rows(batch: pa.RecordBatch, schema: Schema) -> Iterator[tuple[Any, ...]]:
+    """The rows, column by column as in the table."""
+    columns = columns_of(batch, schema).values()
+    yield from zip(ids_of(batch).tolist(), vectors_of(batch), *columns, strict=True)

@@ -1,0 +1,1 @@
+"""Qdrant, and Qdrant Edge."""

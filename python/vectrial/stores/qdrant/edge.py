@@ -1,0 +1,308 @@
+"""Qdrant Edge: the storage and search engine of Qdrant as a library, one shard in this process.
+
+Facts below are those of qdrant-edge-py 0.9.0, read from its type stubs and tried.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field as Bound
+
+from vectrial.model.errors import StoreError
+from vectrial.model.filters import Filter, Range, renamed
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
+    ALL_OPERATORS,
+    Capabilities,
+    FieldType,
+    Index,
+    IndexKind,
+    NoParams,
+    Params,
+    Schema,
+    Searcher,
+    Store,
+)
+from vectrial.stores.common.arrow import batch_of, ids_of, table_of, vectors_of
+from vectrial.stores.qdrant.filters import Words, translate
+from vectrial.stores.qdrant.points import payloads, signed, unsigned
+
+_UPSERT_ROWS = 1_000
+#: Above any collection that fits this machine, so that optimizing ends with one segment.
+_ONE_SEGMENT_KB = 1 << 30
+
+
+class HnswBuild(Params):
+    """m, ef_construction: of the graph. full_scan_threshold_kb: where fewer kilobytes of vectors
+    than this qualify (all rows of the segment, or those a filter keeps), they are scanned exactly
+    instead of through the graph."""
+
+    m: int = Bound(default=16, ge=2, le=1024)
+    ef_construction: int = Bound(default=100, ge=4, le=100_000)
+    full_scan_threshold_kb: int = Bound(default=10_000, ge=10, le=2**31 - 1)
+
+
+class HnswSearch(Params):
+    """ef_search: candidates held during the search; None means ef_construction."""
+
+    ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
+
+
+class QdrantEdge(Store):
+    """One shard with one unnamed vector per point; metadata is its payload.
+
+    Ids are unsigned in Qdrant: int64 is kept as its two's complement. A missing value is a
+    missing payload key.
+    """
+
+    name = "qdrant-edge"
+    title = "Qdrant Edge"
+    module = "qdrant_edge"
+    extra = "qdrant-edge"
+    capabilities = Capabilities(
+        scores={
+            Metric.L2: ScoreKind.L2,
+            Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
+            Metric.IP: ScoreKind.INNER_PRODUCT,
+        },
+        default_index="hnsw",
+        indexes={
+            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
+            "flat": IndexKind(exact=True),
+        },
+        filters=ALL_OPERATORS,
+        find=ALL_OPERATORS,
+        field_types=frozenset(FieldType),
+        nulls=True,
+        payload_index=True,
+        persistent=True,
+        concurrent_search=True,
+        differences=(
+            "nothing is in the graph before the build step: until then every search is exact",
+            "while fewer than full_scan_threshold_kb of vectors qualify, a search under hnsw is"
+            " an exact scan whatever ef_search says",
+            "optimized to a single segment and searched with one thread",
+            "searches in one process follow one another: more client threads give no more of them",
+            "vectors are normalised when stored under cosine",
+            "a range compares integers as float64, exact up to 2^53",
+            "vectors cross into the engine as Python lists of floats",
+        ),
+    )
+
+    def __init__(self, location: Path) -> None:
+        super().__init__(location)
+        import qdrant_edge
+
+        self._q = qdrant_edge
+        self._path = location / "shard"
+        self._shard: Any = None
+
+    # -- life ------------------------------------------------------------------------------
+
+    def version(self) -> str:
+        return importlib.metadata.version("qdrant-edge-py")
+
+    def create(self, schema: Schema, index: Index) -> None:
+        self._take(schema, index)
+        self._shard = self._q.EdgeShard.create(str(self._path), self._config())
+        kinds = self._q.PayloadSchemaType
+        types = {
+            FieldType.INT: kinds.Integer,
+            FieldType.FLOAT: kinds.Float,
+            FieldType.STRING: kinds.Keyword,
+            FieldType.BOOL: kinds.Bool,
+        }
+        for field in schema.fields:
+            if field.indexed:
+                operation = self._q.UpdateOperation.create_field_index(
+                    schema.columns[field.name], types[field.type]
+                )
+                self._shard.update(operation)
+
+    def open(self, schema: Schema, index: Index) -> None:
+        self._take(schema, index)
+        self._shard = self._q.EdgeShard.load(str(self._path), self._config())
+
+    def _take(self, schema: Schema, index: Index) -> None:
+        self._schema, self._index = schema, index
+        self._names = schema.columns
+        self._types = {self._names[field.name]: field.type for field in schema.fields}
+
+    def _config(self) -> Any:
+        q = self._q
+        distance = {
+            Metric.L2: q.Distance.Euclid,
+            Metric.COSINE: q.Distance.Cosine,
+            Metric.IP: q.Distance.Dot,
+        }[self._schema.metric]
+        build = self._index.params
+        if isinstance(build, HnswBuild):
+            hnsw = q.HnswIndexConfig(
+                m=build.m,
+                ef_construct=build.ef_construction,
+                full_scan_threshold=build.full_scan_threshold_kb,
+            )
+        else:
+            hnsw = q.HnswIndexConfig(m=0, ef_construct=100, full_scan_threshold=10_000)
+        return q.EdgeConfig(
+            vectors=q.EdgeVectorParams(size=self._schema.dim, distance=distance),
+            hnsw_config=hnsw,
+            max_search_threads=1,  # more only spin beside it: there is one segment
+            optimizers=q.EdgeOptimizersConfig(
+                # One kilobyte: whatever its size, what was loaded gets its graph.
+                indexing_threshold=1,
+                default_segment_number=1,
+                max_segment_size=_ONE_SEGMENT_KB,
+            ),
+        )
+
+    def close(self) -> None:
+        if self._shard is not None:
+            self._shard.close()
+            self._shard = None
+
+    def drop(self) -> None:
+        self.close()
+        shutil.rmtree(self._path, ignore_errors=True)
+
+    def flush(self) -> None:
+        self._shard.flush()
+
+    def build(self) -> None:
+        self._shard.optimize()
+
+    def wait_indexed(self) -> str:
+        while self._shard.optimize():
+            pass
+        info = self._shard.info()
+        if self._index.kind == "flat":
+            return "optimize() finds nothing left to do; searches ask for exact=True"
+        # Segments below indexing_threshold (1 KB of vectors) stay outside the graph.
+        loose = info.points_count - info.indexed_vectors_count
+        if loose * self._schema.dim * 4 > 1024:
+            raise StoreError(f"{loose} of {info.points_count} points are not indexed")
+        build = self._index.params
+        assert isinstance(build, HnswBuild)
+        known = (
+            f"optimize() finds nothing left to do; {info.indexed_vectors_count} of "
+            f"{info.points_count} vectors indexed"
+        )
+        if info.points_count * self._schema.dim * 4 < build.full_scan_threshold_kb * 1024:
+            known += (
+                f"; fewer than full_scan_threshold_kb = {build.full_scan_threshold_kb}, "
+                "so searches scan exactly"
+            )
+        return known
+
+    # -- data ------------------------------------------------------------------------------
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        self.upsert(batch)
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        make, write = self._q.Point, self._q.UpdateOperation.upsert_points
+        for start in range(0, batch.num_rows, _UPSERT_ROWS):
+            part = batch.slice(start, _UPSERT_ROWS)
+            points = list(
+                map(
+                    make,
+                    unsigned(ids_of(part)),
+                    vectors_of(part).tolist(),
+                    payloads(part, self._schema),
+                )
+            )
+            self._shard.update(write(points))
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        self._shard.update(self._q.UpdateOperation.delete_points(unsigned(ids)))
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        found = self._shard.retrieve(unsigned(ids), with_payload=True, with_vector=True)
+        return table_of(self._schema, [self._batch(found)])
+
+    def count(self) -> int:
+        return int(self._shard.count(self._q.CountRequest(exact=True)))
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        offset = None
+        while True:
+            request = self._q.ScrollRequest(
+                offset=offset, limit=batch_size, with_payload=True, with_vector=True
+            )
+            found, offset = self._shard.scroll(request)
+            if found:
+                yield self._batch(found)
+            if offset is None:
+                return
+
+    def _batch(self, records: list[Any]) -> pa.RecordBatch:
+        payloads = [record.payload or {} for record in records]
+        return batch_of(
+            self._schema,
+            signed([record.id for record in records]),
+            np.array([record.vector for record in records], dtype=np.float32),
+            {
+                field: [payload.get(name) for payload in payloads]
+                for field, name in self._names.items()
+            },
+        )
+
+    # -- questions -------------------------------------------------------------------------
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        q, search = self._q, self._shard.search
+        if isinstance(params, HnswSearch):
+            settings = q.SearchParams(hnsw_ef=params.ef_search)
+        else:
+            assert isinstance(params, NoParams)
+            settings = q.SearchParams(exact=True)
+        kept = None if where is None else self._translate(where)
+        request, nearest = q.SearchRequest, q.Query.Nearest
+
+        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            found = search(request(nearest(vector.tolist()), k, None, kept, settings))
+            scores = np.array([point.score for point in found], dtype=np.float32)
+            return signed([point.id for point in found]), scores
+
+        return run
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        request = self._q.ScrollRequest(
+            limit=limit, filter=self._translate(where), with_payload=False, with_vector=False
+        )
+        found, _ = self._shard.scroll(request)
+        return signed([record.id for record in found])
+
+    def _translate(self, where: Filter) -> Any:
+        return translate(renamed(where, self._names), self._types, _words(self._q))
+
+
+def _words(q: Any) -> Words:
+    """Conditions as the binding spells them."""
+
+    def equal(path: str, value: str | int | bool) -> Any:
+        # The binding takes Python's True for the integer 1, but numpy's for a boolean.
+        exact = np.bool_(value) if isinstance(value, bool) else value
+        return q.FieldCondition(path, match=q.MatchValue(exact))
+
+    def within(path: str, where: Range) -> Any:
+        bounds = q.RangeFloat(gt=where.gt, gte=where.gte, lt=where.lt, lte=where.lte)
+        return q.FieldCondition(path, range=bounds)
+
+    return Words(
+        must=lambda conditions: q.Filter(must=conditions),
+        should=lambda conditions: q.Filter(should=conditions),
+        must_not=lambda conditions: q.Filter(must_not=conditions),
+        empty=q.IsEmptyCondition,
+        equal=equal,
+        any_of=lambda path, values: q.FieldCondition(path, match=q.MatchAny(list(values))),
+        within=within,
+    )

@@ -1,0 +1,109 @@
+"""Qdrant's server: the program of this name on the PATH, or the official image.
+
+It is in no package registry: what crates.io has under this name is an empty placeholder.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from vectrial.model.availability import Availability
+from vectrial.model.store import Address
+from vectrial.servers.base import Command, Image, NoProgram, NotReady, Progress, Recipe
+from vectrial.servers.local import HOST, refused
+from vectrial.servers.programs.base import given
+
+#: The variable of its environment that holds the key it accepts.
+_KEY = "QDRANT__SERVICE__API_KEY"
+_SETTINGS = {"QDRANT__TELEMETRY_DISABLED": "true", "QDRANT__LOG_LEVEL": "WARN"}
+IMAGE = Image(
+    name="qdrant/qdrant",
+    tag="v1.20.0",
+    digest=None,
+    ports={"http": 6333, "grpc": 6334},
+    data="/qdrant/storage",
+    env=_SETTINGS,
+    generated={"api_key": _KEY},
+)
+SNIPPET = """\
+from qdrant_client import QdrantClient
+client = QdrantClient(
+    host="{host}", port={http}, grpc_port={grpc}, api_key={api_key}, https=False
+)
+print(client.info().version)"""
+_ASK_S = 5.0
+_BIN = "VECTRIAL_QDRANT_BIN"
+_NOWHERE = (
+    f"there is no program 'qdrant' on the PATH, and no package registry has it: give one by {_BIN},"
+    " a running server by VECTRIAL_QDRANT_ADDRESS, or have a container engine (the store"
+    " qdrant-edge runs the same engine in process)"
+)
+
+
+def _program(progress: Progress) -> Path:
+    found = given(_BIN) or shutil.which("qdrant")
+    if found is None:
+        raise NoProgram(_NOWHERE)
+    return Path(found).resolve()
+
+
+def _at_hand() -> Availability:
+    if given(_BIN) or shutil.which("qdrant"):
+        return Availability(True)
+    return Availability(False, _NOWHERE)
+
+
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
+    env = {
+        **_SETTINGS,
+        _KEY: secrets["api_key"],
+        "QDRANT__SERVICE__HOST": HOST,
+        "QDRANT__SERVICE__HTTP_PORT": str(ports["http"]),
+        "QDRANT__SERVICE__GRPC_PORT": str(ports["grpc"]),
+        "QDRANT__STORAGE__STORAGE_PATH": str(folder / "storage"),
+        "QDRANT__STORAGE__SNAPSHOTS_PATH": str(folder / "snapshots"),
+    }
+    return Command((str(program),), env)
+
+
+def _ready(address: Address) -> None:
+    """Its own readiness, then its collections, which it tells only to those with its key, then what
+    it says about itself."""
+    connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=_ASK_S)
+    key = address.secrets.get("api_key")
+    headers = {"api-key": key} if key else {}
+    try:
+        for path in ("/readyz", "/collections", "/"):
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status in (401, 403):
+                raise refused(QDRANT, address, f"{path} answers {answer.status}")
+            if answer.status != 200:
+                raise NotReady(f"{path} answers {answer.status}")
+        json.loads(body)["version"]
+    except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
+        raise NotReady(f"{type(error).__name__}: {error}") from error
+    finally:
+        connection.close()
+
+
+QDRANT = Recipe(
+    name="qdrant",
+    program=_program,
+    at_hand=_at_hand,
+    ports=("http", "grpc"),
+    public=("http", "grpc"),
+    command=_command,
+    ready=_ready,
+    secrets=("api_key",),
+    generated=("api_key",),
+    image=IMAGE,
+    snippet=SNIPPET,
+)

@@ -1,0 +1,468 @@
+"""Qdrant, driven by its official client over gRPC; its server is `vectrial.stores.qdrant.server`.
+
+No package registry has the server, so this driver was tested with what Qdrant itself has beside
+it: the same filters in Qdrant Edge, every call in the client's own in-memory mode, every request
+of the native lane against the client's message types.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field as Bound
+
+from vectrial.model.errors import StoreError
+from vectrial.model.filters import Filter, Range, fitted, for_float64, renamed
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
+    ALL_OPERATORS,
+    ARROW_TYPES,
+    Address,
+    Capabilities,
+    Durability,
+    FieldType,
+    Index,
+    IndexKind,
+    NoParams,
+    Params,
+    Returning,
+    Schema,
+    Searcher,
+    Store,
+    Wire,
+    WireRows,
+)
+from vectrial.stores.common.arrow import batch_of, check, ids_of, table_of, vectors_of
+from vectrial.stores.common.naming import collection_name
+from vectrial.stores.qdrant.filters import Words, translate
+from vectrial.stores.qdrant.points import payloads, signed, unsigned
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+    from vectrial.model.target import LoadTarget
+
+#: Rows of one request that writes or reads.
+_ROWS = 1_000
+_POLL_S = 0.1
+#: How long the server may take to index what was written.
+_INDEXING_S = 3600.0
+_TIMEOUT_S = 300
+#: Kilobytes of vectors from which a segment gets its graph once the load is over.
+_INDEX_ALL_KB = 1
+
+
+class Quantization(StrEnum):
+    """How vectors are compressed, beside the originals."""
+
+    SCALAR = "scalar"  # a byte a component
+    BINARY = "binary"  # a bit a component
+    PRODUCT = "product"  # sixteenfold
+
+
+class HnswBuild(Params):
+    """m, ef_construction: of the graph. full_scan_threshold_kb: where fewer kilobytes of vectors
+    than this qualify (all rows of a segment, or those a filter keeps), they are scanned exactly.
+    segments: that the server keeps; 0: as many as it has processors."""
+
+    m: int = Bound(default=16, ge=2, le=1024)
+    ef_construction: int = Bound(default=100, ge=4, le=100_000)
+    full_scan_threshold_kb: int = Bound(default=10_000, ge=10, le=2**31 - 1)
+    segments: int = Bound(default=0, ge=0, le=1000)
+
+
+class QuantizedBuild(HnswBuild):
+    """quantization: of the vectors in memory."""
+
+    quantization: Quantization = Quantization.SCALAR
+
+
+class HnswSearch(Params):
+    """ef_search: candidates held during the search; None means ef_construction."""
+
+    ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
+
+
+class QuantizedSearch(HnswSearch):
+    """rescore: the best are compared again by their original vectors. oversampling: so many times
+    k of them; None: the server's own."""
+
+    rescore: bool = True
+    oversampling: float | None = Bound(default=None, ge=1.0, le=1000.0)
+
+
+class Qdrant(Store):
+    """One collection with one unnamed vector per point, one shard; metadata is its payload.
+
+    Ids are unsigned in Qdrant: int64 is kept as its two's complement.
+    """
+
+    name = "qdrant"
+    title = "Qdrant"
+    kind = "server"
+    module = "qdrant_client"
+    extra = "qdrant"
+    server = "vectrial.stores.qdrant.server:QDRANT"
+    protocol = "qdrant"
+    capabilities = Capabilities(
+        scores={
+            Metric.L2: ScoreKind.L2,
+            Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
+            Metric.IP: ScoreKind.INNER_PRODUCT,
+        },
+        default_index="hnsw",
+        indexes={
+            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
+            "hnsw_quantized": IndexKind(
+                QuantizedBuild,
+                QuantizedSearch,
+                recall_floor=0.5,
+                generous={"ef_search": 512, "oversampling": 4.0},
+                exact_scores=False,
+            ),
+            "flat": IndexKind(exact=True),
+        },
+        filters=ALL_OPERATORS,
+        find=ALL_OPERATORS,
+        field_types=frozenset(FieldType),
+        nulls=True,
+        payload_index=True,
+        persistent=True,
+        concurrent_search=True,
+        returns=frozenset(Returning),
+        durability={
+            Durability.BUFFERED: "wait=true: a write is in the log, a mapped file that the system"
+            " writes out, and applied",
+        },
+        hybrid=(
+            "ranks no texts by their words (its text index only filters); sparse vectors, by which"
+            " one could, are not asked for"
+        ),
+        differences=(
+            "the driver was tested with Qdrant Edge, the client's in-memory mode and its message"
+            " types, and with no server, which no package registry has",
+            "the load leaves what is below the server's indexing threshold without a graph; the"
+            " build step lowers it to 1 KB, where it stays",
+            "while fewer than full_scan_threshold_kb of vectors qualify in a segment, a search is"
+            " an exact scan of it whatever ef_search says",
+            "as many segments as the server has processors, each searched with ef_search",
+            "vectors are normalised when stored under cosine",
+            "a range compares integers as float64, exact up to 2^53",
+            "reads ask one replica: with one node they see every write that was acknowledged",
+        ),
+    )
+
+    def __init__(self, location: Path, address: Address | None = None) -> None:
+        super().__init__(location, address)
+        if address is None:
+            raise StoreError("qdrant needs the address of a server")
+        from qdrant_client import models
+
+        self._m = models
+        self._address = address
+        self._name = collection_name(location)
+        self._client = connected(address)
+        self._where = Words(
+            must=lambda conditions: models.Filter(must=conditions),
+            should=lambda conditions: models.Filter(should=conditions),
+            must_not=lambda conditions: models.Filter(must_not=conditions),
+            empty=lambda key: models.IsEmptyCondition(is_empty=models.PayloadField(key=key)),
+            equal=lambda key, value: models.FieldCondition(
+                key=key, match=models.MatchValue(value=value)
+            ),
+            any_of=lambda key, values: models.FieldCondition(
+                key=key,
+                match=models.MatchAny(any=list(values)),  # type: ignore[arg-type]
+            ),
+            within=self._within,
+        )
+
+    def _within(self, key: str, where: Range) -> Any:
+        each = {"gt": where.gt, "gte": where.gte, "lt": where.lt, "lte": where.lte}
+        said = {k: for_float64(v) if isinstance(v, int) else v for k, v in each.items()}
+        bounds = self._m.Range(**said)
+        return self._m.FieldCondition(key=key, range=bounds)
+
+    # -- life ------------------------------------------------------------------------------
+
+    def version(self) -> str:
+        return str(self._client.info().version)
+
+    def create(self, schema: Schema, index: Index) -> None:
+        self._take(schema, index)
+        self.drop()  # what a killed run left behind
+        models, build = self._m, index.params
+        distance = {
+            Metric.L2: models.Distance.EUCLID,
+            Metric.COSINE: models.Distance.COSINE,
+            Metric.IP: models.Distance.DOT,
+        }[schema.metric]
+        graph = models.HnswConfigDiff(m=0)
+        segments = 0
+        if isinstance(build, HnswBuild):
+            segments = build.segments
+            graph = models.HnswConfigDiff(
+                m=build.m,
+                ef_construct=build.ef_construction,
+                full_scan_threshold=build.full_scan_threshold_kb,
+            )
+        self._client.create_collection(
+            self._name,
+            vectors_config=models.VectorParams(size=schema.dim, distance=distance),
+            shard_number=1,
+            replication_factor=1,
+            hnsw_config=graph,
+            optimizers_config=models.OptimizersConfigDiff(default_segment_number=segments),
+            quantization_config=self._quantization(build),
+        )
+        types = {
+            FieldType.INT: models.PayloadSchemaType.INTEGER,
+            FieldType.FLOAT: models.PayloadSchemaType.FLOAT,
+            FieldType.STRING: models.PayloadSchemaType.KEYWORD,
+            FieldType.BOOL: models.PayloadSchemaType.BOOL,
+        }
+        for field in schema.fields:
+            if field.indexed:
+                self._client.create_payload_index(
+                    self._name, schema.columns[field.name], types[field.type], wait=True
+                )
+
+    def _quantization(self, build: Params) -> Any:
+        models = self._m
+        match build.quantization if isinstance(build, QuantizedBuild) else None:
+            case Quantization.SCALAR:
+                config = models.ScalarQuantizationConfig(type=models.ScalarType.INT8)
+                return models.ScalarQuantization(scalar=config)
+            case Quantization.BINARY:
+                return models.BinaryQuantization(binary=models.BinaryQuantizationConfig())
+            case Quantization.PRODUCT:
+                ratio = models.CompressionRatio.X16
+                product = models.ProductQuantizationConfig(compression=ratio)
+                return models.ProductQuantization(product=product)
+            case None:
+                return None
+
+    def open(self, schema: Schema, index: Index) -> None:
+        self._take(schema, index)
+        if not self._client.collection_exists(self._name):
+            raise StoreError(f"the server has no collection {self._name}")
+
+    def _take(self, schema: Schema, index: Index) -> None:
+        self._schema, self._index = schema, index
+        self._names = schema.columns
+        self._types = {self._names[field.name]: field.type for field in schema.fields}
+
+    def close(self) -> None:
+        self._client.close()
+
+    def drop(self) -> None:
+        self._client.delete_collection(self._name)
+
+    def build(self) -> None:
+        if isinstance(self._index.params, HnswBuild):
+            all_of_it = self._m.OptimizersConfigDiff(indexing_threshold=_INDEX_ALL_KB)
+            self._client.update_collection(self._name, optimizers_config=all_of_it)
+
+    def wait_indexed(self) -> str:
+        """A grey collection waits for a change before it goes on optimizing, which it gets. The
+        number of indexed vectors is not exact: it may count replaced and deleted ones."""
+        ends = time.monotonic() + _INDEXING_S
+        while True:
+            info = self._client.get_collection(self._name)
+            queued = info.update_queue.length if info.update_queue else 0
+            points, indexed = info.points_count or 0, info.indexed_vectors_count or 0
+            loose = 0
+            if isinstance(self._index.params, HnswBuild):
+                loose = max(0, points - indexed) * self._schema.dim * 4
+            state = f"the collection is {info.status}, {indexed} of {points} vectors indexed"
+            if info.status == self._m.CollectionStatus.RED or info.optimizer_status != "ok":
+                raise StoreError(f"{state}, and its optimizer {info.optimizer_status}")
+            if info.status == self._m.CollectionStatus.GREY:
+                nothing = self._m.OptimizersConfigDiff()
+                self._client.update_collection(self._name, optimizers_config=nothing)
+            green = info.status == self._m.CollectionStatus.GREEN
+            if green and not queued and loose <= _INDEX_ALL_KB * 1024:
+                return f"{state}, and its optimizer ok"
+            if time.monotonic() > ends:
+                raise StoreError(f"{state}, {queued} updates queued")
+            time.sleep(_POLL_S)
+
+    # -- data ------------------------------------------------------------------------------
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        self.upsert(batch)
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        check(batch, self._schema)
+        for start in range(0, batch.num_rows, _ROWS):
+            part = batch.slice(start, _ROWS)
+            points = self._m.Batch(
+                ids=unsigned(ids_of(part)),
+                vectors=vectors_of(part).tolist(),
+                payloads=payloads(part, self._schema),
+            )
+            self._client.upsert(self._name, points, wait=True)
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        if len(ids):
+            which = self._m.PointIdsList(points=unsigned(ids))
+            self._client.delete(self._name, which, wait=True)
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        def parts() -> Iterator[pa.RecordBatch]:
+            wanted = np.unique(ids)
+            for start in range(0, len(wanted), _ROWS):
+                part = unsigned(wanted[start : start + _ROWS])
+                yield self._batch(
+                    self._client.retrieve(self._name, part, with_payload=True, with_vectors=True)
+                )
+
+        return table_of(self._schema, parts())
+
+    def count(self) -> int:
+        return int(self._client.count(self._name, exact=True).count)
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        offset, size = None, min(batch_size, _ROWS)
+        while True:
+            found, offset = self._client.scroll(
+                self._name, limit=size, offset=offset, with_payload=True, with_vectors=True
+            )
+            if found:
+                yield self._batch(found)
+            if offset is None:
+                return
+
+    def _batch(self, records: list[Any]) -> pa.RecordBatch:
+        kept = [record.payload or {} for record in records]
+        vectors = np.array([record.vector for record in records], dtype=np.float32)
+        columns = {
+            field: [payload.get(name) for payload in kept] for field, name in self._names.items()
+        }
+        return batch_of(self._schema, signed([one.id for one in records]), vectors, columns)
+
+    # -- questions -------------------------------------------------------------------------
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        return self.searcher_returning(Returning.IDS, k, params, where)
+
+    def searcher_returning(
+        self, returning: Returning, k: int, params: Params, where: Filter | None = None
+    ) -> Searcher:
+        from qdrant_client.conversions.conversion import RestToGrpc
+
+        ask, name = self._client.query_points, self._name
+        settings = RestToGrpc.convert_search_params(self._settings(params))
+        kept = None if where is None else RestToGrpc.convert_filter(self._translate(where))
+        metadata, vectors = returning is Returning.METADATA, returning is Returning.VECTORS
+
+        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            found = ask(
+                name,
+                query=vector,
+                limit=k,
+                query_filter=kept,
+                search_params=settings,
+                with_payload=metadata,
+                with_vectors=vectors,
+            ).points
+            scores = np.array([point.score for point in found], dtype=np.float32)
+            return signed([point.id for point in found]), scores
+
+        return run
+
+    def _settings(self, params: Params) -> Any:
+        models = self._m
+        if isinstance(params, QuantizedSearch):
+            quantized = models.QuantizationSearchParams(
+                rescore=params.rescore, oversampling=params.oversampling
+            )
+            return models.SearchParams(hnsw_ef=params.ef_search, quantization=quantized)
+        if isinstance(params, HnswSearch):
+            return models.SearchParams(hnsw_ef=params.ef_search)
+        assert isinstance(params, NoParams)
+        return models.SearchParams(exact=True)
+
+    def wire(
+        self,
+        k: int,
+        params: Params,
+        where: Filter | None = None,
+        returning: Returning = Returning.IDS,
+    ) -> Wire:
+        # The client's own conversion, so that both lanes ask the same.
+        from qdrant_client.conversions.conversion import RestToGrpc
+
+        settings = self._settings(params)
+        quantized = settings.quantization
+        given = {
+            "collection": self._name,
+            "ef": settings.hnsw_ef,
+            "exact": settings.exact,
+            "indexed_only": settings.indexed_only,
+            "rescore": quantized and quantized.rescore,
+            "oversampling": quantized and quantized.oversampling,
+            "with_payload": returning is Returning.METADATA or None,
+            "with_vector": returning is Returning.VECTORS or None,
+        }
+        kept = None
+        if where is not None:
+            kept = RestToGrpc.convert_filter(self._translate(where)).SerializeToString()
+        return Wire(self._target(), _options(given), kept)
+
+    def wire_rows(self) -> WireRows:
+        given = {"collection": self._name, "wait": True, "with_payload": True, "with_vector": True}
+        return WireRows(self._target(), _options(given), self._names)
+
+    def _target(self) -> LoadTarget:
+        from vectrial.engine.client import target
+
+        to, key = self._address, self._address.secrets.get("api_key")
+        headers = [("api-key", key)] if key else ()
+        return target("qdrant", to.host, to.ports["grpc"], headers=headers)
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        found, _ = self._client.scroll(
+            self._name,
+            scroll_filter=self._translate(where),
+            limit=limit,
+            with_payload=False,
+            with_vectors=False,
+        )
+        return signed([record.id for record in found])
+
+    def _translate(self, where: Filter) -> Any:
+        arrow = {name: ARROW_TYPES[kind] for name, kind in self._types.items()}
+        return translate(fitted(renamed(where, self._names), arrow), self._types, self._where)
+
+
+def connected(address: Address) -> QdrantClient:
+    """The official client, over gRPC where it can."""
+    from qdrant_client import QdrantClient
+
+    return QdrantClient(
+        host=address.host,
+        port=address.ports["http"],
+        grpc_port=address.ports["grpc"],
+        prefer_grpc=True,
+        https=False,
+        api_key=address.secrets.get("api_key"),
+        timeout=_TIMEOUT_S,
+        check_compatibility=False,  # the trial says which version it was
+    )
+
+
+def _options(given: dict[str, Any]) -> dict[str, str]:
+    """As the engine's protocol takes them; what is None is left to the server."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+        if value is not None
+    }

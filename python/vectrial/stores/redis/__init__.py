@@ -1,0 +1,1 @@
+"""Redis: vector sets, and its query engine."""

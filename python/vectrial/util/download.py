@@ -1,0 +1,342 @@
+"""Files by URL: resumed, bounded, and verified before they get their name.
+
+While it comes, a file is `NAME.part` with `NAME.part.json` beside it, which remembers the
+server's validator; a later call goes on where the last one ended, provided that the server
+still has the same file. Checksums that nobody published are recorded on the first fetch and
+held against every later one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import shutil
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.message import Message
+from pathlib import Path
+from typing import IO, Any
+
+from vectrial.model.errors import DataError, SourceUnavailable
+from vectrial.util import paths
+from vectrial.util.progress import Progress
+
+#: Some hosts of data refuse clients that do not look like a browser.
+_AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (compatible; Vectrial)"
+_CHUNK = 1 << 18
+_LONGEST_WAIT_S = 60.0
+_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file to fetch; `sha256` and `size` (bytes) where they are known beforehand."""
+
+    url: str
+    sha256: str | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Limits of patience and of size.
+
+    timeout_s: of connecting, and of waiting for the next bytes.
+    attempts: tries in a row that bring no byte before giving up.
+    backoff_s: wait after the first failure; it doubles up to a minute.
+    max_bytes: a file that is larger is refused.
+    spare_bytes: what must stay free on the disk.
+    """
+
+    timeout_s: float = 30.0
+    attempts: int = 5
+    backoff_s: float = 1.0
+    max_bytes: int = 1 << 40
+    spare_bytes: int = 1 << 30
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A file that is here; `note` says so where its checksum was only recorded, not known."""
+
+    path: Path
+    sha256: str
+    note: str | None
+
+
+class _Passing(Exception):
+    """A failure that another try may mend."""
+
+    def __init__(self, reason: str, wait_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
+
+
+def download(
+    remote: Remote, path: Path, progress: Progress, policy: Policy | None = None
+) -> Fetched:
+    """Fetch a file to `path`, unless it is there already with the right checksum.
+
+    Raises:
+        SourceUnavailable: the server refuses, lacks the file or stays away.
+        DataError: what came is too large, of the wrong length or of the wrong checksum.
+    """
+    policy = policy or Policy()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_file():
+        return _verified(remote, path, path)
+    partial = _Partial(path)
+    failures = 0
+    while True:
+        before = partial.size
+        try:
+            _fetch_rest(remote, partial, progress, policy)
+            break
+        except _Passing as error:
+            failures = 1 if partial.size > before else failures + 1
+            if failures >= policy.attempts:
+                raise SourceUnavailable(
+                    f"{error} ({failures} tries in a row)",
+                    where=remote.url,
+                    remedy="run the same command again later: it goes on where it stopped",
+                ) from error
+            wait = error.wait_s or policy.backoff_s * 2 ** (failures - 1)
+            progress(partial.size, 0, f"{path.name}: {error}; trying again")
+            policy.sleep(min(wait, _LONGEST_WAIT_S))
+    try:
+        fetched = _verified(remote, partial.file, path)
+    except DataError:
+        partial.forget()
+        raise
+    partial.file.replace(path)
+    partial.forget()
+    return fetched
+
+
+class _Partial:
+    """A file on its way, and the server's validator of what has come so far."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = path.with_name(path.name + ".part")
+        self._memory = path.with_name(path.name + ".part.json")
+
+    @property
+    def size(self) -> int:
+        return self.file.stat().st_size if self.file.is_file() else 0
+
+    def validator(self, url: str) -> str | None:
+        """What to send as If-Range; None when there is nothing that can be gone on with."""
+        if not self.size or not self._memory.is_file():
+            return None
+        try:
+            memory = json.loads(self._memory.read_bytes())
+        except ValueError:
+            return None
+        return memory.get("validator") if memory.get("url") == url else None
+
+    def remember(self, url: str, headers: Message) -> None:
+        etag = headers.get("ETag", "")
+        # A weak tag does not promise the same bytes.
+        strong = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified")
+        self._memory.write_text(json.dumps({"url": url, "validator": strong}))
+
+    def forget(self) -> None:
+        self.file.unlink(missing_ok=True)
+        self._memory.unlink(missing_ok=True)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self, req: Any, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> Any:
+        before, after = (urllib.parse.urlsplit(url).scheme for url in (req.full_url, newurl))
+        if after not in ("http", "https") or (before == "https" and after == "http"):
+            raise SourceUnavailable(
+                f"the server leads from {before} to {after}, which is not followed",
+                where=req.full_url,
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _fetch_rest(remote: Remote, partial: _Partial, progress: Progress, policy: Policy) -> None:
+    """Bring what is missing of `partial`, or all of it when it cannot be gone on with."""
+    headers = {"User-Agent": _AGENT, "Accept-Encoding": "identity", "Accept": "*/*"}
+    if validator := partial.validator(remote.url):
+        headers |= {"Range": f"bytes={partial.size}-", "If-Range": validator}
+    try:
+        with _open(remote, headers, policy) as answer:
+            start, total = _place(answer, partial, remote)
+            _admit(remote, answer, total, start, partial, policy)
+            if not start:
+                partial.remember(remote.url, answer.headers)
+            _write(answer, partial, start, total, progress, policy)
+    except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        raise _Passing(f"the connection broke off: {error or type(error).__name__}") from error
+
+
+def _open(remote: Remote, headers: dict[str, str], policy: Policy) -> Any:
+    opener = urllib.request.build_opener(_Redirects)
+    try:
+        return opener.open(
+            urllib.request.Request(remote.url, headers=headers), timeout=policy.timeout_s
+        )
+    except urllib.error.HTTPError as error:
+        if error.code == 416:
+            return error  # the answer to a range that is empty, or beyond a file that shrank
+        if error.code in _PASSING:
+            raise _Passing(
+                f"the server answers {error.code} {error.reason}", _wait(error)
+            ) from error
+        remedies = {
+            403: "it may have moved or want a login; fetch it in a browser and import the file",
+            404: "it has moved or was taken down",
+            410: "it was taken down",
+        }
+        reason = str(error.reason).splitlines()[0] if error.reason else ""
+        raise SourceUnavailable(
+            f"the server answers {error.code} {reason}",
+            where=remote.url,
+            remedy=remedies.get(error.code, "it cannot be had from there"),
+        ) from error
+    except urllib.error.URLError as error:
+        raise _Passing(f"no connection: {error.reason}") from error
+
+
+def _wait(error: urllib.error.HTTPError) -> float | None:
+    given = error.headers.get("Retry-After", "") if error.headers else ""
+    return float(given) if given.isdigit() else None
+
+
+def _place(answer: Any, partial: _Partial, remote: Remote) -> tuple[int, int | None]:
+    """Where the answer's bytes belong, and the length of the whole file if it is told."""
+    length = answer.headers.get("Content-Length")
+    content = int(length) if length and length.isdigit() else None
+    if answer.status == 200:
+        return 0, content
+    unit, _, span = answer.headers.get("Content-Range", "").partition(" ")
+    first, _, whole = span.partition("/")
+    total = int(whole) if whole.isdigit() else None
+    if answer.status == 416 and total == partial.size:
+        return partial.size, total
+    if answer.status == 206 and unit == "bytes" and first.startswith(f"{partial.size}-"):
+        return partial.size, total
+    partial.forget()
+    raise _Passing(f"the server answers {answer.status} with another part than was asked for")
+
+
+def _admit(
+    remote: Remote,
+    answer: Any,
+    total: int | None,
+    start: int,
+    partial: _Partial,
+    policy: Policy,
+) -> None:
+    """Refuse before the first byte is written what cannot be wanted."""
+    if answer.headers.get_content_type() == "text/html":
+        raise _web_page(remote)
+    if total is None:
+        return
+    if remote.size is not None and total != remote.size:
+        raise DataError(
+            f"the file has {total} bytes there, {remote.size} were expected",
+            where=remote.url,
+            remedy="it was replaced by something else; it was not fetched",
+        )
+    _check_size(total, remote, policy)
+    free = shutil.disk_usage(partial.file.parent).free
+    needed = total - start + policy.spare_bytes
+    if free < needed:
+        raise DataError(
+            f"{(total - start) / 1e9:.1f} GB are to come and {free / 1e9:.1f} GB are free",
+            where=str(partial.file.parent),
+            remedy="free some space, or set VECTRIAL_HOME to a folder on a larger disk",
+        )
+
+
+def _check_size(size: int, remote: Remote, policy: Policy) -> None:
+    if size > policy.max_bytes:
+        raise DataError(
+            f"the file has {size} bytes or more, and {policy.max_bytes} is the limit",
+            where=remote.url,
+        )
+
+
+def _web_page(remote: Remote) -> SourceUnavailable:
+    return SourceUnavailable(
+        "a web page came instead of data",
+        where=remote.url,
+        remedy="it has moved or wants a login; fetch it in a browser and import the file",
+    )
+
+
+def _write(
+    answer: Any,
+    partial: _Partial,
+    start: int,
+    total: int | None,
+    progress: Progress,
+    policy: Policy,
+) -> None:
+    if answer.status == 416:
+        return
+    name = partial.file.name.removesuffix(".part")
+    done = start
+    with partial.file.open("ab" if start else "wb") as out:
+        while chunk := answer.read1(_CHUNK):
+            if not done and chunk.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
+                raise _web_page(Remote(answer.url))
+            done += len(chunk)
+            _check_size(done, Remote(answer.url), policy)
+            out.write(chunk)
+            progress(done / 1e6, (total or 0) / 1e6, f"fetching {name} (MB)")
+    if total is not None and done < total:
+        raise _Passing(f"the connection broke off after {done} of {total} bytes")
+
+
+def _verified(remote: Remote, file: Path, path: Path) -> Fetched:
+    """Hold a file against the checksum that is known, published or recorded.
+
+    Raises:
+        DataError: naming both sums.
+    """
+    size = file.stat().st_size
+    if remote.size is not None and size != remote.size:
+        raise DataError(
+            f"{size} bytes came, {remote.size} were expected", where=f"{remote.url} ({file})"
+        )
+    with file.open("rb") as content:
+        found = hashlib.file_digest(content, "sha256").hexdigest()
+    record = _record(remote.url)
+    known, source = remote.sha256, "is pinned"
+    if known is None and record.is_file():
+        known, source = (
+            record.read_text().split()[0],
+            f"was recorded on the first fetch in {record}",
+        )
+    if known is not None and found != known:
+        raise DataError(
+            f"the file has sha256 {found}, and {known} {source}; it was refused",
+            where=f"{remote.url} ({path})",
+            remedy="remove the file and fetch it again; if the new one is right, remove the record"
+            if remote.sha256 is None
+            else "remove the file and fetch it again",
+        )
+    if remote.sha256 is not None:
+        return Fetched(path, found, None)
+    if known is None:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text(f"{found} {remote.url}\n")
+    note = f"nobody published a checksum of {remote.url}: sha256 {found} was taken on trust"
+    return Fetched(path, found, note)
+
+
+def _record(url: str) -> Path:
+    name = hashlib.sha256(url.encode()).hexdigest()[:24]
+    return paths.downloads_dir() / "trusted-on-first-fetch" / f"{name}.sha256"

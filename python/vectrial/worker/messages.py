@@ -1,0 +1,111 @@
+"""What the measuring process is told, and what it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from vectrial.model.client_limits import Certificate
+from vectrial.model.gate import GateRow
+from vectrial.model.phase import Phase
+from vectrial.model.store import Address, Durability
+
+
+@dataclass(frozen=True)
+class TrialSpec:
+    """One trial of a job: the experiment's name and settings, the point to measure, and the
+    lane to measure it through."""
+
+    key: str
+    experiment: str
+    settings: Mapping[str, Any]
+    point: Mapping[str, Any]
+    lane: str
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The running server of a job's store.
+
+    processes: ids on this machine by name, for telemetry; none when it runs elsewhere.
+    data_dirs: its folders on this machine; none when it runs elsewhere.
+    """
+
+    address: Address
+    processes: Mapping[str, int]
+    data_dirs: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """Everything the measuring process needs to know.
+
+    certificate: with the placement resolved: its `server_cores` are those of the job's server.
+    durability: what is asked of writes; None where the store promises nothing.
+    store: "module:Class", since a store's own environment has no entry points.
+    server: of a store of kind "server". repeat_queries: as in `Context`.
+    """
+
+    store: str
+    index_kind: str
+    index_params: Mapping[str, Any]
+    dataset: str
+    rows: int
+    queries: int | None
+    k: int
+    seed: int
+    batch_rows: int
+    data_dir: Path
+    certificate: Certificate
+    trials: tuple[TrialSpec, ...]
+    server: Serving | None = None
+    durability: Durability | None = None
+    metadata: bool = True
+    repeat_queries: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is under way; sent a few times a second at most."""
+
+    done: float
+    of: float
+    what: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The answer to `Finished`: it is written, and the processors are free for the next trial."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """Kill the server and start it again on the same data. The answer is its `Serving`, or why it
+    cannot be done, as text."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The trial with this key begins."""
+
+    key: str
+
+
+@dataclass
+class Finished:
+    """What a trial left behind; `status` as in `results.writer.TrialRecord`."""
+
+    key: str
+    status: str
+    reason: str | None
+    store_version: str | None
+    started_at: datetime
+    started_ns: int
+    duration_s: float
+    phases: list[Phase] = field(default_factory=list)
+    telemetry: Sequence[Mapping[str, Any]] = ()
+    gate: list[GateRow] = field(default_factory=list)
+    notes: Sequence[str] = ()

@@ -1,0 +1,185 @@
+"""Does a store really run here, and is it right? A small load, a search through every lane, and
+the gate, in a process of its own.
+
+A process of its own, so that a library that crashes takes nothing else along, and so that a
+store with its own environment is tried where it will be measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial._engine import Judge
+from vectrial.datasets.truth import exact_topk
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.gate import GateResult, Rows, Subject, run_gate
+from vectrial.gate.checks import CHECKS
+from vectrial.model.errors import StoreError, VectrialError
+from vectrial.model.gate import Scope
+from vectrial.model.lane import Lane, lanes_of, python_lane
+from vectrial.model.metric import distances
+from vectrial.model.store import Capabilities, Index, Schema, Store, Wire
+from vectrial.servers.provide import prepare, recipe_of, serving
+from vectrial.stores import registry
+from vectrial.stores.common.arrow import batch_of
+from vectrial.stores.common.beside import leave
+from vectrial.util import environments
+from vectrial.util.child_environment import for_own
+from vectrial.util.children import python
+
+ROWS, DIM, K, QUERIES = 1_000, 16, 10, 20
+#: A server may take a minute to start.
+TIMEOUT_S = 300
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What came of it. version: as the store says itself; None when it did not get so far."""
+
+    works: bool
+    detail: str
+    version: str | None = None
+
+
+def probe(store: type[Store], progress: Callable[[str], None] = lambda line: None) -> Probe:
+    """Try `store` in a process of its own. An environment of its own must stand already; the
+    program of its server is fetched, of which `progress` is told."""
+    recipe = recipe_of(store)
+    if recipe is not None:
+        try:
+            prepare(recipe, progress)
+        except VectrialError as error:
+            return Probe(False, str(error))
+    server = None if recipe is None else recipe.name
+    arguments = [registry.reference(store)]
+    if store.environment is not None:
+        command = environments.command(store.environment, __name__, arguments)
+        argv, env = command.argv, for_own(command.env, server)
+    else:
+        argv, env = python(__name__, *arguments), for_own(os.environ, server)
+    try:
+        done = subprocess.run(
+            argv, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Probe(False, f"no answer within {TIMEOUT_S} s")
+    try:
+        return Probe(**json.loads(done.stdout.splitlines()[-1]))
+    except (IndexError, ValueError, TypeError):
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return Probe(False, f"the process ended with {done.returncode}: {last}")
+
+
+def attempt(store: type[Store]) -> Probe:
+    """Load `ROWS` rows under the store's first index and metric, in this process; put the gate's
+    questions, and search once through every lane."""
+    can = store.capabilities
+    kind = next(iter(can.indexes))
+    metric = next(iter(can.under(kind).scores))
+    schema = Schema(DIM, metric)
+    index = Index(kind, can.indexes[kind].build())
+    rng = np.random.default_rng(0)
+    ids, vectors = np.arange(ROWS), rng.normal(size=(ROWS, DIM)).astype(np.float32)
+    queries = vectors[:QUERIES]
+    truth = exact_topk(vectors, ids, queries, metric, K)
+    judge = Judge(K, truth.accept_offsets, truth.accept_ids, truth.available)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as server,
+        serving(store, Path(server)) as address,
+    ):
+        make = store if address is None else partial(store, address=address)
+        place = Path(folder) / "probe"
+        place.mkdir()
+        tried = make(place)
+        try:
+            version = tried.version()
+            tried.create(schema, index)
+            tried.insert(batch_of(schema, ids, vectors, {}))
+            tried.flush()
+            tried.build()
+            tried.wait_indexed()
+            rows = Rows(ids, vectors)
+            subject = Subject(tried, make, schema, index, rows, queries, judge, K)
+            found = _found(subject)
+            lanes = [f"{python_lane(store)} lane"]
+            if Lane.NATIVE in lanes_of(store):
+                wire = tried.wire(K, can.indexes[kind].search.model_validate(_generous(can, kind)))
+                lanes.append(_native(wire, queries, judge))
+            results = run_gate(subject, Path(folder) / "beside")
+        finally:
+            leave(tried)
+    what = f"{ROWS} rows under {kind}, {metric}: {found:g} of the {K} nearest found"
+    what += f" ({', '.join(lanes)})"
+    return _judged(what, results, found, version)
+
+
+def _generous(can: Capabilities, kind: str) -> dict[str, Any]:
+    return dict(can.indexes[kind].generous)
+
+
+def _found(subject: Subject) -> float:
+    """True neighbours in an answer, on average, through the store's own methods."""
+    rows, answers = subject.rows, subject.answer(subject.queries)
+    right = 0
+    for query, (ids, _) in zip(subject.queries, answers, strict=True):
+        near = np.argsort(distances(query, rows.vectors, subject.schema.metric))[:K]
+        right += len(set(near.tolist()) & set(ids.tolist()))
+    return right / len(answers)
+
+
+def _native(wire: Wire, queries: NDArray[np.float32], judge: Judge) -> str:
+    """The same questions by the engine, and what came of them.
+
+    Raises:
+        StoreError: an answer was an error.
+    """
+    asked = Requests(
+        "search",
+        vectors=queries,
+        k=K,
+        filters=[wire.filter] if wire.filter else [],
+        options=wire.options,
+        judge=judge,
+    )
+    outcome = drive(wire.target, [asked], [closed(1, count=len(queries))])
+    recorder = outcome["classes"][0]["recorder"]
+    for kind, count, messages in recorder.errors():
+        raise StoreError(f"native lane: {count} searches failed ({kind}): {'; '.join(messages)}")
+    return f"native lane {K * (recorder.summary()['recall_mean'] or 0.0):g}"
+
+
+def _judged(what: str, results: Sequence[GateResult], found: float, version: str) -> Probe:
+    """A store works when nothing failed that every figure rests on; other failures are said."""
+    failed = [result for result in results if result.passed is False]
+    if not failed:
+        passed = sum(result.passed is True for result in results)
+        return Probe(found > 0, f"{what}; gate: {passed} checks passed", version)
+    told = "; ".join(f"{one.check_name}: {one.detail}" for one in failed)
+    fatal = any(CHECKS[one.check_name].invalidates is Scope.EVERYTHING for one in failed)
+    return Probe(found > 0 and not fatal, f"{what}; gate failed: {told}", version)
+
+
+def main(reference: str) -> None:
+    """Print the outcome as one line of JSON."""
+    try:
+        outcome = attempt(registry.resolve(reference))
+    except Exception as error:  # noqa: BLE001 - whatever a library raises is the answer
+        outcome = Probe(False, f"{type(error).__name__}: {error}")
+    print(json.dumps(asdict(outcome)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,352 @@
+"""The process that measures: one job, inside the store's own environment.
+
+The parent sends a `JobSpec` over a pipe and receives messages; a `Finished` it answers by `Kept`.
+Nothing crosses the pipe inside a timed sample. Run as `python -m vectrial.worker.worker FD PARENT`.
+Imports only what a store's own environment has: numpy, pyarrow, pydantic, psutil.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter_ns
+
+from vectrial._engine import Judge
+from vectrial.datasets import library, truth
+from vectrial.experiments.base import Experiment
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.experiments.storage import on_disk
+from vectrial.gate import GateResult, Rows, Subject, run_gate
+from vectrial.model.context import Context, fields_of
+from vectrial.model.dataset import Truth
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.file_categories import FileKind
+from vectrial.model.filters import Filters
+from vectrial.model.lane import Lane, writes_natively
+from vectrial.model.live import Live
+from vectrial.model.phase import State
+from vectrial.model.store import Address, Index, Schema, Store, untested
+from vectrial.stores import registry
+from vectrial.stores.common.beside import beside, leave
+from vectrial.telemetry.machine import add_machine_metrics
+from vectrial.telemetry.memory import forget_pages, give_back_free_memory
+from vectrial.telemetry.phases import add_server_metrics, not_its_own
+from vectrial.telemetry.process import ProcessTree, Sampler
+from vectrial.util.process import die_with_parent
+from vectrial.worker.messages import (
+    Crash,
+    Finished,
+    JobSpec,
+    Progress,
+    Serving,
+    Started,
+    TrialSpec,
+)
+from vectrial.workload import ingest as bulk
+from vectrial.workload.live import Busy
+from vectrial.workload.native import inserts
+
+PROGRESS_EVERY_S = 0.2
+SHOW_EVERY_S = 0.9
+
+
+class _Measurement:
+    """A job under way: the store, whether it is loaded, and what the gate said."""
+
+    def __init__(self, spec: JobSpec, pipe: Connection) -> None:
+        self.spec = spec
+        self.pipe = pipe
+        self._last_progress = self._last_shown = 0.0
+        self.kind = registry.resolve(spec.store)
+        params = self.kind.capabilities.indexes[spec.index_kind].build
+        self.index = Index(spec.index_kind, params.model_validate(dict(spec.index_params)))
+        self.dataset = library.subset(
+            library.load(spec.dataset), spec.rows, spec.queries, metadata=spec.metadata
+        )
+        self.schema = Schema(self.dataset.dim, self.dataset.metric, fields_of(self.dataset))
+        self.data_dir = spec.data_dir / "data"
+        self.data_dirs: tuple[Path, ...] = (self.data_dir,)
+        self.processes: Mapping[str, int] = {"client": os.getpid()}
+        self.resident_in: Sequence[int] = (os.getpid(),)
+        self.address: Address | None = None
+        self._server_trees: list[ProcessTree] = []
+        if spec.server is not None:
+            self._serve(spec.server)
+        self.store: Store | None = None
+        self.version: str | None = None
+        self.notes: tuple[str, ...] = ()
+        self.loaded = False
+        self.gate: list[GateResult] | None = None
+        self.baseline_rss_bytes: int | None = None
+        self.empty_disk: Mapping[FileKind, int] = {}
+        self._server_busy = Busy(self._server_cpu_s)
+        self._experiment = {trial.key: trial.experiment for trial in spec.trials}
+
+    def _serve(self, serving: Serving) -> None:
+        """From now on the store's server is this one."""
+        self.address = serving.address
+        self.data_dirs = serving.data_dirs
+        # The server first: the disk is counted with it.
+        self.processes = {**serving.processes, "client": os.getpid()}
+        self.resident_in = tuple(serving.processes.values())
+        self._server_trees = [ProcessTree(pid) for pid in serving.processes.values()]
+        for tree in self._server_trees:
+            tree.usage()  # finds what the server has started
+
+    def _crash(self) -> Address:
+        """As `Context.crash`."""
+        self.pipe.send(Crash())
+        answer: Serving | str = self.pipe.recv()
+        if isinstance(answer, str):
+            raise Unsupported(answer)
+        self._serve(answer)
+        return answer.address
+
+    def make(self, location: Path) -> Store:
+        """A store at a place, of which what the suite asks of writes is asked."""
+        store = self.kind(location, self.address) if self.address else self.kind(location)
+        store.durability = self.spec.durability
+        return store
+
+    def progress(self, done: float, of: float, what: str) -> None:
+        """Tell the parent, seldom enough to cost nothing."""
+        now = time.monotonic()
+        if now - self._last_progress >= PROGRESS_EVERY_S:
+            self._last_progress = now
+            self.pipe.send(Progress(done, of, what))
+
+    def show(self, live: Live) -> None:
+        """Tell the parent what a phase is doing, once a second."""
+        now = time.monotonic()
+        if now - self._last_shown >= SHOW_EVERY_S:
+            self._last_shown = now
+            self.pipe.send(replace(live, server_cores=self._server_busy.cores()))
+
+    def _server_cpu_s(self) -> float | None:
+        """Processor time of the server's processes until now; None when it is not here."""
+        used = [tree.usage(look=False) for tree in self._server_trees]
+        known = [usage.cpu_s for usage in used if usage is not None]
+        return sum(known) if known else None
+
+    def run(self) -> None:
+        """Measure every trial; a store's failure fails its trial, and the next goes on.
+
+        A trial that ended before the gate is sent when the gate has spoken, which it does at the
+        latest before a trial that starts empty takes the load away.
+        """
+        ungated: list[Finished] = []
+        try:
+            for trial in self.spec.trials:
+                if EXPERIMENTS[trial.experiment].starts_from is State.EMPTY:
+                    self._conclude(ungated)
+                self.pipe.send(Started(trial.key))
+                out = self._trial(trial)
+                if not self.loaded:  # it failed, or changed rows: nothing comes of this load
+                    self._conclude(ungated)
+                ungated.append(out)
+                if self.gate is not None or not self.loaded:
+                    self._send(ungated)
+            self._conclude(ungated)
+        finally:
+            if self.store is not None:
+                leave(self.store)
+
+    def _conclude(self, ungated: list[Finished]) -> None:
+        """Ask the gate about the load that these trials measured, and send them. They have failed
+        when it cannot be asked: nobody knows what their figures are worth."""
+        if not ungated:
+            return
+        try:
+            self._ask_gate()
+        except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
+            for out in ungated:
+                out.status = "failed"
+                out.reason = f"gate raised {type(error).__name__}: {error}"
+            self.loaded = False
+        self._send(ungated)
+
+    def _send(self, trials: list[Finished]) -> None:
+        """Send what has ended, with what the gate said, and forget it. Whoever writes it would take
+        its processor time from the next trial: until all is kept none begins."""
+        for out in trials:
+            self._judge(out)
+            self.pipe.send(out)
+        for _ in trials:
+            self.pipe.recv()
+        trials.clear()
+
+    def _trial(self, trial: TrialSpec) -> Finished:
+        experiment = EXPERIMENTS[trial.experiment].model_validate(dict(trial.settings))
+        out = Finished(trial.key, "ok", None, None, datetime.now(UTC), perf_counter_ns(), 0.0)
+        sampler: Sampler | None = None
+        try:
+            with Sampler(self.processes, self.data_dirs, out.started_ns) as sampler:
+                self._measure(experiment, trial, out, sampler)
+        except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
+            out.status, out.reason = "failed", f"{type(error).__name__}: {error}"
+            self.loaded = False
+        if sampler is not None:  # None: a process to sample had ended
+            out.telemetry = sampler.rows()
+            add_server_metrics(out.phases, out.telemetry, out.started_ns)
+            machine = sampler.machine_rows()
+            add_machine_metrics(out.phases, machine, out.telemetry, out.started_ns)
+        out.store_version, out.notes = self.version, self.notes
+        out.duration_s = (perf_counter_ns() - out.started_ns) / 1e9
+        return out
+
+    def _measure(
+        self,
+        experiment: Experiment,
+        trial: TrialSpec,
+        out: Finished,
+        sampler: Sampler,
+    ) -> None:
+        if experiment.starts_from is State.EMPTY:
+            self._fresh_store()
+        elif not self.loaded:
+            self._set_up()
+        if experiment.starts_from is State.LOADED and not experiment.before_gate:
+            self._ask_gate()
+        assert self.store is not None
+        for phase in experiment.run(self._context(self.store, trial), trial.point):
+            phase.unsampled = not_its_own(phase, perf_counter_ns())
+            if phase.unsampled is None:
+                sampler.mark(len(out.phases), phase.started_ns)
+            out.phases.append(phase)
+            phase.look()
+        if experiment.starts_from is State.EMPTY:
+            self.loaded = True
+        if experiment.mutates:
+            self.loaded = False
+
+    def _fresh_store(self) -> None:
+        if self.store is not None:
+            leave(self.store)
+            self.store = None
+        shutil.rmtree(self.data_dir, ignore_errors=True)
+        self.data_dir.mkdir(parents=True)
+        self.loaded, self.gate = False, None
+        self.store = self.make(self.data_dir)
+        self.empty_disk = on_disk(self.kind, self.data_dirs)
+        self.version = self.store.version()
+        note = untested(self.kind, self.version)
+        self.notes = () if note is None else (note,)
+        if self.baseline_rss_bytes is None:  # later, memory of an earlier load may still be held
+            self.baseline_rss_bytes = self._resident_without_rows()
+
+    def _resident_without_rows(self) -> int | None:
+        """Resident memory with everything in place but rows: a batch is cut first, since what
+        Arrow sets up for the first one is ours and not the store's."""
+        for _ in bulk.batches(
+            self.dataset,
+            self.schema,
+            self.spec.batch_rows,
+            stop=min(2 * self.spec.batch_rows, self.dataset.rows),
+        ):
+            pass
+        forget_pages(self.dataset.vectors)
+        give_back_free_memory()
+        return self._resident_bytes()
+
+    def _resident_bytes(self) -> int | None:
+        """Of the processes that hold the store's data, and of all that they started."""
+        held = [ProcessTree(pid).usage() for pid in self.resident_in]
+        known = [usage.rss_bytes for usage in held if usage is not None]
+        return sum(known) if known else None
+
+    def _set_up(self) -> None:
+        """Load outside any measurement, when no ingest trial of this job did."""
+        self._fresh_store()
+        assert self.store is not None
+        self.store.create(self.schema, self.index)
+        task = (self.dataset, self.schema, self.spec.batch_rows, self.progress)
+        if writes_natively(self.kind):
+            loaded = inserts.load(self.store.wire_rows(), *task, self.spec.certificate)
+            if loaded.metrics["count"] != self.dataset.rows:
+                raise StoreError(f"it could not be loaded: {loaded.reason}")
+        else:
+            bulk.load(self.store, *task)
+        bulk.finish(self.store, self.progress)
+        self.loaded = True
+
+    def _ask_gate(self) -> None:
+        """Once per load; what it says goes with every trial of the load."""
+        if self.gate is None:
+            self.progress(0, 1, "gate")
+            assert self.store is not None
+            self.gate = run_gate(self._subject(self.store), self.spec.data_dir / "scratch")
+
+    def _judge(self, out: Finished) -> None:
+        """A trial is invalid when a check failed that its experiment's figures rest on."""
+        rests_on = EXPERIMENTS[self._experiment[out.key]].rests_on()
+        out.gate = [result.row(rests_on) for result in self.gate or []]
+        wrong = [row for row in out.gate if row.relevant and row.passed is False]
+        if wrong and out.status == "ok":
+            out.status = "invalid"
+            out.reason = "gate failed: " + "; ".join(f"{r.check_name}: {r.detail}" for r in wrong)
+
+    def _subject(self, store: Store) -> Subject:
+        exact = self._truth(self.spec.k, None)
+        return Subject(
+            store=store,
+            make=self.make,
+            schema=self.schema,
+            index=self.index,
+            rows=Rows(self.dataset.ids, self.dataset.vectors, self.dataset.metadata),
+            queries=self.dataset.queries,
+            judge=Judge(exact.k, exact.accept_offsets, exact.accept_ids, exact.available),
+            k=self.spec.k,
+            seed=self.spec.seed,
+        )
+
+    def _context(self, store: Store, trial: TrialSpec) -> Context:
+        return Context(
+            store=store,
+            lane=Lane(trial.lane),
+            certificate=self.spec.certificate,
+            dataset=self.dataset,
+            schema=self.schema,
+            index=self.index,
+            k=self.spec.k,
+            seed=self.spec.seed,
+            data_dirs=self.data_dirs,
+            batch_rows=self.spec.batch_rows,
+            progress=self.progress,
+            show=self.show,
+            truth=self._truth,
+            repeat_queries=self.spec.repeat_queries,
+            resident_bytes=self._resident_bytes,
+            baseline_rss_bytes=self.baseline_rss_bytes,
+            beside=lambda name: beside(self.make, self.spec.data_dir / "beside" / name),
+            address=self.address,
+            empty_disk=self.empty_disk,
+            crash=None if self.spec.server is None else self._crash,
+        )
+
+    def _truth(self, k: int, where: Filters) -> Truth:
+        return truth.truth_of(self.dataset, k, where)
+
+
+def main() -> None:
+    """Measure the job that comes over the pipe whose file descriptor is the first argument; the
+    second is the process id of whoever sends it."""
+    die_with_parent(int(sys.argv[2]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    with Connection(int(sys.argv[1])) as pipe:
+        spec: JobSpec = pipe.recv()
+        pins = spec.certificate.placement.pins
+        if spec.server is not None and pins:  # the server has the other cores
+            os.sched_setaffinity(0, pins)
+        _Measurement(spec, pipe).run()
+
+
+if __name__ == "__main__":
+    main()

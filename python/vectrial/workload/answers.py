@@ -1,0 +1,173 @@
+"""Judges what was answered under the clock by more than its recall, when the phase has ended.
+
+A store may answer otherwise when it is timed: shorter, twice the same, with rows that are not
+there, out of what it remembers. Each of these makes a phase invalid, or is said at its figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial._engine import Recorder
+from vectrial.gate.model import EXACT_FLOOR, Rows
+from vectrial.gate.scores import compare
+from vectrial.model import filters
+from vectrial.model.consistency import remembered
+from vectrial.model.context import Context
+from vectrial.model.dataset import Dataset
+from vectrial.model.filters import Filters
+from vectrial.model.phase import Phase
+from vectrial.workload.timed import Kept, Timed
+
+#: Recall under the clock may be less than before it by so much, on the same queries ...
+LOST = 0.01
+#: ... beyond so many standard errors of the difference, of so many queries at least.
+ERRORS, LEAST = 3.0, 30
+#: The share of answers that may be short: of an exact index, and of another that gave no short one
+#: before the clock started.
+SHORT_EXACT, SHORT = 0.001, 0.01
+#: Rounding of timed scores, in units of what the gate allows to those of a few answers.
+_SLACK = 4.0
+
+
+def judge(context: Context, where: Filters, phase: Phase, timed: Timed) -> None:
+    """Write into a phase what its answers say beside their record.
+
+    Args:
+        where: the filter that every search was under, or one for each of the dataset's queries.
+    """
+    if not phase.metrics.get("count"):
+        return
+    exact = context.store.capabilities.indexes[context.index.kind].exact
+    _passes(phase, timed)
+    _recall(phase, timed, exact=exact)
+    _lengths(phase, timed, exact=exact, filtered=where is not None)
+    if twice := phase.metrics.get("duplicate_answers"):
+        phase.invalidate(f"{twice:,.0f} answers name a row twice")
+    _rows(context, where, phase, timed.kept)
+
+
+def _passes(phase: Phase, timed: Timed) -> None:
+    """First answers to queries, and later ones to the same, apart."""
+    first, later = timed.first.summary(), timed.later.summary()
+    if not first["count"]:
+        return
+    phase.metrics["first_pass_count"] = first["count"]
+    phase.metrics["later_pass_count"] = later["count"]
+    for name, seen in (("first_pass", first), ("later_pass", later)):
+        for quantile in ("p50", "p99"):
+            metric = f"{name}_{quantile}"
+            phase.metrics[metric] = seen[f"latency_{quantile}"]
+            if phase.metrics[metric] is None:
+                phase.missing[metric] = "no query was asked twice"
+    if told := remembered(phase.metrics):
+        phase.remark(told)
+
+
+def _recall(phase: Phase, timed: Timed, *, exact: bool) -> None:
+    recall = phase.metrics.get("recall_mean")
+    if exact and recall is not None and recall < EXACT_FLOOR:
+        phase.invalidate(
+            f"an exact index that is not exact under the clock: recall {recall:.4f}, at least"
+            f" {EXACT_FLOOR:g}"
+        )
+    before = _by_query(timed.warmup)
+    under = _by_query(*timed.under_clock)
+    both = np.isfinite(before) & np.isfinite(under)
+    if both.sum() < LEAST:
+        return
+    lost = before[both] - under[both]
+    phase.metrics["warmup_recall"] = float(before[both].mean())
+    error = float(lost.std(ddof=1)) / len(lost) ** 0.5
+    if lost.mean() > LOST and lost.mean() > ERRORS * error:
+        phase.invalidate(
+            f"recall was {before[both].mean():.4f} before the clock started and"
+            f" {under[both].mean():.4f} under it, of the same {len(lost)} queries"
+        )
+
+
+def _by_query(*recorders: Recorder) -> NDArray[np.float64]:
+    """Mean recall of each query over all answers to it; nan where there is none."""
+    seen = [recorder.query_recall() for recorder in recorders]
+    sums, counts = (np.sum(part, axis=0) for part in zip(*seen, strict=True))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(sums / counts, np.float64)
+
+
+def _lengths(phase: Phase, timed: Timed, *, exact: bool, filtered: bool) -> None:
+    short, count = phase.metrics.get("short_answers"), phase.metrics.get("count")
+    if not short or not count:
+        return
+    said = f"{short:,.0f} of {count:,.0f} answers have fewer rows than there are"
+    before = timed.warmup.summary()
+    whole = (before["count"] or 0) >= LEAST and not before["short_answers"]
+    if exact and short > SHORT_EXACT * count:
+        phase.invalidate(f"{said}, of an exact index")
+    elif whole and not filtered and short > SHORT * count:
+        phase.invalidate(f"{said}, and before the clock started none had")
+    else:
+        phase.remark(said)
+
+
+def _rows(context: Context, where: Filters, phase: Phase, kept: Kept) -> None:
+    """What the kept answers name, and the scores that they give."""
+    phase.metrics["kept_answers"] = len(kept)
+    if not len(kept):
+        return
+    rows = Rows(context.dataset.ids, context.dataset.vectors)
+    named = [one[one >= 0] for one in kept.ids]
+    every = rows.positions(np.concatenate(named))
+    at = np.split(every, np.cumsum([len(one) for one in named])[:-1])
+    unknown = sum(bool((one < 0).any()) for one in at)
+    phase.metrics["unknown_answers"] = unknown
+    if unknown:
+        phase.invalidate(
+            f"{unknown} of {len(kept)} answers looked at name rows that were never written"
+        )
+    _scores(context, phase, kept, at)
+    if where is not None:
+        _filters(context.dataset, where, phase, kept, at)
+
+
+def _scores(context: Context, phase: Phase, kept: Kept, at: Sequence[NDArray[np.int64]]) -> None:
+    schema, index = context.schema, context.index
+    can = context.store.capabilities.under(index.kind)
+    whole = [
+        nth
+        for nth, where in enumerate(at)
+        if (where >= 0).all() and len(kept.scores[nth]) >= len(where) > 0
+    ]
+    if not whole:
+        return
+    told = compare(
+        schema.metric,
+        can.scores[schema.metric],
+        [kept.vectors[nth] for nth in whole],
+        [context.dataset.vectors[at[nth]] for nth in whole],
+        [kept.scores[nth][: len(at[nth])] for nth in whole],
+        exact=context.store.capabilities.indexes[index.kind].exact_scores,
+        slack=_SLACK,
+    )
+    phase.metrics["wrong_scores"] = told.wrong
+    if told.wrong:
+        phase.invalidate(f"of {len(whole)} answers looked at, {told.detail}")
+
+
+def _filters(
+    dataset: Dataset, where: Filters, phase: Phase, kept: Kept, at: Sequence[NDArray[np.int64]]
+) -> None:
+    assert dataset.metadata is not None, "what is filtered by is there"
+    wrong = 0
+    for query, rows in zip(kept.queries, at, strict=True):
+        asked = where[query] if isinstance(where, Sequence) else where
+        if asked is not None:
+            there = dataset.metadata.take(rows[rows >= 0])
+            wrong += not filters.evaluate(asked, there).all()
+    phase.metrics |= {"checked_answers": len(kept), "violations": wrong}
+    if wrong:
+        phase.invalidate(
+            f"{wrong} of {len(kept)} answers looked at have rows that their filter does not keep"
+        )

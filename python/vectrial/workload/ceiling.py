@@ -1,0 +1,145 @@
+"""The honesty certificate: what the client alone could do, and how near to it a trial came.
+
+The native lane is driven against the null server, which answers at once, with requests and
+answers of the same size and as many in flight as a trial will have. What it reaches there is
+its ceiling: a store cannot be measured beyond it, and not well near it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vectrial.engine.client import Requests, closed, drive, target
+from vectrial.engine.null_server import null_server
+from vectrial.model.client_limits import Ceiling, Certificate, ClientLimits
+from vectrial.model.errors import StoreError
+from vectrial.model.phase import Phase
+from vectrial.model.placement import Placement
+
+#: The family of null server that answers in each protocol's own messages.
+FAMILIES: Mapping[str, str] = {
+    "null-grpc": "grpc",
+    "milvus": "grpc",
+    "qdrant": "grpc",
+    "weaviate": "grpc",
+    "elasticsearch": "http",
+    "redis": "resp",
+    "redis-pipelined": "resp",
+    "flight": "flight",
+    "postgres": "postgres",
+}
+#: Requests in flight at which the ceiling of open loops is taken, and of closed ones with more:
+#: beyond it the client gains nothing, since every system call carries several requests already.
+MOST_IN_FLIGHT = 32
+#: What a protocol wants to be told, as each calls it; the null server has no collections.
+_NOWHERE = {"collection": "null", "dataset": "null", "table": "null"}
+_QUERIES = 500
+_MARK = "client-bound"
+_WARMUP_S, _MEASURE_S = 0.2, 0.6
+
+
+def in_flight_for(clients: int | None) -> int:
+    """The requests in flight at which the ceiling is taken for so many clients of a closed loop,
+    or for an open one (None)."""
+    return MOST_IN_FLIGHT if clients is None else min(clients, MOST_IN_FLIGHT)
+
+
+def measure(
+    protocol: str,
+    dim: int,
+    k: int,
+    in_flight: int,
+    placement: Placement,
+    dialect: Mapping[str, str] | None = None,
+) -> Ceiling:
+    """Drive a null server that speaks `protocol`, for less than a second.
+
+    Args:
+        dialect: which of the protocol's searches; see `Store.dialect`.
+
+    Raises:
+        KeyError: there is no null server for the protocol; see `FAMILIES`.
+        StoreError: it does not start, or nothing was answered.
+    """
+    family, options = FAMILIES[protocol], {**_NOWHERE, **(dialect or {})}
+    queries = np.random.default_rng(0).random((_QUERIES, dim), dtype=np.float32)
+    with null_server(family, k=k, cores=placement.server_cores or ()) as server:
+        outcome = drive(
+            target(protocol, server.host, server.port, options=dialect),
+            [Requests("search", vectors=queries, k=k, options=options)],
+            [closed(in_flight)],
+            warmup_s=_WARMUP_S,
+            duration_s=_MEASURE_S,
+            threads=placement.threads,
+            cores=placement.pins,
+        )
+    seen = outcome["classes"][0]["recorder"].summary()
+    if not seen["count"] or not seen["qps"]:
+        raise StoreError(f"the null server ({family}) answered nothing")
+    return Ceiling(in_flight, seen["qps"], outcome["cpu_ns"] / 1e3 / seen["count"])
+
+
+def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None:
+    """Write into a phase of the native lane how near to its limits the client was, and mark the
+    phase when it was beyond one. clients: of a closed loop; None for an open one."""
+    limits, placement = certificate.limits, certificate.placement
+    metrics = phase.metrics
+    seconds = (phase.ended_ns - phase.started_ns) / 1e9
+    cpu_s = metrics["cpu_s"] or 0.0
+    cpu_share = cpu_s / seconds / placement.threads if seconds else None
+    metrics["client_cpu_share"] = cpu_share
+    ceiling = certificate.ceilings.get(in_flight_for(clients))
+    rate = metrics["qps"] if clients is not None else metrics["sent_rate"]
+    share = rate / ceiling.qps if ceiling is not None and rate is not None else None
+    metrics |= {"ceiling_qps": ceiling.qps if ceiling else None, "ceiling_share": share}
+    for name in ("ceiling_qps", "ceiling_share", "client_cpu_share"):
+        if metrics[name] is None:
+            phase.missing[name] = certificate.lacking or "nothing was measured"
+    faults = []
+    # A loop that waits by turning takes its core whole, whatever it has to do.
+    turning = placement.dedicated and clients is None
+    if cpu_share is not None and cpu_share > limits.cpu_share and not turning:
+        faults.append(
+            f"the client used {cpu_share:.0%} of its processor time, more than"
+            f" {limits.cpu_share:.0%}"
+        )
+    if share is not None and ceiling is not None and share > limits.ceiling_share:
+        faults.append(
+            f"{share:.0%} of the {ceiling.qps:,.0f} requests/s that the client can send, more than"
+            f" {limits.ceiling_share:.0%}"
+        )
+    if clients is None and (late := _late(metrics, limits)):
+        faults.append(late)
+    if faults:
+        reasons = [phase.reason] if phase.reason else []
+        phase.valid = False
+        phase.reason = "; ".join([*reasons, f"{_MARK}: {', '.join(faults)}"])
+
+
+def client_bound(phase: Phase, limits: ClientLimits) -> bool:
+    """Whether the client was beyond one of its limits: what a phase of the native lane was marked
+    for, and of the sdk lane the processor time of its processes. An embedded client and its store
+    are one."""
+    if phase.reason is not None and _MARK in phase.reason:
+        return True
+    in_processes = phase.metrics.get("client_processes") is not None
+    return in_processes and (phase.metrics.get("client_cpu_share") or 0.0) > limits.cpu_share
+
+
+def beside_client(phase: Phase) -> list[str]:
+    """What is wrong with a phase, the client's own limits aside."""
+    said = (phase.reason or "").partition(f"{_MARK}: ")[0]
+    return [fault for fault in said.split("; ") if fault]
+
+
+def _late(metrics: Mapping[str, float | None], limits: ClientLimits) -> str | None:
+    """Whether the schedule was kept badly; not when requests waited for room in flight, which
+    is the server's doing."""
+    lag, latency = metrics.get("schedule_lag_p99"), metrics.get("latency_p99")
+    if lag is None or latency is None or metrics.get("bound_met"):
+        return None
+    if lag <= limits.lag_us or lag <= limits.lag_share * latency:
+        return None
+    return f"p99 of the schedule lag is {lag:,.0f} µs, of a p99 latency of {latency:,.0f} µs"

@@ -1,0 +1,277 @@
+"""The searches and the loading of an experiment, whoever issues them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial.model.context import Context, returning_of, search_params
+from vectrial.model.dataset import Truth
+from vectrial.model.filters import Filters
+from vectrial.model.fusion import Blend
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase
+from vectrial.model.store import Returning, Store
+from vectrial.model.workload import Closed, Load
+from vectrial.stores.registry import reference
+from vectrial.workload import (
+    ingest,
+)
+from vectrial.workload.answers import judge
+from vectrial.workload.native import (
+    inserts,
+)
+from vectrial.workload.native import (
+    search as native_search,
+)
+from vectrial.workload.ndcg import Judgement
+from vectrial.workload.python import (
+    closed_loop as embedded,
+)
+from vectrial.workload.python import (
+    embedded as embedded_open,
+)
+from vectrial.workload.python import (
+    sdk_ingest,
+    sdk_open,
+    sdk_search,
+)
+from vectrial.workload.python.sdk_process import Opening
+from vectrial.workload.queries import drawn
+from vectrial.workload.searchers import hybrid_searchers, searchers, wires
+from vectrial.workload.timed import Timed
+
+#: Numbers of the phases of this process: the queries of each are moved otherwise.
+_PHASES = itertools.count()
+
+
+def search(
+    context: Context,
+    point: Mapping[str, Any],
+    load: Load,
+    *,
+    warmup_queries: int = 100,
+    where: Filters = None,
+    name: str = "search",
+) -> Phase:
+    """Ask the dataset's queries under `load`, through the lane of the trial, and judge every
+    answer. They are moved a little each time, unless the context repeats them.
+
+    Args:
+        point: the operating point, with the search parameters among its entries.
+        warmup_queries: of each client, before the clock starts; in an open loop of all together.
+        where: a filter that every search is under, or one for each query.
+
+    Returns:
+        The phase; its `params` are the point's, k, and how the load was offered. What the store
+        or the server did wrong is in it as errors. Some of its answers are still to be looked at,
+        by `Phase.look`.
+    """
+    params, truth = search_params(context, point), context.truth(context.k, where)
+    returning = returning_of(point)
+    seed = (context.seed, next(_PHASES))
+    queries = drawn(context.dataset, truth, seed, repeat=context.repeat_queries)
+
+    def look(phase: Phase, timed: Timed) -> None:
+        phase.pending = partial(judge, context, where, phase, timed)
+
+    def look_natively(phase: Phase, timed: Timed) -> None:
+        def pending() -> None:
+            asked = wires(context.store, returning, context.k, params, where)
+            try:
+                told = native_search.probed(*asked, queries.warmup, truth, context.k, timed)
+            except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
+                phase.remark(f"nothing was asked after it: {type(error).__name__}: {error}")
+                told = timed
+            judge(context, where, phase, told)
+
+        phase.pending = pending
+
+    match context.lane:
+        case Lane.NATIVE:
+            phase = native_search.search(
+                *wires(context.store, returning, context.k, params, where),
+                context.dataset.queries,
+                truth,
+                context.k,
+                load,
+                context.certificate,
+                warmup_queries=warmup_queries,
+                seed=context.seed,
+                progress=context.progress,
+                show=context.show,
+                name=name,
+                look=look_natively,
+            )
+        case Lane.SDK:
+            # What the server keeps of the search parameters is settled here, where the store
+            # remembers it; the clients then find it as it should be.
+            searchers(context.store, returning, context.k, params, where)
+            question = sdk_search.Question(opening(context), context.k, params, where, returning)
+            asked = question, queries, truth
+            how: dict[str, Any] = {
+                "cores": context.certificate.placement.pins,
+                "warmup_queries": warmup_queries,
+                "seed": context.seed,
+                "progress": context.progress,
+                "name": name,
+                "look": look,
+            }
+            if isinstance(load, Closed):
+                phase = sdk_search.search(*asked, load, **how)
+            else:
+                phase = sdk_open.search(*asked, load, **how)
+        case Lane.EMBEDDED:
+            made = searchers(context.store, returning, context.k, params, where)
+            if isinstance(load, Closed):
+                phase = embedded.closed_loop(
+                    made,
+                    queries,
+                    truth,
+                    clients=load.clients,
+                    warmup_count=warmup_queries,
+                    min_s=load.min_s,
+                    max_s=load.max_s,
+                    seed=context.seed,
+                    progress=context.progress,
+                    name=name,
+                    look=look,
+                )
+            else:
+                phase = embedded_open.search(
+                    made,
+                    queries,
+                    truth,
+                    load,
+                    alone=_one_thread(context, returning),
+                    warmup_queries=warmup_queries,
+                    seed=context.seed,
+                    progress=context.progress,
+                    name=name,
+                    look=look,
+                )
+    phase.params = {**phase.params, "k": context.k, **point}
+    return phase
+
+
+def answers(
+    context: Context, point: Mapping[str, Any], where: Filters = None
+) -> list[NDArray[np.int64]]:
+    """Ids of the rows found for each of the dataset's queries, best first, each asked once and
+    nothing timed: for what is judged by more than recall.
+
+    Raises:
+        StoreError: a request of the native lane failed.
+    """
+    params, returning = search_params(context, point), returning_of(point)
+    if context.lane is Lane.NATIVE:
+        asked = wires(context.store, returning, context.k, params, where)
+        return native_search.answers(*asked, context.dataset.queries, context.k)
+    each = searchers(context.store, returning, context.k, params, where)
+    queries = context.dataset.queries
+    every = [each] * len(queries) if callable(each) else each
+    return [search(query)[0] for query, search in zip(queries, every, strict=True)]
+
+
+def hybrid(
+    context: Context,
+    point: Mapping[str, Any],
+    load: Closed,
+    blend: Blend,
+    texts: Sequence[str],
+    truth: Truth,
+    judgement: Judgement | None,
+    *,
+    warmup_queries: int = 100,
+    name: str = "search",
+) -> Phase:
+    """As `search`, by the vectors of the dataset's queries and their `texts`.
+
+    Args:
+        truth: what an exact fusion finds, by which recall is judged.
+        judgement: of which rows are relevant to each query: then the phase has `ndcg` and
+            `ndcg_exact`.
+    """
+    params = search_params(context, point)
+    asked = context.dataset.queries, truth
+    how: dict[str, Any] = {
+        "seed": context.seed,
+        "progress": context.progress,
+        "name": name,
+        "judgement": judgement,
+    }
+    # Settings that a server keeps are settled here, as in `search`.
+    here = hybrid_searchers(context.store, context.k, params, blend, texts)
+    if context.lane is Lane.SDK:
+        question = sdk_search.HybridQuestion(
+            opening(context), context.k, params, blend, tuple(texts)
+        )
+        cores = context.certificate.placement.pins
+        how |= {"cores": cores, "warmup_queries": warmup_queries}
+        phase = sdk_search.search(question, *asked, load, **how)
+    else:
+        how |= {"clients": load.clients, "min_s": load.min_s, "max_s": load.max_s}
+        phase = embedded.closed_loop(here, *asked, warmup_count=warmup_queries, **how)
+    phase.params = {**phase.params, "k": context.k, **point}
+    return phase
+
+
+def load(context: Context, *, stop: int, callers: int = 1, batch_rows: int | None = None) -> Phase:
+    """Insert rows 0 … stop into the collection, which exists, through the lane of the trial.
+
+    Args:
+        callers: each with one request in flight.
+        batch_rows: rows of a request; unless given, the suite's.
+
+    Returns:
+        The phase `load`; not valid when rows are missing.
+    """
+    store, rows = context.store, batch_rows or context.batch_rows
+    if context.lane is Lane.NATIVE:
+        return inserts.load(
+            store.wire_rows(),
+            context.dataset,
+            context.schema,
+            rows,
+            context.progress,
+            context.certificate,
+            workers=callers,
+            stop=stop,
+        )
+    if context.lane is Lane.SDK and callers > 1:
+        return sdk_ingest.load(
+            opening(context),
+            context.dataset.name,
+            rows,
+            callers,
+            context.progress,
+            stop=stop,
+            cores=context.certificate.placement.pins,
+        )
+    assert callers == 1, "the plan refuses more of this lane"
+    return ingest.load(store, context.dataset, context.schema, rows, context.progress, stop=stop)
+
+
+def _one_thread(context: Context, returning: Returning) -> bool:
+    """The store's searches must not be called from several threads, nor may what they fetch."""
+    can = type(context.store).capabilities.under(context.index.kind)
+    fetched = returning is not Returning.IDS and returning not in can.returns
+    return fetched or not can.concurrent_search
+
+
+def opening(context: Context, store: Store | None = None) -> Opening:
+    """How another process opens the context's store, or one beside it."""
+    store = context.store if store is None else store
+    return Opening(
+        store=reference(type(store)),
+        location=store.location,
+        address=context.address,
+        schema=context.schema,
+        index=context.index,
+        durability=store.durability,
+    )

@@ -1,0 +1,175 @@
+"""Bulk loading: the same batches for every store, each step timed apart."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import perf_counter_ns, process_time_ns
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial._engine import Recorder, histogram_quantiles
+from vectrial.model.dataset import Dataset
+from vectrial.model.phase import Phase
+from vectrial.model.store import Schema, Store
+from vectrial.stores.common.arrow import batch_of
+
+Progress = Callable[[float, float, str], None]
+
+
+def batches(
+    dataset: Dataset, schema: Schema, batch_rows: int, *, start: int = 0, stop: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows start … stop of a dataset in the layout of `Schema.arrow`, `batch_rows` at a time."""
+    stop = dataset.rows if stop is None else stop
+    for first in range(start, stop, batch_rows):
+        yield batch(dataset, schema, np.arange(first, min(first + batch_rows, stop)))
+
+
+def batch(dataset: Dataset, schema: Schema, rows: NDArray[np.int64]) -> pa.RecordBatch:
+    """The given rows (positions) of a dataset in the layout of `Schema.arrow`."""
+    metadata = metadata_of(dataset, schema, rows)
+    return make_batch(schema, dataset.ids[rows], dataset.vectors[rows], metadata)
+
+
+def metadata_of(dataset: Dataset, schema: Schema, rows: NDArray[np.int64]) -> pa.Table | None:
+    """The columns of the schema, and no others, of the given rows (positions); None where it has
+    none: a dataset may have columns that a suite does not load."""
+    if dataset.metadata is None or not schema.fields:
+        return None
+    return dataset.metadata.select([field.name for field in schema.fields]).take(rows)
+
+
+def make_batch(
+    schema: Schema,
+    ids: NDArray[np.int64],
+    vectors: NDArray[np.float32],
+    metadata: pa.Table | None,
+) -> pa.RecordBatch:
+    """A batch from ids int64 (n,), vectors float32 (n, d) and metadata of n rows."""
+    columns: dict[str, pa.Array[Any]] = {}
+    for field in schema.fields:
+        assert metadata is not None, "a schema with fields goes with metadata"
+        columns[field.name] = pa.concat_arrays(metadata.column(field.name).chunks)
+    return batch_of(schema, ids, vectors, columns)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One timed step of a load, in `perf_counter_ns`."""
+
+    name: str
+    started_ns: int
+    ended_ns: int
+    note: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return (self.ended_ns - self.started_ns) / 1e9
+
+
+def load(
+    store: Store,
+    dataset: Dataset,
+    schema: Schema,
+    batch_rows: int,
+    progress: Progress,
+    *,
+    stop: int | None = None,
+) -> Phase:
+    """Insert rows 0 … stop by the store's own method. The clock runs while the store works and
+    stands still while the next batch is cut from the dataset, so that reading our own data is not
+    the store's time.
+
+    The phase's end is its start plus the time spent in inserts. What the store raises is raised.
+    """
+    stop = dataset.rows if stop is None else stop
+    recorder, started = Recorder(), perf_counter_ns()
+    recorder.start(started)
+    ended = started
+    spent, done, cpu_ns, load_1m = 0, 0, 0, os.getloadavg()[0]
+    for rows in batches(dataset, schema, batch_rows, stop=stop):
+        cpu, t0 = process_time_ns(), perf_counter_ns()
+        store.insert(rows)
+        t1 = ended = perf_counter_ns()
+        cpu_ns += process_time_ns() - cpu
+        recorder.operation(t0, t0, t1)
+        spent += t1 - t0
+        done += rows.num_rows
+        progress(done, stop, "loading")
+    recorder.finish(perf_counter_ns())
+    phase = load_phase(
+        started, spent / 1e9, taken=done, dim=schema.dim, batch_rows=batch_rows, callers=1
+    )
+    add_batches(phase, recorder)
+    phase.paused_ns = ended - started - spent
+    phase.metrics |= {"cpu_s": cpu_ns / 1e9, "load_1m": load_1m}
+    return phase
+
+
+def load_phase(
+    started_ns: int, seconds: float, *, taken: int, dim: int, batch_rows: int, callers: int
+) -> Phase:
+    """The phase `load`, of whichever lane: `taken` rows in so many seconds of the clock.
+
+    Latencies in it are those of batches; `count` is of rows.
+    """
+    phase = Phase("load", started_ns, started_ns + int(seconds * 1e9))
+    phase.params = {"batch_rows": batch_rows}
+    phase.metrics |= {
+        "load_s": seconds,
+        "count": float(taken),
+        "rows_per_s": taken / seconds if seconds else None,
+        "mb_per_s": taken * dim * 4 / 1e6 / seconds if seconds else None,
+        "concurrency": float(callers),
+    }
+    if not seconds:
+        phase.missing |= dict.fromkeys(("rows_per_s", "mb_per_s"), "nothing was loaded")
+    return phase
+
+
+def add_batches(phase: Phase, recorder: Recorder) -> None:
+    """Write into a phase what a finished recorder says of its batches."""
+    told = recorder.summary()
+    phase.metrics |= {"batches": told["count"], "errors": told["errors"] or 0}
+    phase.windows["load"] = recorder.windows()
+    phase.errors += recorder.errors()
+    if told["count"]:
+        phase.histograms["latency"] = recorder.histogram("latency")
+        phase.metrics |= {name: told[name] for name in told if name.startswith("latency_")}
+
+
+#: Of latency, by name of the metric.
+QUANTILES = {
+    "latency_p50": 0.5,
+    "latency_p90": 0.9,
+    "latency_p95": 0.95,
+    "latency_p99": 0.99,
+    "latency_p99_9": 0.999,
+}
+
+
+def quantiles(hdr: bytes) -> dict[str, float | None]:
+    """Quantiles of a latency histogram, in microseconds by name of the metric."""
+    values = histogram_quantiles(hdr, list(QUANTILES.values()))
+    return dict(zip(QUANTILES, values, strict=True))
+
+
+def finishing(store: Store, progress: Progress) -> Iterator[Step]:
+    """Flush, build and wait until everything is served by the final index, each when the one before
+    it was taken: a step is told when it has ended, and what is sampled until then is its own."""
+    for name, act in (("flush", store.flush), ("build", store.build), ("wait", store.wait_indexed)):
+        progress(0, 1, name)
+        t0 = perf_counter_ns()
+        note = act()
+        yield Step(name, t0, perf_counter_ns(), note or "")
+
+
+def finish(store: Store, progress: Progress) -> list[Step]:
+    """All steps of `finishing`, one after the other."""
+    return list(finishing(store, progress))

@@ -1,0 +1,77 @@
+"""What a phase of the native lane is doing right now, for whoever looks on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from vectrial._engine import LoadControl
+from vectrial.model.live import Live
+from vectrial.model.workload import Closed, Load
+
+#: Seconds over which processor time is taken.
+_SHARE_S = 1.0
+
+
+def follower(
+    load: Load,
+    threads: int,
+    name: str,
+    progress: Callable[[float, float, str], None],
+    show: Callable[[Live], None],
+) -> Callable[[LoadControl], None]:
+    """What `drive` calls a few times a second: it tells how far the run is, and what it does."""
+    of_s = load.min_s if isinstance(load, Closed) else load.duration_s
+    offered = None if isinstance(load, Closed) else load.rate
+    busy = Busy(time.process_time)
+
+    def follow(control: LoadControl) -> None:
+        started_ns, _, _, errors = control.progress()
+        if not started_ns:
+            progress(0, 1, f"{name}: warming up")
+            return
+        elapsed_s = max(time.perf_counter_ns() - started_ns, 0) / 1e9
+        progress(min(elapsed_s, of_s), of_s, name)
+        (second,) = control.last_second(1)
+        if second is not None:
+            left_s = of_s - elapsed_s
+            show(
+                Live(
+                    name=name,
+                    offered=offered,
+                    achieved=second["count"],
+                    p50_us=second["p50_us"],
+                    p99_us=second["p99_us"],
+                    recall=second["recall"],
+                    errors=errors,
+                    client_share=(busy.cores() or 0.0) / threads,
+                    left_s=left_s if left_s > 0 else None,
+                )
+            )
+
+    return follow
+
+
+class Busy:
+    """How many processors something kept busy in the last second or so.
+
+    Args:
+        cpu_s: its processor time until now; None when that is not known.
+    """
+
+    def __init__(self, cpu_s: Callable[[], float | None]) -> None:
+        self._cpu_s = cpu_s
+        self._last: float | None = None
+        self._at = (time.perf_counter(), cpu_s())
+
+    def cores(self) -> float | None:
+        """Found out anew once a second; None before the first and while nothing is known."""
+        now = time.perf_counter()
+        before, used = self._at
+        if now - before >= _SHARE_S:
+            total = self._cpu_s()
+            self._at = (now, total)
+            self._last = None
+            if used is not None and total is not None:
+                self._last = (total - used) / (now - before)
+        return self._last

@@ -1,0 +1,1 @@
+"""Requests issued by the native engine."""

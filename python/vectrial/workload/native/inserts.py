@@ -1,0 +1,190 @@
+"""Bulk loading through the native lane: slabs of batches, encoded before their clock starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vectrial._engine import LoadControl, histogram_merge
+from vectrial.engine.types import LoadOutcome
+from vectrial.model.client_limits import Certificate
+from vectrial.model.dataset import Dataset
+from vectrial.model.phase import Phase
+from vectrial.model.store import Schema, WireRows
+from vectrial.workload.ingest import Progress, load_phase, quantiles
+from vectrial.workload.native.rows import columns_of, send
+
+#: Encoded requests held at once, all slabs being of so many bytes or a little less.
+SLAB_BYTES = 256 << 20
+#: A component of a vector in the wordiest wire, JSON; its bytes elsewhere are 4.
+_COMPONENT_BYTES = 12
+#: Beside vector and metadata: id, names of columns, framing.
+_ROW_BYTES = 200
+
+
+def load(
+    wire: WireRows,
+    dataset: Dataset,
+    schema: Schema,
+    batch_rows: int,
+    progress: Progress,
+    certificate: Certificate,
+    *,
+    workers: int = 1,
+    stop: int | None = None,
+) -> Phase:
+    """Insert rows 0 … stop in batches, by so many workers with one request each.
+
+    What is encoded at once is bounded; between two slabs, while the next is encoded, the clock
+    stands still, as it does in the other lanes while the next batch is cut. A batch that fails,
+    and one of whose rows the server refuses even one, is an error, and is not sent again.
+
+    Returns:
+        The phase `load`, as `bulk.load_phase` has it; not valid when any row was not taken.
+    """
+    stop = dataset.rows if stop is None else stop
+    placement = certificate.placement
+    seen = _Seen(load_1m=os.getloadavg()[0])
+    for first, last in slabs(dataset, batch_rows, workers, stop):
+        metadata = None
+        if dataset.metadata is not None:
+            metadata = dataset.metadata.slice(first, last - first)
+        outcome = send(
+            wire,
+            "insert",
+            dataset.ids[first:last],
+            dataset.vectors[first:last],
+            columns_of(metadata, wire.columns, [one.name for one in schema.fields]),
+            batch=batch_rows,
+            workers=workers,
+            placement=placement,
+            progress=_teller(progress, first, batch_rows, stop),
+        )
+        seen.add(outcome)
+        if seen.errors:
+            break
+    return seen.phase(stop, schema.dim, batch_rows, workers, certificate)
+
+
+def slabs(dataset: Dataset, batch_rows: int, workers: int, stop: int) -> Iterator[tuple[int, int]]:
+    """First row and end of each slab: whole rounds of batches, at least one round."""
+    metadata = 0
+    if dataset.metadata is not None and dataset.rows:
+        metadata = dataset.metadata.nbytes // dataset.rows
+    row_bytes = dataset.dim * _COMPONENT_BYTES + 2 * metadata + _ROW_BYTES
+    around = batch_rows * workers
+    rows = max(1, SLAB_BYTES // (row_bytes * around)) * around
+    for first in range(0, stop, rows):
+        yield first, min(first + rows, stop)
+
+
+def _teller(
+    progress: Progress, first: int, batch_rows: int, stop: int
+) -> Callable[[LoadControl], None]:
+    def tell(control: LoadControl) -> None:
+        _, _, answered, _ = control.progress()
+        progress(min(first + answered * batch_rows, stop), stop, "loading")
+
+    return tell
+
+
+@dataclass
+class _Seen:
+    """What the slabs of a load have seen, together."""
+
+    load_1m: float
+    started_ns: int = 0
+    ended_ns: int = 0
+    spent_ns: int = 0
+    cpu_ns: int = 0
+    rows: int = 0
+    batches: int = 0
+    errors: int = 0
+    reconnects: int = 0
+    latency_s: float = 0.0
+    least_us: float = float("inf")
+    most_us: float = 0.0
+    latencies: list[bytes] = field(default_factory=list)
+    error_latencies: list[bytes] = field(default_factory=list)
+    classes: list[tuple[str, int, list[str]]] = field(default_factory=list)
+    windows: dict[str, list[float | int | None]] = field(default_factory=dict)
+
+    def add(self, outcome: LoadOutcome) -> None:
+        (record,) = outcome["classes"]
+        recorder = record["recorder"]
+        told = recorder.summary()
+        self.started_ns = self.started_ns or outcome["started_ns"]
+        self.ended_ns = outcome["ended_ns"]
+        self.spent_ns += outcome["ended_ns"] - outcome["started_ns"]
+        self.cpu_ns += outcome["cpu_ns"]
+        self.reconnects += outcome["reconnects"]
+        self.rows += record["rows"]
+        self.batches += int(told["count"] or 0)
+        self.errors += int(told["errors"] or 0) + record["in_flight"]
+        self.classes += recorder.errors()
+        if told["count"]:
+            self.latency_s += recorder.total_s("latency")
+            self.least_us = min(self.least_us, told["latency_min"] or 0.0)
+            self.most_us = max(self.most_us, told["latency_max"] or 0.0)
+            self.latencies.append(recorder.histogram("latency"))
+        if told["errors"]:
+            self.error_latencies.append(recorder.histogram("error"))
+        self._add_windows(recorder.windows())
+
+    def _add_windows(self, new: dict[str, list[float | int | None]]) -> None:
+        """Seconds of the slab follow those of the slabs before it."""
+        before = len(self.windows.get("second", ()))
+        for name, values in new.items():
+            moved: Sequence[Any] = values
+            if name == "second":
+                moved = [before + int(second or 0) for second in values]
+            self.windows.setdefault(name, []).extend(moved)
+
+    def phase(
+        self, rows: int, dim: int, batch_rows: int, workers: int, certificate: Certificate
+    ) -> Phase:
+        phase = load_phase(
+            self.started_ns,
+            self.spent_ns / 1e9,
+            taken=self.rows,
+            dim=dim,
+            batch_rows=batch_rows,
+            callers=workers,
+        )
+        phase.paused_ns = self.ended_ns - self.started_ns - self.spent_ns
+        seconds, threads = self.spent_ns / 1e9, min(certificate.placement.threads, workers)
+        share = self.cpu_ns / 1e9 / seconds / threads if seconds else None
+        phase.metrics |= {
+            "errors": float(self.errors),
+            "batches": float(self.batches),
+            "reconnects": float(self.reconnects),
+            "load_1m": self.load_1m,
+            "cpu_s": self.cpu_ns / 1e9,
+            "client_cpu_share": share,
+        }
+        if self.batches:
+            merged = histogram_merge(self.latencies)
+            phase.histograms["latency"] = merged
+            phase.metrics |= quantiles(merged) | {
+                "latency_mean": self.latency_s * 1e6 / self.batches,
+                "latency_min": self.least_us,
+                "latency_max": self.most_us,
+                "cpu_us_per_op": self.cpu_ns / 1e3 / self.batches,
+            }
+        if self.error_latencies:
+            phase.histograms["error"] = histogram_merge(self.error_latencies)
+        phase.errors, phase.windows = self.classes, {"load": self.windows}
+        faults = []
+        if self.rows != rows:
+            what = "; ".join(f"{kind}: {said[0]}" for kind, _, said in self.classes if said)
+            faults.append(f"{self.rows:,} of {rows:,} rows were taken: {what or 'no answer came'}")
+        limit = certificate.limits.cpu_share
+        if share is not None and share > limit:
+            phase.metrics["client_cpu_share"] = share
+            bound = f"the client used {share:.0%} of its processor time, more than {limit:.0%}"
+            faults.append(f"client-bound: {bound}")
+        if faults:
+            phase.valid, phase.reason = False, "; ".join(faults)
+        return phase

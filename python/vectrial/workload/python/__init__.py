@@ -1,0 +1,1 @@
+"""Requests issued by Python: embedded calls and SDKs."""

@@ -1,0 +1,75 @@
+"""Operations timed one at a time: create, read, update, delete, find."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from vectrial._engine import Recorder
+from vectrial.model.phase import Phase
+from vectrial.workload.python.closed_loop import FATAL, PROGRESS_S, Progress, describe
+from vectrial.workload.record import Outset, phase_of
+
+T = TypeVar("T")
+
+
+def timed_operations(
+    name: str,
+    operation: Callable[[int], T],
+    count: int,
+    *,
+    max_s: float | None = None,
+    progress: Progress | None = None,
+) -> tuple[Phase, list[T | None]]:
+    """Call `operation(0)`, `operation(1)`, … one after the other, each call timed.
+
+    Whatever a call needs is made beforehand, and its effect is checked afterwards with what it
+    returned: nothing but the operation lies between two others.
+
+    Args:
+        count: how many; none is begun `max_s` seconds after the start or later.
+        progress: called with (done, of, name) every half second, between two operations.
+
+    Returns:
+        The phase, and what each call returned: None for those that failed, whose errors are in
+        the phase. Shorter than `count` when `max_s` ended it.
+    """
+    clock, recorder, results = time.perf_counter_ns, Recorder(), list[T | None]()
+    outset = Outset.now()
+    done = outset.started_ns
+    recorder.start(done)
+    stop = done + int(max_s * 1e9) if max_s is not None else 1 << 62
+    reported = done
+    for i in range(count):
+        sent = clock()
+        try:
+            result = operation(i)
+        except FATAL:
+            raise
+        except BaseException as failure:  # noqa: BLE001 - recorded, as the design says
+            done = clock()
+            recorder.error(sent, sent, done, *describe(failure))
+            results.append(None)
+        else:
+            done = clock()
+            recorder.operation(sent, sent, done)
+            results.append(result)
+        if done >= stop:
+            break
+        if progress is not None and done - reported >= PROGRESS_S * 1e9:
+            reported = done
+            progress(i + 1, count, name)
+    cpu_ns = time.process_time_ns()
+    phase = phase_of(
+        name,
+        recorder,
+        outset,
+        ended_ns=done,
+        cpu_ns=cpu_ns,
+        issued=len(results),
+        clients=1,
+        params={"loop": "closed", "clients": 1},
+        no_recall="an operation has no answer to judge",
+    )
+    return phase, results

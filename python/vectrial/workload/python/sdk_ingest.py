@@ -1,0 +1,140 @@
+"""Bulk loading by several callers of the store's official Python client, each in a process of its
+own, connected before the clock starts."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from time import perf_counter_ns
+
+import numpy as np
+
+from vectrial._engine import Recorder
+from vectrial.datasets import library
+from vectrial.model.phase import Phase
+from vectrial.workload.ingest import Progress, add_batches, batch, load_phase
+from vectrial.workload.python.closed_loop import describe
+from vectrial.workload.python.sdk_process import (
+    Done,
+    Opening,
+    Ready,
+    common_start_ns,
+    expect,
+    processes,
+)
+
+
+@dataclass(frozen=True)
+class Portion:
+    """What one process inserts: every `of`-th batch of rows 0 … stop of a dataset of the library,
+    from the `first`-th on."""
+
+    opening: Opening
+    dataset: str
+    stop: int
+    batch_rows: int
+    first: int
+    of: int
+    cores: Sequence[int]
+
+
+def load(
+    opening: Opening,
+    dataset: str,
+    batch_rows: int,
+    callers: int,
+    progress: Progress,
+    *,
+    stop: int,
+    cores: Sequence[int] = (),
+) -> Phase:
+    """Insert rows 0 … stop in batches, which the callers take in turn. Each cuts its batches from
+    the dataset as it goes, within the clock: their work goes on beside one another.
+
+    Raises:
+        StoreError: a process could not connect, or ended before its time.
+    """
+    portions = [
+        Portion(opening, dataset, stop, batch_rows, first, callers, cores)
+        for first in range(callers)
+    ]
+    load_1m = os.getloadavg()[0]
+    with processes(portions) as pipes:
+        for pipe in pipes:
+            expect(pipe, Ready, lambda: progress(0, 1, "connecting"))
+        started = common_start_ns()
+        for pipe in pipes:
+            pipe.send(started)
+        told = [expect(pipe, Done, lambda: progress(0, 1, "loading")) for pipe in pipes]
+    whole, *others = [Recorder.unpack(one.record) for one in told]
+    for other in others:
+        whole.merge(other)
+    ended_ns = max(one.ended_ns for one in told)
+    whole.finish(ended_ns)
+    seconds = (ended_ns - started) / 1e9
+    taken = sum(one.rows for one in told)
+    phase = load_phase(
+        started,
+        seconds,
+        taken=taken,
+        dim=opening.schema.dim,
+        batch_rows=batch_rows,
+        callers=callers,
+    )
+    add_batches(phase, whole)
+    cpu_s = sum(one.cpu_ns for one in told) / 1e9
+    width = min(callers, len(cores) or len(os.sched_getaffinity(0)))
+    phase.metrics |= {
+        "cpu_s": cpu_s,
+        "client_cpu_share": cpu_s / seconds / width,
+        "client_processes": callers,
+        "load_1m": load_1m,
+    }
+    if taken != stop:
+        said = "; ".join(f"{kind}: {messages[0]}" for kind, _, messages in phase.errors if messages)
+        phase.valid, phase.reason = False, f"{taken:,} of {stop:,} rows were taken: {said}"
+    return phase
+
+
+def insert(portion: Portion, pipe: Connection) -> Done:
+    """What a process does with its portion."""
+    if portion.cores:
+        os.sched_setaffinity(0, portion.cores)
+    store, dataset = portion.opening.open(), library.load(portion.dataset)
+    recorder, taken = Recorder(), 0
+    # What Arrow sets up for the first batch is not the store's time.
+    batch(dataset, portion.opening.schema, np.arange(1))
+    try:
+        pipe.send(Ready())
+        started = pipe.recv()
+        recorder.start(started)
+        while (left_ns := started - perf_counter_ns()) > 0:
+            time.sleep(left_ns / 1e9)
+        cpu_ns, done = time.process_time_ns(), started
+        step = portion.batch_rows * portion.of
+        for first in range(portion.first * portion.batch_rows, portion.stop, step):
+            last = min(first + portion.batch_rows, portion.stop)
+            rows = batch(dataset, portion.opening.schema, np.arange(first, last))
+            sent = perf_counter_ns()
+            try:
+                store.insert(rows)
+            except Exception as failure:  # noqa: BLE001 - recorded, and the load is not whole
+                done = perf_counter_ns()
+                recorder.error(sent, sent, done, *describe(failure))
+                break
+            done = perf_counter_ns()
+            recorder.operation(sent, sent, done)
+            taken += rows.num_rows
+        cpu_ns = time.process_time_ns() - cpu_ns
+    finally:
+        store.close()
+    return Done(
+        record=recorder.pack(),
+        issued=recorder.samples(),
+        ended_ns=done,
+        cpu_ns=cpu_ns,
+        rows=taken,
+    )

@@ -1,0 +1,238 @@
+"""Rows read out, and put in and read out by turns, by several callers at once.
+
+A caller is the store's own client: in this process where there is one, else each in a process of
+its own, connected before the clock starts.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from time import perf_counter_ns
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial._engine import Recorder
+from vectrial.datasets import library
+from vectrial.model.dataset import Dataset
+from vectrial.model.store import Schema, Store
+from vectrial.workload.ingest import Progress, make_batch, metadata_of
+from vectrial.workload.python.closed_loop import describe
+from vectrial.workload.python.sdk_process import (
+    Opening,
+    Ready,
+    common_start_ns,
+    expect,
+    processes,
+)
+
+#: Bytes of ids that a caller holds until it has ended, when they are checked: that is no part of a
+#: transfer. With more it checks between two passes.
+_CHECKED_AT = 64 << 20
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Read every row out, pass after pass, until `min_s` seconds have gone; every pass is whole,
+    and the first comes before the clock.
+
+    ids: of all rows, ascending: what each pass must bring once.
+    page_rows: rows asked for at a time, where the store lets one choose.
+    """
+
+    ids: NDArray[np.int64]
+    page_rows: int
+    min_s: float
+
+
+@dataclass(frozen=True)
+class Alternating:
+    """Put so many rows into a collection of one's own, then read all of it, by turns for
+    `length_s` seconds. It grows with every turn; the first turn comes before the clock."""
+
+    dataset: str
+    rows: int
+    batch_rows: int
+    page_rows: int
+    length_s: float
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What one process does. opening: of the collection that it puts into and reads."""
+
+    opening: Opening
+    work: Reading | Alternating
+    cores: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a caller did within the clock.
+
+    puts, gets: packed records; a get is a whole pass. put_bytes, got_bytes: of the Arrow batches,
+    which is ids, vectors and metadata. wrong: passes that did not bring every row once.
+    """
+
+    puts: bytes
+    gets: bytes
+    ended_ns: int
+    cpu_ns: int
+    put_rows: int = 0
+    put_bytes: int = 0
+    got_rows: int = 0
+    got_bytes: int = 0
+    wrong: int = 0
+
+
+def together(callers: Sequence[Caller], progress: Progress, name: str) -> tuple[int, list[Moved]]:
+    """Every caller in a process of its own, from one common start, which comes first.
+
+    Raises:
+        StoreError: a process could not connect, or ended before its time.
+    """
+    with processes(callers) as pipes:
+        for pipe in pipes:
+            expect(pipe, Ready, lambda: progress(0, 1, "connecting"))
+        started = common_start_ns()
+        for pipe in pipes:
+            pipe.send(started)
+        return started, [expect(pipe, Moved, lambda: progress(0, 1, name)) for pipe in pipes]
+
+
+def move(caller: Caller, pipe: Connection) -> Moved:
+    """In a process: what a caller does."""
+    if caller.cores:
+        os.sched_setaffinity(0, caller.cores)
+
+    def begin() -> int:
+        pipe.send(Ready())
+        started: int = pipe.recv()
+        while (left_ns := started - perf_counter_ns()) > 0:
+            time.sleep(left_ns / 1e9)
+        return started
+
+    store, work = caller.opening.open(), caller.work
+    try:
+        if isinstance(work, Reading):
+            return read_out(store, work, begin)
+        rows = library.load(work.dataset)
+        return alternate(store, work, rows, caller.opening.schema, begin)
+    finally:
+        store.close()
+
+
+def read_out(store: Store, work: Reading, begin: Callable[[], int]) -> Moved:
+    """Read all rows again and again. A pass that raises is an error, and the last.
+
+    begin: returns the instant of the start, when it has come.
+    """
+    _Turns(perf_counter_ns()).get(store, work.page_rows, work.ids)
+    turns = _Turns(begin())
+    while turns.ended_ns - turns.started_ns < work.min_s * 1e9 or not turns.gets.samples():
+        if not turns.get(store, work.page_rows, work.ids):
+            break
+    return turns.moved()
+
+
+def alternate(
+    store: Store, work: Alternating, dataset: Dataset, schema: Schema, begin: Callable[[], int]
+) -> Moved:
+    """Puts and gets by turns, on a collection that is empty. What raises is an error, and ends it.
+
+    Rows are the first `work.rows` of the dataset, again and again, under ids from 0 up.
+    begin: as of `read_out`.
+    """
+    size, upto = work.batch_rows, 0
+
+    def turn(turns: _Turns) -> bool:
+        nonlocal upto
+        ids = np.arange(upto, upto + size, dtype=np.int64)
+        at = ids % work.rows
+        batch = make_batch(schema, ids, dataset.vectors[at], metadata_of(dataset, schema, at))
+        sent = perf_counter_ns()
+        try:
+            store.insert(batch)
+        except Exception as failure:  # noqa: BLE001 - recorded, as the design says
+            turns.failed(turns.puts, sent, failure)
+            return False
+        turns.done(turns.puts, sent)
+        turns.put_rows += size
+        turns.put_bytes += batch.nbytes
+        upto += size
+        return turns.get(store, work.page_rows, np.arange(upto, dtype=np.int64))
+
+    turn(_Turns(perf_counter_ns()))
+    turns = _Turns(begin())
+    while turns.ended_ns - turns.started_ns < work.length_s * 1e9 and turn(turns):
+        pass
+    return turns.moved()
+
+
+class _Turns:
+    """What a caller has done since the start."""
+
+    def __init__(self, started_ns: int) -> None:
+        self.puts, self.gets = Recorder(), Recorder()
+        self.puts.start(started_ns)
+        self.gets.start(started_ns)
+        self.started_ns = self.ended_ns = started_ns
+        self.cpu_ns = time.process_time_ns()
+        self.put_rows = self.put_bytes = self.got_rows = self.got_bytes = self.wrong = 0
+        self._unchecked: list[tuple[list[NDArray[np.int64]], NDArray[np.int64]]] = []
+        self._held = 0
+
+    def get(self, store: Store, page_rows: int, expected: NDArray[np.int64]) -> bool:
+        """A whole pass; whether nothing was raised. expected: ids, ascending."""
+        seen: list[NDArray[np.int64]] = []
+        moved, sent = 0, perf_counter_ns()
+        try:
+            for batch in store.scan(page_rows):
+                moved += batch.nbytes
+                # A copy: what shares memory with the page keeps its vectors.
+                seen.append(batch.column("id").to_numpy().copy())
+        except Exception as failure:  # noqa: BLE001 - recorded, as the design says
+            self.failed(self.gets, sent, failure)
+            return False
+        self.done(self.gets, sent)
+        self.got_rows += sum(map(len, seen))
+        self.got_bytes += moved
+        self._unchecked.append((seen, expected))
+        self._held += sum(ids.nbytes for ids in seen)
+        if self._held > _CHECKED_AT:
+            self._check()
+        return True
+
+    def _check(self) -> None:
+        """Count the passes that did not bring every row once."""
+        for seen, expected in self._unchecked:
+            found = np.sort(np.concatenate(seen)) if seen else expected[:0]
+            self.wrong += not np.array_equal(found, expected)
+        self._unchecked, self._held = [], 0
+
+    def done(self, recorder: Recorder, sent: int) -> None:
+        self.ended_ns = perf_counter_ns()
+        recorder.operation(sent, sent, self.ended_ns)
+
+    def failed(self, recorder: Recorder, sent: int, failure: Exception) -> None:
+        self.ended_ns = perf_counter_ns()
+        recorder.error(sent, sent, self.ended_ns, *describe(failure))
+
+    def moved(self) -> Moved:
+        cpu_ns = time.process_time_ns() - self.cpu_ns
+        self._check()
+        return Moved(
+            puts=self.puts.pack(),
+            gets=self.gets.pack(),
+            ended_ns=self.ended_ns,
+            cpu_ns=cpu_ns,
+            put_rows=self.put_rows,
+            put_bytes=self.put_bytes,
+            got_rows=self.got_rows,
+            got_bytes=self.got_bytes,
+            wrong=self.wrong,
+        )

@@ -1,0 +1,119 @@
+"""What timed searches ask: queries that the store has not been asked before.
+
+A store that remembers answers would be measured by how fast it remembers, if the same few queries
+came again and again. So each round of a phase asks every query of the dataset moved a little: too
+little to have other neighbours, and enough to be another vector. The warm-up has a round of its
+own, and the gate asks the dataset's own. Where a phase lasts longer than there are rounds, they
+come again. Who remembers what is almost the same is found by its latency: see `load.answers`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial.model.dataset import Dataset, Truth
+from vectrial.model.metric import TIE_TOLERANCE, Metric
+
+#: How far a query is moved, relative to the distance of its k-th neighbour: whatever is nearer
+#: to it then than that neighbour ties with it (`distance.TIE_TOLERANCE`), and counts as right.
+MOVED = 0.4 * TIE_TOLERANCE
+#: Rows of which the longest is looked for.
+_SOME = 4096
+#: Queries and bytes that the rounds of a phase have at most.
+_MOST, _MOST_BYTES = 50_000, 64 << 20
+
+
+@dataclass(frozen=True)
+class Queries:
+    """The queries of a phase.
+
+    rounds: float32 (r, q, d): query j of every round has the truth of the dataset's query j.
+    warmup: float32 (q, d), asked before the clock starts.
+    """
+
+    rounds: NDArray[np.float32]
+    warmup: NDArray[np.float32]
+
+    @staticmethod
+    def same(queries: NDArray[np.float32]) -> Queries:
+        """These queries (q, d) in every pass, and before."""
+        return Queries(queries[None], queries)
+
+    @property
+    def count(self) -> int:
+        """Queries of a round, q."""
+        return int(self.rounds.shape[1])
+
+    @property
+    def flat(self) -> NDArray[np.float32]:
+        """All rounds, one after the other: (r·q, d)."""
+        return self.rounds.reshape(-1, self.rounds.shape[2])
+
+    def parts(self) -> int:
+        """How many rounds there are, r."""
+        return len(self.rounds)
+
+
+def drawn(dataset: Dataset, truth: Truth, seed: tuple[int, ...], *, repeat: bool) -> Queries:
+    """The queries of one phase.
+
+    Args:
+        truth: of the dataset's queries, for the k and the filter that they are asked with.
+        seed: another one for every phase.
+        repeat: the timed ones are the dataset's own, again and again.
+    """
+    queries, reach = dataset.queries, _reach(dataset, truth)
+    noise = _noise(queries, seed)
+    count = max(1, min(_MOST, _MOST_BYTES // (4 * dataset.dim)) // len(queries))
+    warmup = _moved(queries, noise, reach, 0, 0.5 / (count + 1))
+    if repeat:
+        return Queries(queries[None], warmup)
+    rounds = np.empty((count, *queries.shape), np.float32)
+    for nth in range(count):
+        rounds[nth] = _moved(queries, noise, reach, nth + 1, (nth + 1) / count)
+    return Queries(rounds, warmup)
+
+
+def _reach(dataset: Dataset, truth: Truth) -> NDArray[np.float64]:
+    """How far each query may be moved, (q,)."""
+    known = np.isfinite(truth.distances)
+    far = np.abs(np.where(known, truth.distances, 0.0)).max(axis=1, initial=0.0)
+    lengths = np.linalg.norm(dataset.queries.astype(np.float64), axis=1)
+    if dataset.metric is Metric.COSINE:
+        far = far * lengths
+    elif dataset.metric is Metric.IP:
+        some = dataset.vectors[:: max(1, dataset.rows // _SOME)].astype(np.float64)
+        far = far / max(float(np.linalg.norm(some, axis=1).max(initial=0.0)), 1e-30)
+    reach: NDArray[np.float64] = MOVED * np.minimum(far, 1e30)
+    return reach
+
+
+def _noise(queries: NDArray[np.float32], seed: tuple[int, ...]) -> NDArray[np.float32]:
+    """A direction for each query: rows of length 1."""
+    noise = np.random.default_rng([*seed, 0x51]).standard_normal(queries.shape, dtype=np.float32)
+    noise /= np.maximum(np.linalg.norm(noise, axis=1, keepdims=True), 1e-12)
+    return noise
+
+
+def _moved(
+    queries: NDArray[np.float32],
+    noise: NDArray[np.float32],
+    reach: NDArray[np.float64],
+    turn: int,
+    share: float,
+) -> NDArray[np.float32]:
+    """Every query moved by that share of its reach, in the direction of the one `turn` before it;
+    by a unit in the last place of one component where that is too little to be another float32."""
+    far = (reach * share).astype(np.float32)[:, None]
+    moved: NDArray[np.float32] = queries + far * np.roll(noise, turn, axis=0)
+    (same,) = np.nonzero((moved == queries).all(axis=1))
+    if len(same):
+        at = np.abs(queries[same]).argmax(axis=1)
+        whole = moved[same, at]
+        for _ in range(1 + turn):
+            whole = np.nextafter(whole, np.float32(np.inf), dtype=np.float32)
+        moved[same, at] = whole
+    return moved

@@ -1,0 +1,43 @@
+"""Whether rows are in a store as they were written, asked outside every clock."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.gate.model import same_value, same_vector
+from vectrial.model.store import Index, Schema, Store
+from vectrial.stores.common.arrow import columns_of, ids_of, vectors_of
+
+
+def read_back(
+    store: Store,
+    schema: Schema,
+    index: Index,
+    ids: NDArray[np.int64],
+    vectors: NDArray[np.float32],
+    metadata: pa.Table | None = None,
+) -> int:
+    """How many of these rows, ids (n,), vectors (n, d), metadata of n rows, are there as written.
+
+    What counts as the same is what the gate calls so.
+
+    metadata: columns to compare, too; None compares vectors alone.
+    """
+    table, kind = store.get(ids), store.capabilities.indexes[index.kind]
+    position = {int(id_): at for at, id_ in enumerate(ids)}
+    wanted = {} if metadata is None else metadata.to_pydict()
+    read = columns_of(table, schema)
+    got = vectors_of(table)
+    right, seen = 0, set[int]()
+    for at, id_ in enumerate(ids_of(table).tolist()):
+        if id_ not in position or id_ in seen:
+            continue
+        seen.add(id_)
+        want = position[id_]
+        same = same_vector(got[at], vectors[want], schema, kind)
+        right += same and all(
+            same_value(read[name][at], cells[want]) for name, cells in wanted.items()
+        )
+    return right

@@ -1,0 +1,334 @@
+"""From a recorder to a phase: every figure of the same requests, and the self-check."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vectrial._engine import Recorder, histogram_quantiles
+from vectrial.engine.types import LoadOutcome, LoadRecord
+from vectrial.model.consistency import ROUNDING, contradictions
+from vectrial.model.phase import Phase
+
+#: The greatest share of failed operations at which a phase still counts as measured.
+ERROR_SHARE = 0.001
+#: A closed loop has stalled in a second whose longest answer took longer than this, and than so
+#: many times the phase's median.
+STALL_S, STALL_MEDIANS = 0.1, 50.0
+#: What service times may lack of the time in flight in an open loop, where a connection that had
+#: to be opened first is in flight and not in service.
+OPEN_TOLERANCE = 0.01
+#: An open loop is overloaded where the backlog (arrivals due, and neither answered nor failed yet)
+#: grows in the third quarter of its time and in the fourth, in each by more than this share of the
+#: arrivals n of a quarter ...
+BACKLOG_SHARE = 0.05
+#: ... and by more than so many times √n, which is how much Poisson arrivals vary by themselves.
+BACKLOG_DEVIATIONS = 3.0
+
+
+@dataclass(frozen=True)
+class Outset:
+    """The state of process and machine when a phase begins."""
+
+    started_ns: int
+    cpu_ns: int
+    load_1m: float
+
+    @staticmethod
+    def now() -> Outset:
+        """Taken right before the first request; its clock is `time.perf_counter_ns`."""
+        load_1m = os.getloadavg()[0]
+        return Outset(cpu_ns=time.process_time_ns(), load_1m=load_1m, started_ns=_clock())
+
+
+_clock = time.perf_counter_ns
+
+
+def phase_of(
+    name: str,
+    recorder: Recorder,
+    outset: Outset,
+    *,
+    ended_ns: int,
+    cpu_ns: int,
+    issued: int,
+    clients: int,
+    params: Mapping[str, Any],
+    no_recall: str,
+    among: int | None = None,
+) -> Phase:
+    """The phase that a recorder of this process describes, checked against itself.
+
+    Args:
+        recorder: of all clients, started at `outset`, not yet finished.
+        ended_ns: when the last operation was done.
+        cpu_ns: `time.process_time_ns` right after it, before anything is merged or summed up.
+        issued: operations sent, counted apart from the recorder.
+        clients: operations in flight at most.
+        no_recall: why recall may be missing, for the reader.
+        among: operations of all kinds that took turns with these, and these; processor time is
+            that of all. None: there were no others.
+    """
+    recorder.finish(ended_ns)
+    more: dict[str, float | None] = {"load_1m": outset.load_1m}
+    if among:
+        more["cpu_us_per_op"] = (cpu_ns - outset.cpu_ns) / 1e3 / among
+    return _phase(
+        name,
+        recorder,
+        (outset.started_ns, ended_ns),
+        cpu_s=(cpu_ns - outset.cpu_ns) / 1e9,
+        issued=issued,
+        clients=clients,
+        more=more,
+        params=params,
+        no_recall=no_recall,
+    )
+
+
+def phase_of_outcome(
+    name: str,
+    outcome: LoadOutcome,
+    record: LoadRecord,
+    *,
+    clients: int | None,
+    load_1m: float,
+    params: Mapping[str, Any],
+    no_recall: str,
+) -> Phase:
+    """The phase that one class of a run of the engine describes, checked against itself.
+
+    Args:
+        record: one of `outcome`'s classes. Processor time, requests in flight and arrivals that
+            were not sent are those of the whole run.
+        clients: of a closed loop; None for an open one.
+        load_1m: the machine's load average when the run began.
+        no_recall: why recall may be missing, for the reader.
+    """
+    recorder = record["recorder"]
+    seconds = (outcome["ended_ns"] - outcome["started_ns"]) / 1e9
+    done = sum(one["recorder"].samples() for one in outcome["classes"])
+    warm = record["warmup"].summary()
+    more: dict[str, float | None] = {
+        "load_1m": load_1m,
+        "warmup_count": (warm["count"] or 0) + (warm["errors"] or 0),
+        "warmup_errors": warm["errors"] or 0,
+        "cpu_us_per_op": outcome["cpu_ns"] / 1e3 / done if done else None,
+        "unanswered": record["in_flight"],
+        "reconnects": outcome["reconnects"],
+        "in_flight_mean": outcome["in_flight_s"] / seconds if seconds else None,
+        "in_flight_peak": outcome["peak_in_flight"],
+    }
+    if clients is None:
+        more |= _open_loop(outcome, record, seconds)
+    phase = _phase(
+        name,
+        recorder,
+        (outcome["started_ns"], outcome["ended_ns"]),
+        cpu_s=outcome["cpu_ns"] / 1e9,
+        issued=record["issued"] - record["in_flight"],
+        clients=clients,
+        more=more,
+        params=params,
+        no_recall=no_recall,
+    )
+    for fault in _run_faults(outcome, seconds):
+        phase.invalidate(fault)
+    if clients is None:
+        phase.histograms["lag"] = record["lag"]
+        if phase.metrics["count"]:
+            phase.histograms["service"] = recorder.histogram("service")
+    return phase
+
+
+def _run_faults(outcome: LoadOutcome, seconds: float) -> list[str]:
+    """What is wrong with the run as a whole."""
+    faults = []
+    if overloaded := _overloaded(outcome, seconds):
+        faults.append(overloaded)
+    if outcome["cancelled"]:
+        faults.append("the run was stopped before its end")
+    if outcome["bound_met"]:
+        faults.append(
+            f"no room for {outcome['bound_met']} requests beside the {outcome['peak_in_flight']} in"
+            f" flight: they had to wait in the client, and {outcome['unsent']} were not sent"
+        )
+    return faults
+
+
+def _overloaded(outcome: LoadOutcome, seconds: float) -> str | None:
+    """Why the rate offered was more than is sustained, if it was: the backlog grew without end.
+
+    With B(t) what was due by t and not done by t, T the time given and n the arrivals in a quarter
+    of it: B(3T/4) - B(T/2) and B(T) - B(3T/4) are both above max(`BACKLOG_SHARE` n,
+    `BACKLOG_DEVIATIONS` √n). A pause of the server's, even at the end, lets one of them grow; a
+    queue that is long but steady, neither.
+    """
+    backlog = outcome["backlog"]
+    if backlog is None or outcome["cancelled"]:
+        return None
+    arrivals = sum(record["issued"] for record in outcome["classes"]) + outcome["unsent"]
+    quarter = arrivals / len(backlog)
+    _, half, late, end = backlog
+    if min(late - half, end - late) <= max(
+        BACKLOG_SHARE * quarter, BACKLOG_DEVIATIONS * quarter**0.5
+    ):
+        return None
+    rate = f"{arrivals / _offered_s(outcome, seconds):,.0f}/s"
+    return (
+        f"overloaded: {(end - half) / (2 * quarter):.0%} of the arrivals of the second half were"
+        f" left over ({half:,}, {late:,} and {end:,} were waiting at its begin, middle and end):"
+        f" {rate} are not sustained, and latencies depend on how long the phase lasts"
+    )
+
+
+def _offered_s(outcome: LoadOutcome, seconds: float) -> float:
+    """How long requests were offered: without the time in which the last were waited for."""
+    duration_s = outcome["duration_s"]
+    return seconds if duration_s is None else min(duration_s, seconds)
+
+
+def _open_loop(outcome: LoadOutcome, record: LoadRecord, seconds: float) -> dict[str, float | None]:
+    """What an open loop offered, what became of it, and how late it was sent."""
+    names, seconds = ("p50", "p99"), _offered_s(outcome, seconds)
+    recorder, unsent = record["recorder"], outcome["unsent"]
+    answered = bool(recorder.summary()["count"])
+    service = histogram_quantiles(recorder.histogram("service"), [0.5, 0.99]) if answered else None
+    lag = histogram_quantiles(record["lag"], [0.5, 0.99]) if record["issued"] else None
+    out: dict[str, float | None] = {
+        "offered_rate": (record["issued"] + unsent) / seconds if seconds else None,
+        "sent_rate": record["issued"] / seconds if seconds else None,
+        "unsent": unsent,
+        "bound_met": outcome["bound_met"],
+        "littles_law": _little_of_open(outcome),
+    }
+    if (backlog := outcome["backlog"]) is not None:
+        out["backlog"] = backlog[-1]
+    out |= {f"service_{n}": None if service is None else service[i] for i, n in enumerate(names)}
+    return out | {f"schedule_lag_{n}": None if lag is None else lag[i] for i, n in enumerate(names)}
+
+
+def _little_of_open(outcome: LoadOutcome) -> float | None:
+    """Service times in all over requests in flight integrated over time: 1 by Little's law. None
+    where something failed or was never answered, whose time in service is not recorded."""
+    for record in outcome["classes"]:
+        if record["in_flight"] or record["recorder"].summary()["errors"]:
+            return None
+    service_s = sum(record["recorder"].total_s("service") for record in outcome["classes"])
+    return service_s / outcome["in_flight_s"] if outcome["in_flight_s"] else None
+
+
+def _phase(
+    name: str,
+    recorder: Recorder,
+    between_ns: tuple[int, int],
+    *,
+    cpu_s: float,
+    issued: int,
+    clients: int | None,
+    more: Mapping[str, float | None],
+    params: Mapping[str, Any],
+    no_recall: str,
+) -> Phase:
+    """A phase from a finished recorder. clients: None for an open loop, whose `littles_law` is
+    among `more`."""
+    seen = recorder.summary()
+    metrics: dict[str, float | None] = dict(seen)
+    count, errors = int(seen["count"] or 0), int(seen["errors"] or 0)
+    if clients is not None:
+        qps, mean_us = seen["qps"], seen["latency_mean"]
+        law = None if qps is None or mean_us is None else qps * mean_us / 1e6 / clients
+        metrics |= {"concurrency": clients, "littles_law": law}
+    metrics |= {"cpu_s": cpu_s, "cpu_us_per_op": cpu_s * 1e6 / count if count else None, **more}
+    reason = _fault(count, errors, issued, clients, metrics)
+    histograms = {"latency": recorder.histogram("latency")} if count else {}
+    if errors:
+        histograms["error"] = recorder.histogram("error")
+    windows = recorder.windows()
+    told = None if clients is None else _stalled(windows, metrics)
+    return Phase(
+        name=name,
+        started_ns=between_ns[0],
+        ended_ns=between_ns[1],
+        params=params,
+        metrics=metrics,
+        missing=_missing(metrics, count, errors, no_recall),
+        histograms=histograms,
+        windows={name: windows},
+        errors=recorder.errors(),
+        valid=reason is None,
+        reason="; ".join(filter(None, (reason, told))) or None,
+    )
+
+
+def _stalled(
+    windows: Mapping[str, Sequence[float | int | None]], metrics: dict[str, float | None]
+) -> str | None:
+    """How often a closed loop stood still, of which its percentiles say little: while it waits, no
+    request is sent that would have to wait, too. Counted as seconds with so long an answer."""
+    median = metrics.get("latency_p50")
+    longest_us = [value for value in windows["max_us"] if value is not None]
+    if median is None or not longest_us:
+        return None
+    least_us = max(STALL_S * 1e6, STALL_MEDIANS * median)
+    stalls = [value for value in longest_us if value > least_us]
+    metrics["stalls"] = len(stalls)
+    p99 = metrics.get("latency_p99")
+    if not stalls or p99 is None or p99 > least_us:  # the percentile tells by itself
+        return None
+    times = "once" if len(stalls) == 1 else f"in {len(stalls)} of {len(longest_us)} seconds"
+    return (
+        f"stalled {times}, for up to {max(stalls) / 1e6:.2g} s, which p99 does not show: a closed"
+        " loop sends nothing while it waits; open_loop tells what callers would have waited"
+    )
+
+
+_OF_ANSWERS = ("recall_mean", "recall_p05", "recall_min", "short_answers", "duplicate_answers")
+
+
+def _missing(
+    metrics: Mapping[str, float | None], count: int, errors: int, no_recall: str
+) -> dict[str, str]:
+    def why(name: str) -> str:
+        if not count:
+            return "no operation succeeded"
+        if name in _OF_ANSWERS:
+            return no_recall
+        if name == "littles_law":
+            failed = f"{errors} operations failed" if errors else "not everything was answered"
+            return f"{failed}: their time in service is not known"
+        return "nothing was recorded"
+
+    return {name: why(name) for name, value in metrics.items() if value is None}
+
+
+def _fault(
+    count: int,
+    errors: int,
+    issued: int,
+    clients: int | None,
+    metrics: Mapping[str, float | None],
+) -> str | None:
+    """What is wrong with a phase, or None. What cannot be is a fault of the harness: every sample
+    lies within the phase."""
+    faults = []
+    if count + errors != issued:
+        faults.append(f"{issued} operations were sent, but {count} + {errors} errors recorded")
+    if errors and not count:
+        faults.append(f"all {errors} operations failed")
+    elif not count:
+        faults.append("nothing was measured")
+    elif errors > ERROR_SHARE * (count + errors):
+        share = errors / (count + errors)
+        faults.append(
+            f"{errors} of {count + errors} operations failed: {share:.2%}, more than"
+            f" {ERROR_SHARE:.1%}"
+        )
+    faults += contradictions(metrics, clients=clients)
+    law = metrics.get("littles_law")
+    if law is not None and clients is None and not -OPEN_TOLERANCE < law - 1 < ROUNDING:
+        faults.append(f"service times are {law:.4f} of the requests in flight over time, not 1")
+    return "; ".join(faults) or None

@@ -1,0 +1,417 @@
+"""Several classes of requests at once, each on a schedule of its own: searches, and writes of rows.
+
+What a class is recorded by is its own; what is known of when its requests were under way goes with
+it, so that answers can be judged afterwards against the rows that were alive.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial._engine import Recorder
+from vectrial.engine.client import Requests, arrivals, closed, drive, unfailed
+from vectrial.engine.types import LoadOutcome, LoadRecord
+from vectrial.model.client_limits import Certificate
+from vectrial.model.errors import StoreError
+from vectrial.model.store import Params, Schema, Searcher, Store, Wire, WireRows
+from vectrial.model.target import LoadTarget
+from vectrial.model.workload import IN_FLIGHT
+from vectrial.workload.ingest import Progress, make_batch
+from vectrial.workload.native.rows import columns_of
+from vectrial.workload.python.closed_loop import FATAL, describe
+
+#: Seconds until a request of the native lane has failed, and how long the others wait for callers.
+TIMEOUT_S = 30.0
+_QUARTERS = 4
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Requests of one class, in the order in which they are due.
+
+    operation: search, insert, upsert or delete.
+    due: int64 (n,), ns from the start, ascending.
+    vectors: float32 (n, d), the queries or the rows to write; ids: int64 (n,), of rows written or
+        deleted; metadata: of n rows written.
+    """
+
+    name: str
+    operation: str
+    due: NDArray[np.int64]
+    vectors: NDArray[np.float32] | None = None
+    ids: NDArray[np.int64] | None = None
+    metadata: pa.Table | None = None
+
+
+@dataclass
+class Seen:
+    """What became of a stream. spans: int64 (n, 2), ns: from before a request was sent to after it
+    was done. answers: by number of the search, ids best first."""
+
+    spans: NDArray[np.int64]
+    answers: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A run of streams: as the engine's, and of each stream what was seen, in their order."""
+
+    outcome: LoadOutcome
+    seen: Sequence[Seen]
+
+
+# -- native ----------------------------------------------------------------------------------------
+
+
+def by_engine(
+    wire: Wire,
+    rows: WireRows,
+    streams: Sequence[Stream],
+    schema: Schema,
+    k: int,
+    duration_s: float,
+    certificate: Certificate,
+    *,
+    connections: int,
+    warmup: NDArray[np.float32],
+    seed: int,
+    progress: Progress,
+) -> Streamed:
+    """Send every stream's requests when they are due.
+
+    The engine does not tell when each request was under way, but when it was due, before which
+    nothing is sent, and the greatest latency of the class: a span is from the one to their sum.
+
+    Args:
+        connections: of each class, where a connection carries one request at a time; in all where
+            requests share them.
+        warmup: queries (q, d), asked once by one worker before the clock starts.
+
+    Raises:
+        UserError: the rows are not what the protocol takes.
+        StoreError: a query failed before the clock started.
+    """
+    to: LoadTarget = {
+        **wire.target,
+        "options": {**rows.target["options"], **wire.target["options"]},
+    }
+    filters = [] if wire.filter is None else [wire.filter]
+    names = [one.name for one in schema.fields]
+
+    def requests(stream: Stream) -> Requests:
+        search = stream.operation == "search"
+        return Requests(
+            stream.name,
+            stream.operation,
+            vectors=stream.vectors,
+            ids=stream.ids,
+            columns=columns_of(stream.metadata, rows.columns, names),
+            k=k,
+            filters=filters if search else (),
+            options=wire.options if search else rows.options,
+            once=True,
+            keep=search,
+        )
+
+    placement = certificate.placement
+    if len(warmup):
+        asked = Requests("warm-up", vectors=warmup, k=k, filters=filters, options=wire.options)
+        warm = drive(to, [asked], [closed(1, count=len(warmup))], timeout_s=TIMEOUT_S)
+        unfailed(warm, "searches before the clock")
+    outcome = drive(
+        to,
+        [requests(one) for one in streams],
+        [
+            arrivals(kind="trace", offsets=one.due, mix=[(at, 1.0)], in_flight=IN_FLIGHT)
+            for at, one in enumerate(streams)
+        ],
+        duration_s=duration_s,
+        threads=placement.threads,
+        cores=placement.pins,
+        dedicated=placement.dedicated,
+        connections=connections,
+        timeout_s=TIMEOUT_S,
+        seed=seed,
+        progress=lambda control: progress(control.progress()[2], _total(streams), "mixed"),
+    )
+    return Streamed(
+        outcome,
+        [_seen(stream, record) for stream, record in zip(streams, outcome["classes"], strict=True)],
+    )
+
+
+def _total(streams: Sequence[Stream]) -> int:
+    return sum(len(one.due) for one in streams)
+
+
+def _seen(stream: Stream, record: LoadRecord) -> Seen:
+    """Requests of a class are numbered in the order in which they are due, as arrivals are."""
+    longest_us = record["recorder"].summary()["latency_max"] or 0.0
+    done = stream.due + int(np.ceil(longest_us * 1e3))
+    seen = Seen(np.stack([stream.due, done], axis=1))
+    if record["answers"] is not None:
+        queries, ids, _ = record["answers"]
+        for number, found in zip(queries.tolist(), ids, strict=True):
+            seen.answers[number] = found[found >= 0]
+    return seen
+
+
+# -- the store's own methods -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Request:
+    """One request, ready to be sent. stream: which; number: which of it; what: the query (d,), the
+    batch of a write, or the ids of a delete."""
+
+    due: int
+    stream: int
+    number: int
+    operation: str
+    what: Any
+
+
+def by_callers(
+    stores: Sequence[Store],
+    streams: Sequence[Stream],
+    schema: Schema,
+    k: int,
+    params: Params,
+    duration_s: float,
+    *,
+    warmup: NDArray[np.float32],
+    progress: Progress,
+) -> Streamed:
+    """Send every request when it is due, or as soon after as a caller is free: each has a store of
+    its own, and takes the next request that nobody has. Several are threads of this process; one
+    alone is the calling thread, and has a new searcher made after each write, outside the clock of
+    that search but not of what is due behind it.
+
+    Args:
+        warmup: queries (q, d), asked once by each caller before the clock starts.
+    """
+    # Taking from an iterator over a list is one step, whoever else takes.
+    crew = _Callers(iter(_requests(streams, schema)), streams, (k, params), int(duration_s * 1e9))
+    searches = [store.searcher(k, params) for store in stores]
+    for search in searches:
+        for query in warmup:
+            search(query)
+    load_ns = time.process_time_ns()
+    if len(stores) == 1:
+        crew.begin()
+        one, of = searches[0], _total(streams)
+        crew.work(0, stores[0], one, lambda done: progress(done, of, "mixed"))
+    else:
+        crew.in_threads(stores, searches, progress)
+    return crew.streamed(time.process_time_ns() - load_ns, len(stores), duration_s)
+
+
+def _requests(streams: Sequence[Stream], schema: Schema) -> list[_Request]:
+    """All of them in the order in which they are due."""
+    made = []
+    for at, stream in enumerate(streams):
+        for number, due in enumerate(stream.due.tolist()):
+            what: Any
+            if stream.operation == "search":
+                assert stream.vectors is not None
+                what = stream.vectors[number]
+            else:
+                assert stream.ids is not None
+                what = stream.ids[number : number + 1]
+                if stream.operation != "delete":
+                    assert stream.vectors is not None
+                    vectors = stream.vectors[number : number + 1]
+                    table = stream.metadata
+                    metadata = None if table is None else table.slice(number, 1)
+                    what = make_batch(schema, what, vectors, metadata)
+            made.append(_Request(due, at, number, stream.operation, what))
+    return sorted(made, key=lambda one: one.due)
+
+
+def _made(store: Store, k: int, params: Params) -> Searcher | None:
+    """A searcher; None where it cannot be made: it is tried again where a failure is recorded."""
+    try:
+        return store.searcher(k, params)
+    except FATAL:
+        raise
+    except BaseException:  # noqa: BLE001 - see above
+        return None
+
+
+class _Callers:
+    """Callers at their work, and what they write down; each writes into recorders of its own."""
+
+    def __init__(
+        self, requests: Any, streams: Sequence[Stream], asked: tuple[int, Params], length_ns: int
+    ) -> None:
+        self._next, self._streams, self._length_ns = requests, streams, length_ns
+        self._asked = asked  # k and the search parameters
+        self.seen = [Seen(np.zeros((len(one.due), 2), np.int64)) for one in streams]
+        self.records: list[list[tuple[Recorder, Recorder]]] = []
+        self.done: list[tuple[int, int]] = []  # (sent, done), ns from the start
+        self.late = self.unsent = 0
+        self.ended_ns = self.started_ns = 0
+        self.halt = False
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """The clock starts."""
+        self.started_ns = self.ended_ns = perf_counter_ns()
+
+    def work(
+        self, caller: int, store: Store, search: Searcher | None, tell: Callable[[int], None]
+    ) -> None:
+        """What one caller does until nothing is left. search: made before the clock started."""
+        clock, start = perf_counter_ns, self.started_ns
+        alone = caller == 0 and store.kind == "embedded"
+        records = [(Recorder(), Recorder()) for _ in self._streams]
+        for pair in records:
+            for recorder in pair:
+                recorder.start(start)
+        done_here: list[tuple[int, int]] = []
+        late = unsent = 0
+        insert, upsert, delete = store.insert, store.upsert, store.delete
+        for request in self._next:
+            due = start + request.due
+            if clock() >= start + self._length_ns or self.halt:
+                unsent += 1
+                continue
+            if request.operation == "search" and search is None:
+                search = _made(store, *self._asked)  # a searcher is good until the next write
+            late += clock() > due
+            while (left_ns := due - clock()) > 0:
+                time.sleep(left_ns / 1e9)
+            recorder, lag = records[request.stream]
+            seen, sent = self.seen[request.stream], clock()
+            try:
+                match request.operation:
+                    case "search":
+                        if search is None:  # it could not be made, which is this search's error
+                            search = store.searcher(*self._asked)
+                        found, _ = search(request.what)
+                    case "insert":
+                        insert(request.what)
+                    case "upsert":
+                        upsert(request.what)
+                    case _:
+                        delete(request.what)
+            except FATAL:
+                raise
+            except BaseException as failure:  # noqa: BLE001 - recorded, as the design says
+                done = clock()
+                recorder.error(due, sent, done, *describe(failure))
+            else:
+                done = clock()
+                recorder.operation(due, sent, done)
+                if request.operation == "search":
+                    seen.answers[request.number] = found
+            lag.operation(due, due, sent)
+            seen.spans[request.number] = (sent - start, done - start)
+            done_here.append((sent - start, done - start))
+            if alone and request.operation != "search":
+                search = None
+            tell(len(done_here))
+        with self._lock:
+            self.records.append(records)
+            self.done += done_here
+            self.late += late
+            self.unsent += unsent
+            self.ended_ns = max([self.ended_ns, *(start + done for _, done in done_here[-1:])])
+
+    def in_threads(
+        self, stores: Sequence[Store], searches: Sequence[Searcher], progress: Progress
+    ) -> None:
+        """Every caller in a thread; progress is told from the calling one."""
+        failures: list[BaseException] = []
+        barrier = threading.Barrier(len(stores), action=self.begin)
+
+        def guarded(caller: int, store: Store, search: Searcher) -> None:
+            try:
+                barrier.wait()
+                self.work(caller, store, search, lambda _: None)
+            except threading.BrokenBarrierError:
+                pass  # another caller failed, and its failure is kept
+            except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
+                failures.append(failure)
+                self.halt = True
+                barrier.abort()
+
+        threads = [
+            threading.Thread(target=guarded, args=(at, *own), name=f"caller-{at}", daemon=True)
+            for at, own in enumerate(zip(stores, searches, strict=True))
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.5)
+                    elapsed = (perf_counter_ns() - self.started_ns) / self._length_ns
+                    progress(min(elapsed, 1.0), 1.0, "mixed")
+        except BaseException:
+            self.halt = True
+            barrier.abort()
+            raise
+        finally:
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+        if failures:
+            raise failures[0]
+
+    def streamed(self, cpu_ns: int, callers: int, duration_s: float) -> Streamed:
+        """The run as the engine would tell of it."""
+        ended_ns = max(self.started_ns + self._length_ns, self.ended_ns)
+        if not self.records:
+            raise StoreError("no caller did anything")
+        classes = []
+        for at, stream in enumerate(self._streams):
+            (recorder, lag), *others = [own[at] for own in self.records]
+            for other, other_lag in others:
+                recorder.merge(other)
+                lag.merge(other_lag)
+            issued = recorder.samples()
+            recorder.finish(ended_ns)
+            record: LoadRecord = {
+                "name": stream.name,
+                "recorder": recorder,
+                "warmup": Recorder(),
+                "lag": lag.histogram("latency"),
+                "issued": issued,
+                "in_flight": 0,
+                "rows": issued,
+                "answers": None,
+            }
+            classes.append(record)
+        outcome: LoadOutcome = {
+            "classes": classes,
+            "started_ns": self.started_ns,
+            "ended_ns": ended_ns,
+            "cpu_ns": cpu_ns,
+            "unsent": self.unsent,
+            # A caller that is late is what this lane measures; a fault where requests were lost.
+            "bound_met": self.late if self.unsent else 0,
+            "peak_in_flight": callers,
+            "in_flight_s": sum(done - sent for sent, done in self.done) / 1e9,
+            "reconnects": 0,
+            "cancelled": False,
+            "duration_s": duration_s,
+            "backlog": self._backlog(),
+        }
+        return Streamed(outcome, self.seen)
+
+    def _backlog(self) -> list[int]:
+        """At the end of each quarter of the time: due, and not done."""
+        due = np.concatenate([one.due for one in self._streams])
+        done = np.array([done for _, done in self.done], np.int64)
+        ends = [self._length_ns * (quarter + 1) // _QUARTERS for quarter in range(_QUARTERS)]
+        return [int((due < end).sum() - (done < end).sum()) for end in ends]

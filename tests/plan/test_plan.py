@@ -1,0 +1,300 @@
+"""Plans: grids, keys, order, and what is refused before anything is measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from vectrial.model.errors import UserError
+from vectrial.model.metric import Metric
+from vectrial.plan.plan import DatasetShape, Plan, make_plan
+from vectrial.stores import registry
+from vectrial.suite.model import parse_suite
+
+SUITE = """
+name = "t"
+repeats = 2
+[[datasets]]
+name = "d"
+[[stores]]
+store = "hnswlib"
+index = "hnsw"
+params = { m = [8, 16], ef_construction = 64 }
+[[experiments]]
+experiment = "crud"
+search = { ef_search = 50 }
+[[experiments]]
+experiment = "ingest"
+checkpoints = [0.5, 1.0]
+[[experiments]]
+experiment = "recall_sweep"
+search = { ef_search = [16, 32, 64], nprobe = [1, 2] }
+"""
+
+
+def plan_of(text: str, metric: Metric = Metric.L2) -> Plan:
+    return make_plan(
+        parse_suite(text, "t.toml"),
+        where="t.toml",
+        load_store=registry.load,
+        shape_of=lambda ref: DatasetShape(ref.name, ref.rows or 1000, 8, metric),
+        known_stores=registry.names(),
+    )
+
+
+def test_grids_repeats_and_checkpoints_expand() -> None:
+    plan = plan_of(SUITE)
+    # per build and repeat: 2 ingest checkpoints, 3 ef_search (nprobe is not hnsw's), 1 crud
+    assert len(plan.trials) == 2 * 2 * (2 + 3 + 1)
+    assert len({trial.row.key for trial in plan.trials}) == len(plan.trials)
+    # the half-size checkpoint is a job of its own, in a fresh process
+    assert sorted({(job.rows, len(job.trials)) for job in plan.jobs}) == [(500, 1), (1000, 5)]
+
+
+def test_the_datasets_of_a_plan_are_the_cuts_that_its_jobs_load() -> None:
+    plan = plan_of(SUITE.replace('name = "d"', 'name = "d"\nrows = 600\nqueries = 50'))
+    assert [(ref.name, ref.rows, ref.queries) for ref in plan.datasets] == [
+        ("d", 300, 50),
+        ("d", 600, 50),
+    ]
+
+
+def test_a_trial_names_the_environment_of_its_store() -> None:
+    stores = '[[stores]]\nstore = "docarray-memory"\nindex = "flat"\n[[experiments]]'
+    plan = plan_of(SUITE.replace("[[experiments]]", stores, 1))
+    named = {trial.row.store: trial.row.environment_name for trial in plan.trials}
+    assert named == {"hnswlib": None, "docarray-memory": "docarray"}
+
+
+def test_loading_comes_first_and_changing_rows_last() -> None:
+    for job in plan_of(SUITE).jobs:
+        names = [trial.row.experiment for trial in job.trials]
+        assert names[0] == "ingest"
+        assert "crud" not in names[:-1]
+
+
+def test_repeats_are_interleaved_over_stores() -> None:
+    repeats = [job.repeat for job in plan_of(SUITE).jobs]
+    assert repeats == sorted(repeats)
+
+
+def test_without_metadata_is_another_trial() -> None:
+    text = SUITE.replace('name = "d"', 'name = "d"\nmetadata = false')
+    plan = make_plan(
+        parse_suite(text, "t.toml"),
+        where="t.toml",
+        load_store=registry.load,
+        shape_of=lambda ref: DatasetShape(ref.name, 1000, 8, Metric.L2, metadata=ref.metadata),
+        known_stores=registry.names(),
+    )
+    assert not any(job.metadata for job in plan.jobs)
+    assert not any(ref.metadata for ref in plan.datasets)
+    with_it = {trial.row.key for trial in plan_of(SUITE).trials}
+    assert with_it.isdisjoint(trial.row.key for trial in plan.trials)
+
+
+def test_interleaved_repeats_go_there_and_back_and_change_no_key() -> None:
+    suite = SUITE.replace("repeats = 2", "repeats = 3")
+    plain = plan_of(suite)
+    woven = plan_of(suite.replace("repeats = 3", 'repeats = 3\norder = "interleaved"'))
+    turns = [[j for j in woven.jobs if j.repeat == repeat] for repeat in (1, 2, 3)]
+    assert [job.repeat for job in woven.jobs] == sorted(job.repeat for job in woven.jobs)
+    names = [[(job.index_label, job.rows) for job in turn] for turn in turns]
+    assert len(set(names[0])) == 4
+    assert names[1] == names[0][::-1]
+    assert names[2] == names[0]
+    keys = [{trial.row.key for trial in plan.trials} for plan in (plain, woven)]
+    assert keys[0] == keys[1], "a run that was begun in one order is resumed in the other"
+
+
+def test_keys_are_stable_and_depend_on_what_defines_a_trial() -> None:
+    first = {trial.row.key for trial in plan_of(SUITE).trials}
+    assert first == {trial.row.key for trial in plan_of(SUITE).trials}
+    for change in (
+        ("seed", 'name = "t"', 'name = "t"\nseed = 7'),
+        ("k", 'name = "t"', 'name = "t"\nk = 5'),
+        ("batch size", 'name = "t"', 'name = "t"\nbatch_rows = 123'),
+        ("dataset", 'name = "d"', 'name = "e"'),
+        ("rows", 'name = "d"', 'name = "d"\nrows = 700'),
+        ("a build parameter", "ef_construction = 64", "ef_construction = 65"),
+        ("the other build parameter", "m = [8, 16]", "m = [9, 17]"),
+        ("store", '"hnswlib"', '"usearch"'),
+    ):
+        changed = plan_of(SUITE.replace(change[1], change[2], 1))
+        assert first.isdisjoint(trial.row.key for trial in changed.trials), change[0]
+    other = plan_of(SUITE.replace("[16, 32, 64]", "[17, 33, 65]"))
+    searched = {t.row.key for t in other.trials if t.row.experiment == "recall_sweep"}
+    assert searched
+    assert first.isdisjoint(searched), "a search parameter"
+    more = {trial.row.key for trial in plan_of(SUITE.replace("repeats = 2", "repeats = 3")).trials}
+    assert first < more
+
+
+def test_build_parameters_that_a_suite_does_not_name_are_in_the_trial_all_the_same() -> None:
+    """Trap 000-5: parameters that the text names and nothing sets."""
+    bare = SUITE.replace("params = { m = [8, 16], ef_construction = 64 }", "params = { m = 9 }")
+    build = registry.load("hnswlib").capabilities.indexes["hnsw"].build().model_dump()
+    assert {"m", "ef_construction"} <= build.keys()
+    for trial in plan_of(bare).trials:
+        assert trial.row.index_params == {**build, "m": 9}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ('"recall_sweep"', '"recal_sweep"', ["experiments[2]", "did you mean 'recall_sweep'?"]),
+        ('"hnswlib"', '"hnswlb"', ["did you mean 'hnswlib'?"]),
+        ('index = "hnsw"', 'index = "hsnw"', ["stores[0].index", "did you mean 'hnsw'?"]),
+        ("m = [8, 16]", "mm = [8, 16]", ["stores[0].params", "unknown key 'mm'"]),
+        ("m = [8, 16]", 'm = "big"', ["stores[0].params", "'m'"]),
+        ("m = [8, 16]", "m = []", ["stores[0].params.m", "empty"]),
+        (
+            "ef_search = [16",
+            "ef_serch = [16",
+            ["experiments[2].search", "did you mean 'ef_search'?"],
+        ),
+        ("checkpoints = [0.5, 1.0]", "checkpoints = [-1]", ["checkpoints", "above 0"]),
+        ("checkpoints = [0.5, 1.0]", "chekpoints = [1]", ["did you mean 'checkpoints'?"]),
+    ],
+)
+def test_wrong_names_are_refused_with_the_nearest(old: str, new: str, named: list[str]) -> None:
+    assert old in SUITE
+    with pytest.raises(UserError) as caught:
+        plan_of(SUITE.replace(old, new, 1))
+    for part in ["t.toml", *named]:
+        assert part in str(caught.value) or (part == "t.toml" and old == '"hnswlib"')
+
+
+def test_the_same_trial_twice_is_refused() -> None:
+    twice = SUITE + '[[experiments]]\nexperiment = "crud"\nsearch = { ef_search = 50 }\n'
+    with pytest.raises(UserError, match="asked for twice"):
+        plan_of(twice)
+
+
+APART = """
+[[stores]]
+store = "memory"
+index = "flat"
+[[experiments]]
+experiment = "ingest"
+batch_rows = 9
+stores = ["hnswlib"]
+[[experiments]]
+experiment = "ingest"
+batch_rows = 50
+stores = ["memory"]
+"""
+
+
+def test_an_experiment_may_be_for_some_of_the_stores() -> None:
+    """Each its own batches, of one experiment that is asked twice."""
+    text = SUITE + APART
+    batches = {
+        (trial.row.store, trial.row.params.get("batch_rows"))
+        for trial in plan_of(text).trials
+        if trial.row.experiment == "ingest"
+    }
+    assert batches == {("hnswlib", None), ("memory", None), ("hnswlib", 9), ("memory", 50)}
+    with pytest.raises(UserError, match="not among this suite's stores") as caught:
+        plan_of(text.replace('stores = ["memory"]', 'stores = ["memori"]'))
+    assert "did you mean 'memory'?" in str(caught.value)
+    assert "experiments[4].stores" in str(caught.value)
+
+
+def test_what_is_for_others_goes_with_them() -> None:
+    suite = parse_suite(SUITE + APART, "t.toml").only(["memory"])
+    assert [ref.store for ref in suite.stores] == ["memory"]
+    assert [ref.stores for ref in suite.experiments] == [None, None, None, ["memory"]]
+    assert suite.experiments[-1].parameters() == {"batch_rows": 50}
+
+
+def test_what_a_store_cannot_do_is_refused_not_dropped() -> None:
+    text = SUITE.replace('"hnswlib"', '"sqlite-vec"').replace('"hnsw"', '"flat"')
+    text = text.replace("params = { m = [8, 16], ef_construction = 64 }", "")
+    plan = plan_of(text, Metric.IP)
+    assert not plan.trials
+    refused = {refusal.row.experiment for refusal in plan.refusals}
+    assert refused == {"crud", "ingest", "recall_sweep"}
+    assert all("ip" in refusal.reason for refusal in plan.refusals)
+
+
+@pytest.mark.parametrize(
+    ("suite", "store", "refused"),
+    [
+        (None, None, False),
+        ("buffered", None, False),
+        ("synced", None, True),
+        ("synced", "buffered", False),
+        ("synced", "default", False),
+        ("buffered", "synced", True),
+    ],
+)
+def test_durability_is_what_the_store_can_promise(
+    suite: str | None, store: str | None, refused: bool
+) -> None:
+    text = SUITE.replace('"hnswlib"', '"weaviate"').replace("m = [8, 16]", "m = 8")
+    if suite:
+        text = text.replace("repeats = 2", f'repeats = 2\ndurability = "{suite}"')
+    if store:
+        text = text.replace('index = "hnsw"', f'index = "hnsw"\ndurability = "{store}"')
+    plan = plan_of(text)
+    if refused:
+        assert not plan.trials
+        assert len(plan.refusals) == 3
+        assert all("durability 'synced'" in refusal.reason for refusal in plan.refusals)
+        assert all('durability = "buffered"' in refusal.reason for refusal in plan.refusals)
+        return
+    assert {job.durability for job in plan.jobs} == {"buffered"}
+    assert {trial.row.key for trial in plan.trials} == {
+        trial.row.key for trial in plan_of(text.replace("synced", "buffered")).trials
+    }
+    asked = {trial.row.experiment: trial.row.params.get("durability") for trial in plan.trials}
+    assert asked == {"ingest": "buffered", "crud": "buffered", "recall_sweep": None}
+    assert any("durability of writes: buffered" in d for d in plan.trials[0].row.differences)
+
+
+def test_what_loads_a_store_beside_tells_what_was_asked_of_its_writes() -> None:
+    text = SUITE.replace('"hnswlib"', '"weaviate"').replace("m = [8, 16]", "m = 8")
+    plan = plan_of(text + '[[experiments]]\nexperiment = "scalar_index_overhead"\n')
+    asked = {trial.row.experiment: trial.row.params.get("durability") for trial in plan.trials}
+    assert asked["scalar_index_overhead"] == "buffered"
+
+
+def test_a_store_that_promises_nothing_is_asked_for_nothing() -> None:
+    assert {job.durability for job in plan_of(SUITE).jobs} == {None}
+    refused = plan_of(SUITE.replace("repeats = 2", 'repeats = 2\ndurability = "memory"'))
+    assert not refused.trials
+
+
+def test_what_a_search_returns_is_part_of_its_point_and_its_key() -> None:
+    returns = SUITE.replace("nprobe = [1, 2] }", 'nprobe = [1, 2] }\nreturns = ["ids", "vectors"]')
+    plan = plan_of(returns)
+    points = [t.point for t in plan.trials if t.row.experiment == "recall_sweep"]
+    assert {point["returns"] for point in points} == {"ids", "vectors"}
+    assert {t.row.key for t in plan_of(SUITE).trials} < {t.row.key for t in plan.trials}
+    wrong = SUITE.replace("nprobe = [1, 2] }", 'nprobe = [1, 2] }\nreturns = "everything"')
+    with pytest.raises(UserError, match="returns"):
+        plan_of(wrong)
+
+
+def test_metadata_that_is_not_there_is_refused_and_ids_are_not() -> None:
+    returns = 'nprobe = [1, 2] }\nreturns = ["ids", "metadata"]'
+    plan = plan_of(SUITE.replace("nprobe = [1, 2] }", returns))
+    refused = [r for r in plan.refusals if r.row.experiment == "recall_sweep"]
+    assert {r.row.params["returns"] for r in refused} == {"metadata"}
+    assert all("no metadata" in r.reason for r in refused)
+    assert any(t.row.experiment == "recall_sweep" for t in plan.trials)
+
+
+def test_several_callers_of_a_library_are_refused() -> None:
+    plan = plan_of(SUITE.replace("checkpoints = [0.5, 1.0]", "concurrency = [1, 4]"))
+    loads = [t.point["concurrency"] for t in plan.trials if t.row.experiment == "ingest"]
+    assert set(loads) == {1}
+    assert any("one caller" in refusal.reason for refusal in plan.refusals)
+
+
+def test_a_server_is_loaded_through_the_lane_asked_for() -> None:
+    text = SUITE.replace('"hnswlib"', '"weaviate"').replace("m = [8, 16]", "m = 8")
+    lanes = {t.row.lane for t in plan_of(text).trials if t.row.experiment == "ingest"}
+    assert lanes == {"native"}
+    text = text.replace('index = "hnsw"', 'index = "hnsw"\nlane = "sdk"')
+    assert {t.row.lane for t in plan_of(text).trials} == {"sdk"}

@@ -1,0 +1,77 @@
+"""What stands beside a published figure, worked out by hand from figures that are made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from reproduction_runs import beside, measured
+
+from vectrial.reports import REPRODUCTIONS
+from vectrial.reports.collect import cells
+
+STEPS = {"load_s": 10.0, "flush_s": 4.0, "build_s": 30.0, "wait_s": 6.0, "ready_s": 50.0}
+GLOVE = {"dataset": "glove-100-angular", "rows": 1_183_514}
+
+
+@pytest.mark.parametrize(("metric", "seconds"), [("load_time", 14.0), ("index_time", 36.0)])
+def test_load_is_until_flushed_and_index_what_comes_after(metric: str, seconds: float) -> None:
+    """The report inserts and flushes, which is its load, and then makes the index and loads it."""
+    run = measured("milvus", "hnsw", "ingest", "ingest", {}, STEPS, 1_183_514)
+    cell = beside("milvus-weaviate", "glove", run, metric, **GLOVE)
+    assert cell.measured == pytest.approx(seconds)
+    assert cell.ratio == pytest.approx(seconds / cell.figure.value)
+
+
+def test_what_cannot_be_subtracted_is_no_zero() -> None:
+    lacking = {name: value for name, value in STEPS.items() if name != "flush_s"}
+    run = measured("milvus", "hnsw", "ingest", "ingest", {}, lacking, 1_183_514)
+    cell = beside("milvus-weaviate", "glove", run, "index_time", **GLOVE)
+    assert cell.measured is None
+    assert "flush_s" in cell.note
+
+
+SEARCH = {"qps": 100.0, "latency_p50": 9_000.0, "latency_p99": 12_000.0}
+UNFILTERED = {"predicate": "none", "selectivity": 1.0, "payload_index": "on", "k": 10}
+
+
+def test_searches_that_compare_with_all_of_fewer_rows_are_compared_by_their_time_per_row() -> None:
+    run = measured("flight", "flat", "filtered", "search", UNFILTERED, SEARCH, 20_000)
+    asked = {"rows": 100_000, "filter": False}
+    median = beside("longbow", "search", run, "latency_p50", **asked)
+    assert median.measured == pytest.approx(9.0)
+    assert median.ratio == pytest.approx(9.0 * 5 / 14)
+    rate = beside("longbow", "search", run, "qps", **asked)
+    assert rate.measured == 100
+    assert rate.ratio == pytest.approx(100 / 5 / 62.1)
+    assert "per row" in rate.note
+
+
+def test_a_figure_of_fewer_rows_has_what_was_measured_on_so_many() -> None:
+    told = {"alpha": 0.5, "k": 10}
+    found = {"latency_p99": 5_000.0, "fusion_agreement": 0.975}
+    run = measured("flight", "flat", "hybrid", "search", told, found, 3_000)
+    few, all_ = (
+        beside(
+            "longbow", "hybrid-128", replace(run, rows=50_000), "hybrid_latency_p99",
+            rows=rows, dim=128,
+        )
+        for rows in (3_000, 50_000)
+    )  # fmt: skip
+    assert few.measured == 5
+    assert "agreement with an exact fusion here: 0.975" in few.note
+    assert "rows were loaded" not in few.note
+    assert all_.measured is None
+    assert "not measured at these settings" in all_.note
+
+
+def test_a_part_that_stands_in_for_another_store_says_nothing_of_the_rest() -> None:
+    told = measured("redis", "hnsw", "recall_sweep", "search", {"k": 10}, {"qps": 1.0}, 1000)
+    every = cells(
+        REPRODUCTIONS["docarray-sift1m"],
+        {"sift": told, "sift-cosine": told},
+        known={"qdrant", "redis", "redis-search"},
+    )
+    qdrant = [cell for cell in every if cell.figure.store == "Qdrant"]
+    assert qdrant
+    assert not any("not yet" in cell.note for cell in qdrant)

@@ -1,0 +1,209 @@
+"""The descriptions of the reports fit their figures, and make suites that can be planned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from vectrial.cli import reproduce
+from vectrial.datasets import catalog
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.model.availability import Availability
+from vectrial.model.errors import UserError
+from vectrial.model.results_schema import METRICS
+from vectrial.model.store import FieldType
+from vectrial.reports import REPRODUCTIONS, planning
+from vectrial.reports.collect import _FACTORS, cells, places
+from vectrial.reports.planning import Settings, plan_parts
+from vectrial.reports.published import REPORTS, figures
+from vectrial.reports.render import KEYS, jsonl, shown
+from vectrial.reports.tables import sheets
+from vectrial.stores import registry
+
+KINDS = {name: registry.load(name) for name in registry.names()}
+NAMES = sorted(REPRODUCTIONS)
+
+
+def test_every_report_is_described() -> None:
+    assert set(REPRODUCTIONS) == set(REPORTS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_is_measured_or_said_not_to_be(name: str) -> None:
+    report = REPRODUCTIONS[name]
+    for figure in figures(name):
+        found = list(places(report, figure))
+        if not found:
+            assert report.not_yet[figure.experiment].why
+            continue
+        assert any(arm.published == figure.store for arm in found[0][0].arms)
+        for part, measure in found:
+            assert any(ask.experiment == measure.experiment for ask in part.asks)
+            for metric in filter(None, (measure.metric, measure.faithful, *measure.minus)):
+                assert (METRICS[metric].unit, figure.unit) in _FACTORS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_part_covers_figures_and_asks_known_experiments(name: str) -> None:
+    report = REPRODUCTIONS[name]
+    used = [part.name for f in figures(name) for part, _ in places(report, f)]
+    assert {part.name for part in report.parts if part.measures} == set(used)
+    for part in report.parts:
+        assert {ask.experiment for ask in part.asks} <= EXPERIMENTS.keys()
+        assert {arm.published for arm in part.arms} <= {f.store for f in figures(name)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("faithful", [False, True])
+def test_every_part_is_a_valid_suite(name: str, faithful: bool) -> None:
+    plans = plan_parts(REPRODUCTIONS[name], Settings(0.001, faithful=faithful), KINDS)
+    for plan in plans:
+        if plan.suite is None:
+            assert not {arm.store for arm in plan.part.arms} & KINDS.keys()
+            continue
+        for ref in plan.suite.experiments:
+            EXPERIMENTS[ref.experiment].model_validate(ref.parameters())
+        for ref in plan.suite.stores:
+            kind = KINDS[ref.store].capabilities.indexes[ref.index]
+            assert set(ref.params) <= set(kind.build.model_fields)
+            if faithful and KINDS[ref.store].kind == "server":
+                assert ref.lane == "sdk"
+
+
+def test_the_reports_own_size_is_asked_for_at_scale_one() -> None:
+    plans = plan_parts(REPRODUCTIONS["docarray-1m"], Settings(1.0), KINDS)
+    assert {(p.rows, p.dataset) for p in plans} == {(1_000_000, "uniform-128-1000000-cosine")}
+
+
+def test_published_sizes_are_their_own_where_they_fit() -> None:
+    """All that are loaded stand for those that do not fit, which a share of theirs would be
+    farther from; where none fits, they grow as the published ones do."""
+    (glove, *_) = REPRODUCTIONS["milvus-weaviate"].parts
+    published = (10_000, 100_000, 1_183_514)
+    for rows, wanted in (
+        (1_183_514, [10_000, 100_000, 1_183_514]),
+        (118_351, [10_000, 100_000, 118_351]),
+        (50_000, [10_000, 50_000, 50_000]),
+        (5_918, [200, 500, 5_918]),
+    ):
+        assert [glove.size(n, rows) for n in published] == wanted
+
+
+def test_the_dataset_is_the_first_that_is_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    (_, arxiv, *_) = REPRODUCTIONS["milvus-weaviate"].parts
+    _, wordnet, debian = arxiv.sources
+    rows_of = {wordnet: 116_033, debian: 59_004}
+    kept = SimpleNamespace(queries=range(1000))
+    monkeypatch.setattr(
+        planning.library, "load", lambda name: SimpleNamespace(**vars(kept), rows=rows_of[name])
+    )
+    for here, scale, wanted in (
+        ([debian], 0.01, (debian, 21_386)),
+        ([wordnet, debian], 0.01, (wordnet, 21_386)),
+        ([debian, wordnet], 0.1, (wordnet, 116_033)),
+        ([debian], 0.1, (debian, 59_004)),
+    ):
+        monkeypatch.setattr(planning.library, "names", lambda here=here: here)
+        _, plan, *_ = plan_parts(REPRODUCTIONS["milvus-weaviate"], Settings(scale), KINDS)
+        assert (plan.dataset, plan.rows) == wanted
+
+
+def test_nothing_goes_on_with_other_data_than_it_was_begun_with(tmp_path: Path) -> None:
+    plans = plan_parts(REPRODUCTIONS["docarray-1m"], Settings(0.01), KINDS)
+    parts = {plan.part.name: {"dataset": plan.dataset, "rows": plan.rows} for plan in plans}
+    manifest = tmp_path / reproduce.MANIFEST
+    manifest.write_text(json.dumps({"parts": parts}))
+    reproduce._refuse_other_data(tmp_path, plans)
+    parts["vendor"] = {"dataset": "uniform-128-5000-cosine", "rows": 5_000}
+    manifest.write_text(json.dumps({"parts": parts}))
+    with pytest.raises(UserError, match="5,000 rows of uniform-128-5000-cosine"):
+        reproduce._refuse_other_data(tmp_path, plans)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0])
+def test_rows_that_are_searched_by_text_have_texts(scale: float) -> None:
+    """Whichever of a part's datasets is at hand."""
+    parts = [p for p in REPRODUCTIONS["longbow"].parts if p.asks[0].experiment == "hybrid"]
+    assert len(parts) == 2
+    for part in parts:
+        for source in part.sources:
+            entry = catalog.entry(source.format(rows=round(part.rows * scale)))
+            assert FieldType.STRING in {field.type for field in entry.fields}
+    plans = plan_parts(REPRODUCTIONS["longbow"], Settings(scale), KINDS)
+    for plan in plans:
+        if plan.part in parts:
+            assert plan.suite is not None
+            (ref,) = plan.suite.experiments
+            wanted = {plan.part.size(rows, plan.rows) for rows in (3_000, 15_000, 50_000)}
+            assert set(ref.parameters()["sizes"]) == wanted
+
+
+def test_a_scale_or_store_that_makes_no_sense_is_refused() -> None:
+    report = REPRODUCTIONS["docarray-1m"]
+    with pytest.raises(UserError, match="between 0 and 1"):
+        plan_parts(report, Settings(2.0), KINDS)
+    with pytest.raises(UserError, match="does not name"):
+        plan_parts(report, Settings(0.01, ("faiss",)), KINDS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_a_run_every_cell_says_why_it_is_empty(name: str) -> None:
+    found = cells(REPRODUCTIONS[name], {}, known=KINDS)
+    assert [cell.figure for cell in found] == list(figures(name)), "the report's own order"
+    assert all(cell.note.startswith(("not yet: ", "skipped: ")) for cell in found)
+    assert all("—" in shown(cell) for cell in found)
+    objects = [json.loads(line) for line in jsonl(found)]
+    assert all(tuple(each)[: len(KEYS)] == KEYS for each in objects)
+    assert all(each["valid"] is None for each in objects)
+
+
+def test_filters_of_milvus_against_weaviate_are_those_on_columns_with_indexes_and_without() -> None:
+    report = REPRODUCTIONS["milvus-weaviate"]
+    where = {}
+    for figure in figures(report.name):
+        told = figure.params.get("filter", figure.params.get("indexed"))
+        if told is not None and (found := next(places(report, figure), None)):
+            where[figure.experiment, told, figure.metric] = found[1].where
+    indexed = {"selectivity": "own", "payload_index": ("on", "fixed")}
+    unindexed = {"selectivity": "own", "payload_index": "off"}
+    assert where["filtered", True, "qps"] == indexed
+    assert where["filtered", False, "qps"] == unindexed
+    for metric in ("qps", "latency_mean", "recall"):
+        assert where["result_files", "indexed", metric] == indexed
+        assert where["result_files", "unindexed", metric] == unindexed
+    assert where["result_files", "none", "qps"]["selectivity"] == 1.0
+    assert ("result_files", "none", "recall") not in where, "its truth is another"
+
+
+def test_the_sift_grid_is_one_table_in_its_order() -> None:
+    (sheet,) = sheets(cells(REPRODUCTIONS["docarray-sift1m"], {}, known=KINDS))
+    assert len(sheet.lines) == 2 + 5 * 24
+    assert [line.store for line in sheet.lines[:2]] == ["In-Memory", "AnnLite"]
+    assert len(sheet.metrics) == 7
+    assert all(len(line.cells) == 7 for line in sheet.lines)
+
+
+def test_what_no_build_parameter_changes_is_asked_once() -> None:
+    """Five of six builds of a store are not loaded a second time to find rows by condition."""
+    plan, _ = plan_parts(REPRODUCTIONS["docarray-sift1m"], Settings(0.001), KINDS)
+    assert plan.suite is not None
+    refs = [ref for ref in plan.suite.stores if ref.store == "weaviate"]
+    assert [ref.experiments is None for ref in refs] == [True, *[False] * 5]
+    assert not any("condition" in (ref.experiments or []) for ref in refs)
+    assert {(ref.params["m"], ref.params["ef_construction"]) for ref in refs} == {
+        (m, c) for m in (16, 32) for c in (64, 128, 256)
+    }
+
+
+def test_a_part_stands_in_only_for_a_store_that_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis' vector sets in place of its query engine."""
+    report = REPRODUCTIONS["docarray-sift1m"]
+    for works, wanted in ((False, {"redis"}), (True, set())):
+        told = Availability(works, "")
+        monkeypatch.setattr(registry, "availability", lambda store, told=told: told)
+        _, instead = plan_parts(report, Settings(0.001), KINDS)
+        refs = instead.suite.stores if instead.suite is not None else []
+        assert {ref.store for ref in refs} == wanted

@@ -1,0 +1,212 @@
+"""Servers that stay up until somebody ends them: `vectrial up` and `vectrial down`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import tiny_server
+from server_programs import program
+from test_local import all_ended
+
+from vectrial.model.errors import UserError
+from vectrial.model.limits import Limits
+from vectrial.servers import running as standing
+from vectrial.servers.running import Standing, end, hold
+from vectrial.stores.weaviate.server import WEAVIATE
+
+HERE = Path(tiny_server.__file__).parent
+HOLDER = """
+import sys
+sys.path.insert(0, {here!r})
+import tiny_server
+from vectrial.util import interrupts
+from vectrial.model.errors import VectrialError
+from vectrial.model.limits import Limits
+from vectrial.servers.running import hold
+
+try:
+    with interrupts.handled():
+        interrupts.allow(60)  # it ends by itself, however busy the machine is
+        hold("little", tiny_server.recipe(), None, data=None, limits=Limits(), progress=print,
+             ready=lambda one: print("ready", flush=True))
+except KeyboardInterrupt:
+    sys.exit(7)
+except VectrialError as error:
+    print(error, flush=True)
+    sys.exit(error.exit_code)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def holder() -> Callable[[], subprocess.Popen[str]]:
+    """Start a process that holds a little server; returns when that is ready."""
+
+    def start() -> subprocess.Popen[str]:
+        code = HOLDER.format(here=str(HERE))
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert any(line == "ready\n" for line in process.stdout)
+        return process
+
+    return start
+
+
+def server_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return [p for p in psutil.Process(process.pid).children(recursive=True) if p.name() != "sleep"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_it_is_up_until_its_holder_ends(
+    how: signal.Signals, holder: Callable[[], subprocess.Popen[str]], own_home: Path
+) -> None:
+    process = holder()
+    (one,) = standing.standing()
+    assert (one.store, one.provider, one.pid) == ("little", "local", process.pid)
+    assert one.ready
+    assert one.listed() == f"127.0.0.1:http={one.ports['http']}"
+    running = server_of(process)
+    assert len(running) >= 2, "the guard and the server"
+    process.send_signal(how)
+    assert process.wait(30) == (-how if how is signal.SIGKILL else 7)
+    assert all_ended(running)
+    assert standing.standing() == []
+    if how is not signal.SIGKILL:
+        assert not Path(one.data).exists(), "its data is thrown away"
+
+
+def test_it_is_ended_through_its_holder(holder: Callable[[], subprocess.Popen[str]]) -> None:
+    process = holder()
+    (one,) = standing.standing()
+    running = server_of(process)
+    assert end(one, 5.0) is True
+    assert all_ended(running)
+    assert end(one, 5.0) is False, "it had ended"
+
+
+def test_there_is_one_of_each(holder: Callable[[], subprocess.Popen[str]]) -> None:
+    process = holder()
+    try:
+        second = subprocess.run(
+            [sys.executable, "-c", HOLDER.format(here=str(HERE))],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert second.returncode == 2
+        assert "little is up already" in second.stdout
+        assert "vectrial down little" in second.stdout
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def test_a_server_that_ends_by_itself_ends_its_holder(
+    holder: Callable[[], subprocess.Popen[str]],
+) -> None:
+    process = holder()
+    (server,) = (p for p in server_of(process) if "supervisor.py" not in " ".join(p.cmdline()))
+    server.kill()
+    assert process.stdout is not None
+    said = process.stdout.read()
+    assert process.wait(30) == 1
+    assert "ended by itself; its log is" in said
+    assert standing.standing() == []
+
+
+def note(path: Path, **changes: object) -> Path:
+    me = psutil.Process()
+    one = Standing("little", "local", me.pid, me.create_time(), "127.0.0.1", {"http": 1}, "", "")
+    file = path / "up" / "little.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps({**one.__dict__, **changes}))
+    return file
+
+
+def test_a_note_of_a_process_that_has_ended_is_removed(own_home: Path) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    file = note(own_home, pid=gone.pid)
+    assert standing.standing() == []
+    assert not file.exists()
+
+
+def test_another_process_of_that_number_is_left_alone(own_home: Path) -> None:
+    file = note(own_home, began=psutil.Process().create_time() - 100)
+    stale = Standing(**json.loads(file.read_text()))
+    assert end(stale, 1.0) is False, "it would have ended this test"
+    assert standing.standing() == []
+
+
+def test_a_note_that_makes_no_sense_is_removed(own_home: Path) -> None:
+    file = note(own_home)
+    file.write_text("{")
+    assert standing.standing() == []
+    assert not file.exists()
+
+
+def test_one_that_runs_elsewhere_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", "db:http=1,grpc=2")
+    with pytest.raises(UserError, match=r"runs elsewhere.*--provider local"):
+        hold("weaviate", WEAVIATE, None, data=None, limits=Limits(), progress=print, ready=print)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "vectrial.cli.main", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_weaviate_up_and_down(monkeypatch: pytest.MonkeyPatch, own_home: Path) -> None:
+    monkeypatch.delenv("VECTRIAL_HOME")
+    binary = program(WEAVIATE)
+    monkeypatch.setenv("VECTRIAL_HOME", str(own_home))
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_BIN", str(binary))
+    done = command("up", "weaviate", "--detach", "--format", "jsonl")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    holder = psutil.Process(told["pid"])
+    try:
+        exports = dict(line.split(" ")[1].split("=", 1) for line in told["export"].splitlines())
+        ports = told["ports"]
+        variable, address = "VECTRIAL_WEAVIATE_ADDRESS", exports["VECTRIAL_WEAVIATE_ADDRESS"]
+        key = Path(exports["VECTRIAL_WEAVIATE_API_KEY_FILE"])
+        assert key.stat().st_mode & 0o077 == 0
+        assert key.read_text() not in done.stdout + done.stderr
+        assert address == f"127.0.0.1:http={ports['http']},grpc={ports['grpc']}"
+        monkeypatch.setenv(variable, address)
+        connected = subprocess.run(
+            [sys.executable, "-c", told["snippet"]], capture_output=True, text=True, check=False
+        )
+        assert connected.stdout.startswith("1."), connected.stderr
+        assert json.loads(command("up", "--format", "jsonl").stdout)["store"] == "weaviate"
+        assert "weaviate is up already" in command("up", "weaviate", "--provider", "local").stderr
+        running = holder.children(recursive=True)
+        done = command("down", "weaviate")
+        assert done.stdout == "weaviate: ended\n"
+        assert all_ended([holder, *running])
+    finally:
+        if holder.is_running():
+            holder.terminate()
+    assert "was not up" in command("down", "weaviate").stdout
+    assert command("down").returncode == 2
+    assert "is a library" in command("up", "memory").stderr
+    assert not list((own_home / "up").glob("*.json"))

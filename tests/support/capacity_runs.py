@@ -1,0 +1,101 @@
+"""Runs of `capacity` with invented figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
+
+from vectrial.analysis.run_data import RunData, load
+from vectrial.model.phase import Phase
+from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+
+LIMITS = {"p99_ms": 20.0, "recall": 0.95, "error_share": 0.001}
+#: A price sheet of a suite, with a source that a page must escape.
+SHEET = """
+[prices]
+dated = 2026-11-01
+source = "a <b>list</b>"
+currency = "USD"
+vcpu_hour = 0.04
+gib_hour = 0.005
+gib_month = 0.10
+"""
+#: Of the capacity trials here: index and search parameters.
+EF = {"ef_search": 40}
+
+
+def figures(qps: float, p99_us: float, recall: float = 0.96) -> dict[str, float | None]:
+    return {
+        "count": 1000.0, "errors": 0.0, "qps": qps, "latency_p50": p99_us / 3,
+        "latency_p99": p99_us, "recall_mean": recall,
+    }  # fmt: skip
+
+
+def alone(qps: float) -> Phase:
+    """The pass of one caller by which the recall was looked for."""
+    params = {"loop": "closed", "clients": 1, "k": 10, **EF}
+    return Phase("recall", 0, SECOND, params, figures(qps, 900.0))
+
+
+def look(number: int, rate: float, why: str = "", p99_us: float = 5_000.0) -> Phase:
+    """A look at a rate, which held unless there is a reason."""
+    told = {"try": number, "purpose": "narrow", "held": not why, "client_bound": False, "why": why}
+    params = {"loop": "open", "arrivals": "poisson", "rate": rate, "k": 10, **EF, **told}
+    return Phase("rate", 0, SECOND, params, figures(rate, p99_us))
+
+
+def sustains(rate: float, p99_us: float = 9_000.0) -> Phase:
+    """An answer."""
+    found = {"sustained_qps": rate, "bracket_low": rate, "bracket_high": rate * 1.05}
+    told = {"confirmations": 3.0, "steps_down": 0.0, "search_effort": 40.0}
+    metrics = {**figures(rate, p99_us), **found, **told}
+    return Phase("capacity", 0, SECOND, {**LIMITS, "dial": "ef_search"}, metrics)
+
+
+def at_least(rate: float) -> Phase:
+    """What there is instead, where the client was the limit."""
+    said = f"at least {rate:,.5g}/s: client-bound"
+    phase = sustains(rate)
+    phase.metrics |= {"sustained_qps": None, "bracket_high": None}
+    phase.missing |= {"sustained_qps": said, "bracket_high": "every rate that was tried held"}
+    phase.invalidate(said)
+    return phase
+
+
+def nothing(why: str) -> Phase:
+    """What there is instead, where nothing was confirmed."""
+    params = {**LIMITS, "dial": "ef_search"}
+    phase = Phase("capacity", 0, SECOND, params, {"sustained_qps": None, "recall_mean": 0.96})
+    phase.missing["sustained_qps"] = why
+    phase.invalidate(why)
+    return phase
+
+
+def trial(store: str, *phases: Phase, **about: Any) -> TrialRecord:
+    """A trial of these phases. about: columns of the trial; `server` how that is run."""
+    server = about.pop("server", None)
+    row: dict[str, Any] = {
+        "store": store, "lane": "embedded", "dataset": "words", "rows": ROWS, "dim": 100,
+        "metric_space": "cosine", "experiment": "capacity", "index_kind": "hnsw",
+        "index_params": {"m": 16}, "params": {"k": 10, "returns": "ids"}, "repeat": 1, "seed": 1,
+        **about,
+    }  # fmt: skip
+    key = "-".join(map(str, (store, *about.values())))
+    return TrialRecord(TrialRow(key=key, **row), "ok", phases=list(phases), server=server)
+
+
+def run_of(folder: Path, trials: Sequence[TrialRecord], suite: str = "") -> RunData:
+    """The run of these trials, read from its folder."""
+    with RunWriter(folder) as writer:
+        writer.begin(suite_name="s", command="vectrial run s", version="0", environment=ENVIRONMENT)
+        for dataset, rows in dict.fromkeys((one.row.dataset, one.row.rows) for one in trials):
+            writer.dataset({**dataset_facts(dataset), "rows": rows})
+        for one in trials:
+            writer.trial(one)
+        writer.finish()
+    if suite:
+        (folder / "suite.toml").write_text(suite)
+    return load(folder)

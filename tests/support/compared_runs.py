@@ -1,0 +1,146 @@
+"""Runs written for these tests, with the figures one asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from vectrial.gate import GateResult
+from vectrial.gate.model import Scope
+from vectrial.model.phase import Phase
+from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+
+SECOND = 1_000_000_000
+#: Of five repeats: a spread of about 1 %.
+NOISE = (1.0, 1.01, 0.99, 1.005, 0.995)
+#: What the phase of a recall sweep tells of its load, and its trial does not.
+ALONE = {"loop": "closed", "clients": 1}
+_hours = count()
+
+
+def an_hour_later() -> datetime:
+    """When a run begins that follows the last one made."""
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=next(_hours))
+
+
+@dataclass
+class Made:
+    """A run under construction; `trial` adds to it, `write` makes the folder.
+
+    began: repeat i was measured i minutes later.
+    """
+
+    records: list[TrialRecord] = field(default_factory=list)
+    dataset: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    suite: str = ""
+    began: datetime = field(default_factory=an_hour_later)
+
+    def trial(
+        self,
+        store: str = "redis",
+        experiment: str = "recall_sweep",
+        phase: str = "search",
+        *,
+        repeat: int = 1,
+        metrics: Mapping[str, float | None] | None = None,
+        index: Mapping[str, Any] | None = None,
+        kind: str = "hnsw",
+        lane: str = "native",
+        params: Mapping[str, Any] | None = None,
+        phase_params: Mapping[str, Any] | None = None,
+        before: Sequence[Phase] = (),
+        rows: int = 1000,
+        status: str = "ok",
+        reason: str | None = None,
+        invalid: str | None = None,
+        wrong: bool = False,
+        **more: Any,
+    ) -> None:
+        """One trial of one phase, after those that came `before` it; without metrics it has no
+        other. params: what the trial was asked; phase_params: what its phase alone tells, such as
+        how the load was offered."""
+        given = {"k": 10, "returns": "ids", **(params or {})}
+        row = TrialRow(
+            key=f"key-{len(self.records)}", store=store, lane=lane, dataset="words", rows=rows,
+            dim=8, metric_space="cosine", experiment=experiment, index_kind=kind,
+            index_params=index or {"m": 16}, params=given, repeat=repeat, seed=1,
+        )  # fmt: skip
+        phases = list(before)
+        if metrics is not None:
+            one = Phase(phase, 0, SECOND, dict(phase_params or {}), dict(metrics))
+            one.missing = {name: "it was not told" for name, v in metrics.items() if v is None}
+            one.valid, one.reason = invalid is None, invalid
+            phases.append(one)
+        gate = [GateResult("scores_agree", not wrong, "0.31, recomputed 0.87" if wrong else "")]
+        checks = [result.row(frozenset({Scope.EVERYTHING})) for result in gate]
+        started = self.began + timedelta(minutes=repeat, milliseconds=len(self.records))
+        more.setdefault("started_at", started if phases else None)
+        self.records.append(
+            TrialRecord(
+                row,
+                "invalid" if wrong or invalid else status,
+                "gate failed" if wrong else invalid or reason,
+                "1.0",
+                phases=phases,
+                gate=checks if phases else [],
+                duration_s=1.0,
+                **more,
+            )
+        )
+
+    def sweep(
+        self,
+        store: str = "redis",
+        *,
+        speed: float = 1.0,
+        recalls: Mapping[int, float] | None = None,
+        noise: Sequence[float] = NOISE,
+        **more: Any,
+    ) -> Made:
+        """A recall sweep, a repeat for each of `noise`: ef → recall, and 1000 / ef a second."""
+        for repeat, factor in enumerate(noise, 1):
+            for ef, recall in (recalls or {10: 0.88, 40: 0.96, 160: 0.995}).items():
+                qps = 10_000 / ef * speed * factor
+                metrics = {
+                    "recall_mean": recall, "qps": qps,
+                    "latency_p50": 0.9e6 / qps, "latency_p99": 3e6 / qps,
+                }  # fmt: skip
+                params = {"ef_search": ef, **more.get("params", {})}
+                rest = {"phase_params": ALONE, "metrics": metrics, **more, "params": params}
+                self.trial(store, repeat=repeat, **rest)
+        return self
+
+    def write(self, folder: Path) -> Path:
+        """The run folder."""
+        facts = {
+            "name": "words", "fingerprint": "f00d", "dim": 8, "queries": 100,
+            "metric_space": "cosine", "raw_bytes": 1, "metadata_bytes": 0, "source": "here",
+            "licence": "none", "stand_in_for": None, "facts": "{}",
+        } | dict(self.dataset)  # fmt: skip
+        with RunWriter(folder) as writer:
+            writer.begin(
+                suite_name="t", command="vectrial run t", version="0",
+                environment=self.environment,
+            )  # fmt: skip
+            for rows in dict.fromkeys(record.row.rows for record in self.records):
+                writer.dataset({**facts, "rows": rows})
+            for record in self.records:
+                writer.trial(record)
+            writer.finish()
+        (folder / "suite.toml").write_text(self.suite or 'name = "t"\n')
+        return folder
+
+
+Make = Callable[[], Made]
+
+
+def verdicts(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """The verdicts of a JSON-lines output."""
+    found = [json.loads(line) for line in lines]
+    return [one for one in found if one["kind"] == "verdict"]

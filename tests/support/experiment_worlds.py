@@ -1,0 +1,102 @@
+"""A loaded embedded store and the context that an experiment gets, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vectrial.datasets.truth import truth_of
+from vectrial.experiments.base import Experiment
+from vectrial.experiments.storage import on_disk
+from vectrial.model.client_limits import Certificate, ClientLimits
+from vectrial.model.context import Context, fields_of
+from vectrial.model.dataset import Dataset, Provenance
+from vectrial.model.lane import Lane
+from vectrial.model.metric import Metric
+from vectrial.model.phase import Phase, State
+from vectrial.model.placement import Placement
+from vectrial.model.store import Index, Schema, Store
+from vectrial.stores.common.beside import beside
+from vectrial.workload import ingest
+
+ROWS, DIM, K = 600, 8, 10
+
+
+def dataset(rows: int = ROWS) -> Dataset:
+    rng = np.random.default_rng(3)
+    centres = rng.standard_normal((12, DIM))
+    vectors = centres[rng.integers(0, 12, rows + 30)] + 0.3 * rng.standard_normal((rows + 30, DIM))
+    every = np.ascontiguousarray(vectors, dtype=np.float32)
+    return Dataset(
+        "made",
+        Metric.L2,
+        every[:rows],
+        5 + 3 * rng.permutation(rows).astype(np.int64),
+        every[rows:],
+        "made",
+        Provenance("made", "none", "none"),
+    )
+
+
+@contextmanager
+def world(
+    kind: type[Store], index: str, folder: Path, state: State, given: Dataset | None = None
+) -> Iterator[Context]:
+    """The context of an experiment that starts from `state`, on a store of this kind. given: the
+    dataset; unless it is, one without metadata."""
+    rows = given or dataset()
+    schema = Schema(rows.dim, rows.metric, fields_of(rows))
+    asked = Index(index, kind.capabilities.indexes[index].build())
+    with beside(kind, folder / "data") as store:
+        empty = on_disk(kind, [folder / "data"])
+        if state is State.LOADED:
+            store.create(schema, asked)
+            ingest.load(store, rows, schema, 100, lambda *_: None)
+            ingest.finish(store, lambda *_: None)
+        yield Context(
+            store=store,
+            lane=Lane.EMBEDDED,
+            certificate=Certificate(ClientLimits(), Placement(), {}),
+            dataset=rows,
+            schema=schema,
+            index=asked,
+            k=K,
+            seed=1,
+            batch_rows=100,
+            progress=lambda *_: None,
+            show=lambda _: None,
+            truth=lambda k, where: truth_of(rows, k, where),
+            data_dirs=(folder / "data",),
+            resident_bytes=lambda: None,
+            baseline_rss_bytes=None,
+            beside=lambda name: beside(kind, folder / "beside" / name),
+            empty_disk=empty,
+        )
+
+
+def run(
+    experiment: Experiment,
+    kind: type[Store],
+    folder: Path,
+    index: str = "flat",
+    given: Dataset | None = None,
+) -> list[Phase]:
+    """Every phase of the experiment's first point."""
+    point: Mapping[str, Any] = experiment.points(kind, index_of(kind, index), ROWS)[-1]
+    with world(kind, index, folder, type(experiment).starts_from, given) as context:
+        return list(experiment.run(context, point))
+
+
+def index_of(kind: type[Store], index: str) -> Index:
+    """An index of this kind with its defaults."""
+    return Index(index, kind.capabilities.indexes[index].build())
+
+
+def without(kind: type[Store], **lacking: Any) -> type[Store]:
+    """The same store, declaring that it cannot do some things."""
+    return type(kind.__name__, (kind,), {"capabilities": replace(kind.capabilities, **lacking)})

@@ -1,0 +1,94 @@
+"""Runs that are made up, and what stands beside a published figure in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from vectrial.analysis.run_data import RunData
+from vectrial.analysis.trial import Check, PhaseResult, Series, Trial, Value
+from vectrial.model.results_schema import METRICS
+from vectrial.reports import REPRODUCTIONS
+from vectrial.reports.collect import Cell, Measured, cells
+from vectrial.reports.published import figures
+
+#: What a run says of itself.
+RUN = {
+    "environment": {"cpu": {"model": "Some CPU", "logical": 2}},
+    "started_at": datetime(2026, 11, 21, 22, 1, tzinfo=UTC),
+    "vectrial_version": "0.1.0",
+    "git_revision": "f8ae180b0e3b394c3d1e",
+}
+
+
+def trial(
+    store: str,
+    index: str,
+    experiment: str,
+    phases: Sequence[tuple[str, Mapping[str, Any], Mapping[str, float]]],
+    rows: int,
+    *,
+    version: str | None = None,
+    reason: str | None = None,
+    built: Mapping[str, Any] | None = None,
+    gate: Sequence[Check] = (),
+    server: Mapping[str, Any] | None = None,
+    repeat: int = 1,
+) -> Trial:
+    """A trial of phases that have these names, parameters and metrics, all of them valid; `reason`
+    is what each says of itself all the same."""
+    made = tuple(
+        PhaseResult(
+            at, name, params, True, reason,
+            {n: Value(value, METRICS[n].unit, True, None) for n, value in metrics.items()},
+        )
+        for at, (name, params, metrics) in enumerate(phases)
+    )  # fmt: skip
+    return Trial(
+        repeat, f"key {repeat}", Series(store, index, "native"), version, "some", rows, experiment,
+        built or {}, {}, repeat, "ok", None, (), made, tuple(gate), server,
+    )  # fmt: skip
+
+
+def run_of(*trials: Trial, rows: int | None = None, queries: int = 500) -> Measured:
+    """What was measured of a part."""
+    rows = trials[0].rows if rows is None else rows
+    datasets = ({"name": "some", "rows": rows, "queries": queries},)
+    return Measured(RunData(Path(), RUN, datasets, trials, {}), "some", rows)
+
+
+def measured(
+    store: str,
+    index: str,
+    experiment: str,
+    phase: str,
+    params: Mapping[str, Any],
+    metrics: Mapping[str, float],
+    rows: int,
+    **more: Any,
+) -> Measured:
+    """A run of one phase; `more` as `trial` takes it."""
+    return run_of(trial(store, index, experiment, [(phase, params, metrics)], rows, **more))
+
+
+def every(report: str, part: str, run: Measured) -> list[Cell]:
+    """The cells of a report in such a run."""
+    stores = {one.series.store for one in run.run.trials}
+    return cells(REPRODUCTIONS[report], {part: run}, known=stores)
+
+
+def beside(
+    report: str, part: str, run: Measured, metric: str, *, of: str = "", **params: Any
+) -> Cell:
+    """The cell of the one figure `of` a system (any) that has this metric and these parameters, in
+    such a run."""
+    (found,) = [
+        cell
+        for cell, figure in zip(every(report, part, run), figures(report), strict=True)
+        if figure.metric == metric
+        and of in ("", figure.store)
+        and all(figure.params.get(name) == value for name, value in params.items())
+    ]
+    return found

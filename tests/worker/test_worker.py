@@ -1,0 +1,206 @@
+"""What the measuring process makes of a job: what it tells of each trial, what it leaves behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from multiprocessing.connection import Pipe
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
+
+import pytest
+
+from vectrial.datasets import catalog
+from vectrial.model.client_limits import Certificate, ClientLimits
+from vectrial.model.errors import StoreError
+from vectrial.model.placement import Placement
+from vectrial.model.store import Address, Index, Schema
+from vectrial.run.runner import _Process
+from vectrial.stores.memory import MemoryStore
+from vectrial.worker import worker
+from vectrial.worker.messages import (
+    Finished,
+    JobSpec,
+    Kept,
+    Progress,
+    Serving,
+    Started,
+    TrialSpec,
+)
+
+DATASET = "clustered-16-2k"
+
+
+class Noted(MemoryStore):
+    """A store that acts as one with a server, and notes what is asked of the one measured."""
+
+    kind: ClassVar[str] = "server"
+    calls: ClassVar[list[str]] = []
+    fails_at: ClassVar[int | None] = None
+
+    def __init__(self, location: Path, address: Address | None = None) -> None:
+        super().__init__(location)
+        self._mine = location.name == "data"
+
+    def _note(self, call: str) -> None:
+        if self._mine:
+            self.calls.append(call)
+
+    def create(self, schema: Schema, index: Index) -> None:
+        self._note("create")
+        if self._mine and self.calls.count("create") == self.fails_at:
+            raise StoreError("no more")
+        super().create(schema, index)
+
+    def drop(self) -> None:
+        self._note("drop")
+        super().drop()
+
+    def close(self) -> None:
+        self._note("close")
+        super().close()
+
+
+@pytest.fixture
+def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Noted]]:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(Noted, "calls", [])
+    catalog.ensure(DATASET, lambda *_: None)
+    return Noted
+
+
+class Ear:
+    """The parent's end of the pipe: hears, and notes when it is waited for."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def send(self, message: object) -> None:
+        self.heard.append(message)
+
+    def recv(self) -> Kept:
+        self.heard.append(Kept())
+        return Kept()
+
+
+def measured(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Finished]:
+    """What is left when these experiments are measured with these settings in this process."""
+    return [one for one in told(folder, *trials) if isinstance(one, Finished)]
+
+
+def told(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Any]:
+    """Every message of it, and a `Kept` where an answer is waited for."""
+    points = {"ingest": {"rows": 500, "concurrency": 1}}
+    spec = JobSpec(
+        store=f"{__name__}:Noted",
+        index_kind="flat",
+        index_params={},
+        dataset=DATASET,
+        rows=500,
+        queries=20,
+        k=10,
+        seed=1,
+        batch_rows=100,
+        data_dir=folder,
+        certificate=Certificate(ClientLimits(), Placement(), {}),
+        trials=tuple(
+            TrialSpec(str(at), name, settings, points.get(name, {}), "sdk")
+            for at, (name, settings) in enumerate(trials)
+        ),
+        server=Serving(Address("127.0.0.1", {}), {}, ()),
+    )
+    ear: Any = Ear()
+    worker._Measurement(spec, ear).run()
+    return ear.heard
+
+
+def test_every_load_is_asked_about_before_it_is_gone(noted: type[Noted], tmp_path: Path) -> None:
+    first, second = measured(tmp_path, ("ingest", {}), ("ingest", {}))
+    assert (first.status, second.status) == ("ok", "ok"), (first.reason, second.reason)
+    assert first.gate
+    assert second.gate
+    assert noted.calls == ["create", "drop", "close", "create", "drop", "close"]
+
+
+def test_a_trial_that_fails_takes_no_other_with_it(
+    noted: type[Noted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noted, "fails_at", 2)
+    first, second = measured(tmp_path, ("ingest", {}), ("ingest", {}))
+    assert first.status == "ok"
+    assert first.gate
+    assert (second.status, second.reason) == ("failed", "StoreError: no more")
+    assert second.telemetry, "what was sampled is kept"
+
+
+def test_a_gate_that_cannot_be_asked_fails_the_trials_it_was_to_judge(
+    noted: type[Noted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(*_: object) -> NoReturn:
+        raise StoreError("gone")
+
+    monkeypatch.setattr(worker, "run_gate", raising)
+    (trial,) = measured(tmp_path, ("ingest", {}))
+    assert (trial.status, trial.reason) == ("failed", "gate raised StoreError: gone")
+    assert trial.phases
+
+
+def test_no_trial_begins_before_those_that_ended_are_kept(
+    noted: type[Noted], tmp_path: Path
+) -> None:
+    """What is written meanwhile would take processor time from what is measured."""
+    heard = told(tmp_path, ("ingest", {}), ("ingest", {}))
+    steps = [type(one) for one in heard if isinstance(one, Started | Finished | Kept)]
+    assert steps == [Started, Finished, Kept] * 2
+
+
+def test_what_ended_is_kept_once_the_next_message_is_asked_for() -> None:
+    process = _Process.__new__(_Process)
+    process._pipe, theirs = Pipe()
+    theirs.send(Finished("a", "ok", None, None, datetime.now(UTC), 0, 0.0))
+    messages = process.messages(60.0)
+    assert isinstance(next(messages), Finished)
+    assert not theirs.poll(), "it is being written"
+    theirs.send(Started("b"))
+    assert next(messages) == Started("b")
+    assert theirs.recv() == Kept()
+
+
+def test_nothing_stays_on_a_server_after_rows_were_changed(
+    noted: type[Noted], tmp_path: Path
+) -> None:
+    (trial,) = measured(tmp_path, ("crud", {"samples": 5}))
+    assert trial.status == "ok", trial.reason
+    assert noted.calls == ["create", "drop", "close"]
+
+
+def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same() -> None:
+    process, ended = _Process.__new__(_Process), threading.Event()
+    process._pipe, theirs = Pipe()
+    process._overdue = None
+    process._child = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True
+    )
+
+    def tell() -> None:
+        while not ended.wait(0.05):
+            theirs.send(Progress(1, 2, "loading"))
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    heard = 0
+    try:
+        for _ in process.messages(2.0):
+            heard += 1
+            assert heard < 100, "it goes on and on"
+        assert heard
+        assert process._child.wait(10) < 0
+    finally:
+        ended.set()
+        thread.join()
+        process._child.kill()
+        process._child.wait()
+    assert process.why() == "took longer than trial_timeout_s = 2"

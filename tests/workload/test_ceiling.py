@@ -1,0 +1,167 @@
+"""What a client can do without a store, for every protocol that a null server stands for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from vectrial.engine.client import Requests, closed, drive, target
+from vectrial.engine.null_server import null_server
+from vectrial.model.client_limits import Ceiling, Certificate, ClientLimits
+from vectrial.model.phase import Phase
+from vectrial.model.placement import Placement
+from vectrial.workload.ceiling import FAMILIES, MOST_IN_FLIGHT, certify, in_flight_for, measure
+
+SECOND = 1_000_000_000
+SHARED = Placement(client_cores=(), server_cores=())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "dialect"),
+    [
+        *((protocol, {}) for protocol in FAMILIES),
+        ("flight", {"search": "action"}),
+        ("redis", {"engine": "search"}),
+        ("redis-pipelined", {"engine": "search"}),
+    ],
+)
+def test_every_protocol_has_a_ceiling(protocol: str, dialect: dict[str, str]) -> None:
+    ceiling = measure(protocol, 16, 5, 4, SHARED, dialect)
+    assert ceiling.in_flight == 4
+    assert ceiling.qps > 0
+    assert 0 < ceiling.cpu_us < 1e6 / ceiling.qps * 1.05 + 1
+
+
+@pytest.mark.parametrize("protocol", sorted(FAMILIES))
+@pytest.mark.parametrize("k", [1, 30])
+def test_a_null_server_answers_with_the_rows_that_are_asked_for(protocol: str, k: int) -> None:
+    with null_server(FAMILIES[protocol], k=k) as server:
+        search = Requests(
+            "search",
+            vectors=np.ones((2, 4), np.float32),
+            k=k,
+            options={"collection": "null", "dataset": "null", "table": "null"},
+            keep=True,
+        )
+        outcome = drive(target(protocol, server.host, server.port), [search], [closed(2, count=4)])
+    (record,) = outcome["classes"]
+    assert record["recorder"].errors() == []
+    assert record["answers"] is not None
+    _, ids, scores = record["answers"]
+    assert ids.tolist() == [list(range(k))] * 4
+    assert np.isfinite(scores).all()
+    assert len(np.unique(scores[0])) == k
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("status", "status:out_of_memory"),
+        ("garbage", "garbage"),
+        ("break", "reset"),
+        ("truncate", "reset"),
+        ("never", "timeout"),
+    ],
+)
+def test_what_goes_wrong_at_a_null_postgresql_is_an_error_of_its_class(
+    fault: str, kind: str
+) -> None:
+    with null_server("postgres", k=3, faults=[(fault, 10)]) as server:
+        search = Requests(
+            "search", vectors=np.ones((5, 4), np.float32), k=3, options={"table": "null"}
+        )
+        to = target("postgres", server.host, server.port)
+        # Of an answer that comes, a busy machine decides when.
+        timeout_s = 5.0 if fault == "never" else 30.0
+        outcome = drive(to, [search], [closed(2, count=50)], timeout_s=timeout_s)
+    (record,) = outcome["classes"]
+    assert {name: count for name, count, _ in record["recorder"].errors()} == {kind: 5}
+    assert record["recorder"].summary()["count"] == 45
+
+
+def test_more_clients_than_help_have_the_ceiling_of_an_open_loop() -> None:
+    assert [in_flight_for(n) for n in (1, 8, 5000, None)] == [1, 8, MOST_IN_FLIGHT, MOST_IN_FLIGHT]
+
+
+def phase(**metrics: float | None) -> Phase:
+    """A second with 1,000 requests that cost the client 10 ms and the store a millisecond each."""
+    usual: dict[str, float | None] = {
+        "cpu_s": 0.01, "qps": 1000.0, "sent_rate": 1000.0, "latency_p99": 1000.0,
+        "schedule_lag_p99": 90.0, "bound_met": 0,
+    }  # fmt: skip
+    return Phase("search", 0, SECOND, metrics=usual | metrics)
+
+
+def certificate(placement: Placement = SHARED, ceiling: float = 10_000) -> Certificate:
+    ceilings = {n: Ceiling(n, ceiling, 10.0) for n in (8, MOST_IN_FLIGHT)}
+    return Certificate(ClientLimits(), placement, ceilings)
+
+
+def test_an_easy_client_is_no_remark() -> None:
+    for clients in (8, None):
+        seen = phase()
+        certify(seen, clients, certificate())
+        assert (seen.valid, seen.reason) == (True, None)
+        assert seen.metrics["ceiling_share"] == pytest.approx(0.1)
+        assert seen.metrics["client_cpu_share"] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "clients", "why"),
+    [
+        ({"cpu_s": 0.85}, 8, "85% of its processor time"),
+        ({"qps": 9000.0}, 8, "90% of the 10,000 requests/s"),
+        ({"sent_rate": 9000.0}, None, "90% of the 10,000 requests/s"),
+        ({"schedule_lag_p99": 300.0}, None, "schedule lag is 300 µs"),
+    ],
+)
+def test_beyond_a_limit_the_row_is_the_clients(
+    metrics: dict[str, float], clients: int | None, why: str
+) -> None:
+    seen = phase(**metrics)
+    certify(seen, clients, certificate())
+    assert not seen.valid
+    assert seen.reason is not None
+    assert seen.reason.startswith("client-bound: ")
+    assert why in seen.reason
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {"schedule_lag_p99": 300.0, "latency_p99": 4000.0},  # not a tenth of what is looked at
+        {"schedule_lag_p99": 150.0, "latency_p99": 200.0},  # as well as a timer can
+        {"schedule_lag_p99": 9000.0, "bound_met": 5},  # the store let them wait
+    ],
+)
+def test_lag_that_says_nothing_of_the_client_is_let_pass(metrics: dict[str, float]) -> None:
+    seen = phase(**metrics)
+    certify(seen, None, certificate())
+    assert seen.valid
+
+
+def test_a_core_given_away_is_not_a_busy_client() -> None:
+    dedicated = SHARED.model_copy(update={"dedicated": True})
+    opened, closed = phase(cpu_s=1.0), phase(cpu_s=1.0)
+    certify(opened, None, certificate(dedicated))
+    certify(closed, 8, certificate(dedicated))
+    assert (opened.valid, closed.valid) == (True, False)
+
+
+def test_a_fault_of_the_phase_is_not_forgotten() -> None:
+    seen = phase(cpu_s=0.9)
+    seen.valid, seen.reason = False, "3 operations failed"
+    certify(seen, 8, certificate())
+    assert seen.reason is not None
+    assert seen.reason.startswith("3 operations failed; client-bound: ")
+
+
+def test_without_a_ceiling_the_row_says_why() -> None:
+    seen = phase()
+    certify(seen, 8, Certificate(ClientLimits(), SHARED, {}, "no null server stands for x"))
+    assert seen.valid
+    assert seen.metrics["ceiling_share"] is None
+    assert seen.missing["ceiling_share"] == "no null server stands for x"
+    assert not math.isnan(seen.metrics["client_cpu_share"] or 0)

@@ -1,0 +1,328 @@
+"""The lanes behind one function: planned, keyed, measured and kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import null_store
+import pytest
+from null_store import ADDRESS, NullStore, UnreachableStore
+
+from vectrial.datasets import catalog, library
+from vectrial.engine.null_server import null_server
+from vectrial.experiments.open_loop import OpenLoop
+from vectrial.model.context import fields_of
+from vectrial.model.errors import UserError
+from vectrial.model.placement import Placement
+from vectrial.model.store import Index, NoParams, Store
+from vectrial.plan.plan import DatasetShape, Plan, make_plan
+from vectrial.results.reader import RunReader
+from vectrial.results.writer import RunWriter
+from vectrial.run.runner import run_plan
+from vectrial.stores import registry
+from vectrial.suite.model import parse_suite
+
+SUITE = """
+name = "lanes"
+repeats = 1
+k = 10
+[[datasets]]
+name = "clustered-16-2k"
+queries = 50
+[[stores]]
+store = "null"
+index = "flat"
+[[experiments]]
+experiment = "recall_sweep"
+min_s = 0.1
+[[experiments]]
+experiment = "concurrency"
+clients = [4]
+duration_s = 0.2
+[[experiments]]
+experiment = "open_loop"
+rates = [400]
+duration_s = 0.5
+[[experiments]]
+experiment = "footprint"
+"""
+#: What is said of a null server's answers, for a store that declares exact ones.
+NONSENSE = re.compile(
+    r"an exact index that is not exact under the clock: recall [\d.]+, at least 0\.999;"
+    r" of \d+ answers looked at, \d+ of \d+ scores differ from the l2 computed again;"
+    r" the worst is [^;]+"
+)
+#: What the native lane tells of answers that it asks for twice after a phase.
+AGAIN = ("count", "p50", "p99")
+#: Nobody is too near to a ceiling here: a test machine may be busy.
+EASY = """
+[client_limits]
+cpu_share = 99
+ceiling_share = 99
+lag_us = 1e9
+"""
+DATASET = "clustered-16-2k"
+
+
+def plan_of(text: str, store: type[Store] = NullStore) -> Plan:
+    def load_store(name: str) -> type[Store]:
+        return store if name == "null" else registry.load(name)
+
+    entry = catalog.entry(DATASET)
+    return make_plan(
+        parse_suite(text, "t.toml"),
+        where="t.toml",
+        load_store=load_store,
+        shape_of=lambda ref: DatasetShape(ref.name, 2000, entry.dim, entry.metric, entry.fields),
+        known_stores=registry.names(),
+    )
+
+
+def lanes(plan: Plan) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for trial in plan.trials:
+        found.setdefault(trial.row.experiment, []).append(trial.row.lane)
+    return found
+
+
+def test_a_server_store_is_searched_natively_and_loaded_by_its_client() -> None:
+    assert lanes(plan_of(SUITE)) == {
+        "recall_sweep": ["native"],
+        "concurrency": ["native"],
+        "open_loop": ["native"],
+        "footprint": ["native"],  # asks nothing: beside the first lane
+    }
+
+
+def test_an_embedded_store_is_embedded() -> None:
+    plan = plan_of(SUITE.replace('"null"', '"memory"'))
+    assert plan.refusals == ()
+    assert {trial.row.lane for trial in plan.trials} == {"embedded"}
+
+
+def test_lanes_of_one_entry_share_a_load_and_have_keys_of_their_own() -> None:
+    both = plan_of(SUITE.replace('index = "flat"', 'index = "flat"\nlane = ["native", "sdk"]'))
+    (job,) = both.jobs
+    assert lanes(both)["recall_sweep"] == ["native", "sdk"]
+    assert len({trial.row.key for trial in job.trials}) == 7
+
+
+@pytest.mark.parametrize(
+    ("store", "lane", "why"),
+    [
+        ("memory", "native", "called in the process that holds its data"),
+        ("memory", "sdk", "called in the process that holds its data"),
+        ("null", "embedded", "it is a server"),
+    ],
+)
+def test_a_lane_that_a_store_lacks_is_refused_with_the_reason(
+    store: str, lane: str, why: str
+) -> None:
+    text = SUITE.replace('"null"', f'"{store}"')
+    plan = plan_of(text.replace('index = "flat"', f'index = "flat"\nlane = "{lane}"'))
+    assert set(lanes(plan)) == {"footprint"}
+    searches = {"recall_sweep", "concurrency", "open_loop"}
+    assert {refusal.row.experiment for refusal in plan.refusals} == searches
+    for refusal in plan.refusals:
+        assert why in refusal.reason
+        assert "lane = " in refusal.reason
+
+
+class Silent:
+    """Nobody looks on."""
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *_: None
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run folder, with a null server where the store's native lane leads."""
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("VECTRIAL_PASS", ADDRESS)
+    monkeypatch.setenv("PYTHONPATH", str(Path(null_store.__file__).parent))
+    dataset = catalog.ensure(DATASET, lambda *_: None)
+    assert fields_of(library.load(DATASET)) == fields_of(dataset)
+    with null_server("grpc") as server:
+        monkeypatch.setenv(ADDRESS, f"{server.host}:{server.port}")
+        yield tmp_path / "run"
+
+
+def measured(folder: Path, text: str) -> list[dict[str, Any]]:
+    with RunWriter(folder) as writer:
+        run_plan(plan_of(text), writer, Silent())
+    with RunReader(folder) as run:
+        return run.measured()
+
+
+def test_experiments_run_unchanged_on_the_native_lane(folder: Path) -> None:
+    # The longer, the longer a pause of the machine's has to be to look like an overload.
+    rows = measured(folder, SUITE.replace("duration_s = 0.5", "duration_s = 3") + EASY)
+    figures = {(row["experiment"], row["metric"]): row["value"] for row in rows}
+    searches = {"recall_sweep": 100, "concurrency": 400, "open_loop": 100}
+    assert {row["lane"] for row in rows if row["phase"] == "search"} == {"native"}
+    assert figures["recall_sweep", "count"] % 50 == 0, "every query weighs the same"
+    assert figures["recall_sweep", "qps"] > 0
+    assert figures["concurrency", "concurrency"] == 4
+    assert 0 < figures["concurrency", "littles_law"] <= 1.000001
+    for experiment, warmed in searches.items():
+        assert figures[experiment, "errors"] == 0
+        assert figures[experiment, "warmup_count"] == warmed
+        assert 0 <= figures[experiment, "recall_mean"] < 0.2, "the null server answers nonsense"
+        assert figures[experiment, "cpu_us_per_op"] > 0
+        assert figures[experiment, "ceiling_qps"] > 0
+        assert figures[experiment, "ceiling_share"] > 0
+        assert figures[experiment, "client_cpu_share"] > 0
+    # Nothing is wrong with it but that the store declares exact answers, and the server has none.
+    bad = [row for row in rows if not row["valid"] and row["value"] is not None]
+    told = {row["experiment"]: row["reason"] for row in bad}
+    assert [reason for reason in told.values() if not NONSENSE.fullmatch(reason)] == []
+    assert set(told) == set(searches)
+
+
+def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Path) -> None:
+    rows = measured(folder, SUITE.replace("rates = [400]", 'rates = [400]\narrivals = "constant"'))
+    opened = [row for row in rows if row["experiment"] == "open_loop"]
+    figures = {row["metric"]: row["value"] for row in opened}
+    assert opened[0]["phase_params"] == {
+        "loop": "open", "arrivals": "constant", "rate": 400, "k": 10, "returns": "ids",
+    }  # fmt: skip
+    assert figures["offered_rate"] == pytest.approx(400, rel=0.02)
+    assert figures["count"] == 200
+    assert (figures["unsent"], figures["bound_met"], figures["unanswered"]) == (0, 0, 0)
+    assert figures["littles_law"] == pytest.approx(1, abs=2e-3)
+    assert 0 < figures["service_p50"] <= figures["latency_p50"] * 1.01
+    assert 0 < figures["schedule_lag_p50"] <= figures["schedule_lag_p99"]
+
+
+def test_the_python_client_is_measured_in_processes_of_its_own(folder: Path) -> None:
+    both = 'index = "flat"\nlane = ["sdk", "native"]\nexperiments = ["concurrency"]'
+    rows = measured(folder, SUITE.replace('index = "flat"', both) + EASY)
+    sdk = {row["metric"]: row for row in rows if row["lane"] == "sdk"}
+    native = {row["metric"]: row for row in rows if row["lane"] == "native"}
+    assert sdk["qps"]["phase_params"] == native["qps"]["phase_params"]
+    assert sdk["recall_mean"]["value"] == 1, "the store itself answered"
+    figures = {name: row["value"] for name, row in sdk.items()}
+    assert (figures["concurrency"], figures["errors"]) == (4, 0)
+    assert figures["warmup_count"] == 400
+    assert 1 <= figures["client_processes"] <= 4
+    assert 0 < figures["littles_law"] <= 1.000001
+    assert figures["cpu_us_per_op"] > 0
+    assert all(row["valid"] for row in sdk.values()), sdk["qps"]["reason"]
+
+
+def test_the_python_client_is_asked_by_the_same_schedule(folder: Path) -> None:
+    both = 'index = "flat"\nlane = ["sdk", "native"]\nexperiments = ["open_loop"]'
+    text = SUITE.replace('index = "flat"', both).replace("duration_s = 0.5", "duration_s = 1")
+    rows = measured(folder, text.replace("[400]", '[100]\narrivals = "constant"') + EASY)
+    sdk = {row["metric"]: row for row in rows if row["lane"] == "sdk"}
+    native = {row["metric"]: row for row in rows if row["lane"] == "native"}
+    figures = {name: row["value"] for name, row in sdk.items()}
+    assert sdk["qps"]["phase_params"] == native["qps"]["phase_params"]
+    asked_again = {f"{which}_pass_{what}" for which in ("first", "later") for what in AGAIN}
+    assert set(native) - set(sdk) == {"ceiling_qps", "ceiling_share", *asked_again}
+    assert figures["count"] + figures["unsent"] == 100
+    assert figures["offered_rate"] == pytest.approx(100)
+    assert figures["recall_mean"] == 1, "the store itself answered"
+    assert figures["littles_law"] == pytest.approx(1, abs=2e-3)
+    assert figures["latency_p50"] >= figures["service_p50"]
+    assert figures["schedule_lag_p50"] > 0
+    assert 1 <= figures["client_processes"] <= 64
+
+
+def test_a_python_client_that_cannot_connect_fails_its_trial(folder: Path) -> None:
+    text = SUITE.replace('index = "flat"', 'index = "flat"\nlane = "sdk"')
+    with RunWriter(folder) as writer:
+        run_plan(plan_of(text, UnreachableStore), writer, Silent())
+    with RunReader(folder) as run:
+        failed = run.rows("select reason from trial where status = 'failed'")
+    assert len(failed) == 3
+    assert all("nobody is there" in row["reason"] for row in failed)
+
+
+def test_a_client_at_its_ceiling_is_named_and_not_the_store(folder: Path) -> None:
+    bound = EASY.replace("ceiling_share = 99", "ceiling_share = 0.01")
+    rows = measured(folder, SUITE + bound)
+    swept = [row for row in rows if row["experiment"] == "recall_sweep"]
+    assert not any(row["valid"] for row in swept)
+    assert all("client-bound" in row["reason"] for row in swept if row["value"] is not None)
+
+
+def test_a_trace_is_played_at_its_own_pace_or_stretched(tmp_path: Path) -> None:
+    trace = tmp_path / "arrivals.txt"
+    trace.write_text("0\n0.5\n2.0\n")
+    loop = OpenLoop(arrivals="trace", trace=str(trace))  # type: ignore[arg-type]
+    (point,) = loop.points(NullStore, Index("flat", NoParams()), 10)
+    assert point == {"rate": 1.5, "returns": "ids"}
+    assert loop.offsets(1.5).tolist() == [0, 500_000_000, 2_000_000_000]
+    assert loop.offsets(3.0).tolist() == [0, 250_000_000, 1_000_000_000]
+
+
+def test_a_trace_is_told_from_another_at_any_pace() -> None:
+    def told(*times: float, rate: float = 1.0) -> str:
+        return OpenLoop(arrivals="trace", trace=times).offered(rate).pattern
+
+    assert told(0, 0.5, 2) == told(0, 0.5, 2, rate=3.0) != told(0, 0.6, 2)
+    assert told(0, 0.5, 2).startswith("trace ")
+    assert OpenLoop(rates=(5,)).offered(5.0).pattern == "poisson"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ("", "rates are missing"),
+        ("rates = [0]", "greater than 0"),
+        ('arrivals = "trace"', "goes with a trace"),
+        ('arrivals = "trace"\ntrace = [1, 0]', "ascend"),
+        ('arrivals = "trace"\ntrace = "absent.txt"', "cannot be read"),
+    ],
+)
+def test_a_wrong_schedule_is_refused(wrong: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        plan_of(SUITE.replace("rates = [400]", wrong))
+
+
+def test_client_and_server_get_cores_of_their_own_unless_asked() -> None:
+    def cores(placement: Placement, *available: int) -> tuple[object, object]:
+        found = placement.resolved(frozenset(available))
+        return found.client_cores, found.server_cores
+
+    assert cores(Placement(), 0, 1) == ((1,), (0,))
+    assert cores(Placement(threads=2), 0, 1, 2, 3) == ((2, 3), (0, 1))
+    assert cores(Placement(), 5) == ((), ()), "one core is everyone's"
+    assert cores(Placement(threads=2), 0, 1) == ((), ())
+    assert cores(Placement(client_cores=(0,)), 0, 1) == ((0,), (1,))
+    assert cores(Placement(server_cores=(1,)), 0, 1) == ((0,), (1,))
+    assert cores(Placement(client_cores=(0,), server_cores=(0,)), 0, 1) == ((0,), (0,))
+    with pytest.raises(UserError, match="core 7"):
+        cores(Placement(client_cores=(7,)), 0, 1)
+    with pytest.raises(UserError, match="2 threads"):
+        cores(Placement(threads=2, client_cores=(1,)), 0, 1)
+
+
+def test_rows_that_the_engine_does_not_write_go_through_the_client() -> None:
+    ingest = '[[experiments]]\nexperiment = "ingest"\n'
+    assert lanes(plan_of(SUITE + ingest))["ingest"] == ["sdk"] * 3
+    asked = SUITE.replace('index = "flat"', 'index = "flat"\nlane = "native"')
+    plan = plan_of(asked + ingest)
+    reasons = [r.reason for r in plan.refusals if r.row.experiment == "ingest"]
+    assert len(reasons) == 3
+    assert all("does not write its rows" in reason for reason in reasons)
+
+
+def test_a_native_search_returns_only_what_the_server_can_put_into_it() -> None:
+    text = SUITE.replace("min_s = 0.1", 'min_s = 0.1\nreturns = ["ids", "vectors"]')
+    text = text.replace('index = "flat"', 'index = "flat"\nlane = ["native", "sdk"]')
+    plan = plan_of(text)
+    (refused,) = [r for r in plan.refusals if r.row.experiment == "recall_sweep"]
+    assert refused.row.lane == "native"
+    assert "returns no vectors" in refused.reason
+    swept = [t for t in plan.trials if t.row.experiment == "recall_sweep"]
+    assert sorted((t.row.lane, t.point["returns"]) for t in swept) == [
+        ("native", "ids"),
+        ("sdk", "ids"),
+        ("sdk", "vectors"),
+    ]

@@ -1,0 +1,72 @@
+"""Several classes of requests at once: what comes before the clock, and what a store hears of."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from time import perf_counter_ns
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from vectrial.engine.client import target
+from vectrial.model.client_limits import Certificate, ClientLimits
+from vectrial.model.errors import StoreError
+from vectrial.model.filters import Filter
+from vectrial.model.metric import Metric
+from vectrial.model.placement import Placement
+from vectrial.model.store import Index, NoParams, Params, Schema, Searcher, Wire, WireRows
+from vectrial.stores.memory import MemoryStore
+from vectrial.workload.ingest import make_batch
+from vectrial.workload.streams import Stream, by_callers, by_engine
+
+QUERIES = np.eye(4, dtype=np.float32)
+
+
+def test_a_warm_up_that_fails_is_no_warm_up() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # and nobody listens
+        to = target("null-grpc", "127.0.0.1", held.getsockname()[1])
+        searches = Stream("search", "search", np.array([0], np.int64), QUERIES[:1])
+        with pytest.raises(StoreError, match="4 searches before the clock failed"):
+            by_engine(
+                Wire(to),
+                WireRows(to, {}, {}),
+                [searches],
+                Schema(4, Metric.L2),
+                1,
+                0.1,
+                Certificate(ClientLimits(), Placement(), {}),
+                connections=1,
+                warmup=QUERIES,
+                seed=0,
+                progress=lambda *_: None,
+            )
+
+
+class Counted(MemoryStore):
+    """Counts the searchers that were made of it, and says when."""
+
+    made: ClassVar[list[int]] = []
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        Counted.made.append(perf_counter_ns())
+        return super().searcher(k, params, where)
+
+
+def test_searchers_are_made_before_the_clock_starts(tmp_path: Path) -> None:
+    """As many as there are callers, and none later: what making one takes is no latency."""
+    schema = Schema(4, Metric.L2)
+    store = Counted(tmp_path)
+    store.create(schema, Index("flat", NoParams()))
+    store.insert(make_batch(schema, np.arange(4), QUERIES, None))
+    due = np.arange(8, dtype=np.int64) * 1_000_000
+    searches = Stream("search", "search", due, QUERIES[due // 1_000_000 % 4])
+    outcome = by_callers(
+        [store, store], [searches], schema, 1, NoParams(), 0.05,
+        warmup=QUERIES, progress=lambda *_: None,
+    ).outcome  # fmt: skip
+    assert len(Counted.made) == 2
+    assert max(Counted.made) < outcome["started_ns"]
+    assert outcome["classes"][0]["issued"] + outcome["unsent"] == 8

@@ -1,0 +1,185 @@
+"""The engine's Qdrant protocol against the classes of Qdrant's own Python client: they parse what
+we send, and we read what they serialised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from grpc_peer import Peer, errors_of, serving
+from qdrant_client.conversions.conversion import RestToGrpc
+from qdrant_client.grpc import points_pb2 as pb
+from qdrant_client.grpc import qdrant_common_pb2 as common
+from qdrant_client.models import FieldCondition, Filter, MatchValue, PointStruct, Range
+
+from vectrial._engine import Judge
+from vectrial.engine.client import Requests, closed, drive, target
+from vectrial.engine.types import LoadColumn, LoadOutcome
+from vectrial.model.errors import UserError
+
+QUERY, GET = "/qdrant.Points/Query", "/qdrant.Points/Get"
+UPSERT, DELETE = "/qdrant.Points/Upsert", "/qdrant.Points/Delete"
+#: The last is negative, and so a number with all bits set there.
+IDS = np.array([0, 7, 300, -1], np.int64)
+VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3) / 7
+OPTIONS = {"collection": "things"}
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    with serving() as there:
+        yield there
+
+
+def send(peer: Peer, requests: Requests, count: int = 1) -> LoadOutcome:
+    to = target("qdrant", "127.0.0.1", peer.port, headers=[("api-key", "secret")])
+    return drive(to, [requests], [closed(1, count=count)])
+
+
+def point(row: int) -> common.PointId:
+    return common.PointId(num=row % 2**64)
+
+
+def test_a_search_is_what_the_client_would_ask_and_its_answer_is_judged(peer: Peer) -> None:
+    scored = [pb.ScoredPoint(id=point(row), score=row / 8, version=3) for row in (7, 0, -1)]
+    answer = pb.QueryResponse(result=scored, time=0.001).SerializeToString()
+    peer.answers[QUERY] = lambda _: answer
+    judge = Judge(3, np.arange(0, 13, 3), np.tile([-1, 0, 7], 4), np.full(4, 3))
+    narrow = Filter(must=[FieldCondition(key="c", range=Range(lt=5.0))])
+    wide = Filter(must_not=[FieldCondition(key="w", match=MatchValue(value="x"))])
+    filters = [RestToGrpc.convert_filter(one) for one in (narrow, wide)]
+    search = Requests(
+        "search",
+        vectors=VECTORS,
+        k=3,
+        options={
+            **OPTIONS,
+            "vector": "v",
+            "ef": "64",
+            "exact": "false",
+            "consistency": "majority",
+        },
+        filters=[one.SerializeToString() for one in filters],
+        filter_of=np.array([0, 1, 0, 1], np.uint32),
+        judge=judge,
+    )
+    outcome = send(peer, search, count=4)
+    assert errors_of(outcome) == {}
+    assert outcome["classes"][0]["recorder"].summary()["recall_mean"] == 1.0
+    asked = [pb.QueryPoints.FromString(call.body) for call in peer.calls]
+    assert {call.metadata["api-key"] for call in peer.calls} == {"secret"}
+    for query, vector in enumerate(VECTORS):
+        nearest = pb.VectorInput(dense=pb.DenseVector(data=vector))
+        expected = pb.QueryPoints(
+            collection_name="things",
+            query=pb.Query(nearest=nearest),
+            using="v",
+            filter=filters[query % 2],
+            params=pb.SearchParams(hnsw_ef=64, exact=False),
+            limit=3,
+            read_consistency=pb.ReadConsistency(type=pb.ReadConsistencyType.Majority),
+        )
+        assert expected in asked
+
+
+def test_a_search_without_options_leaves_everything_to_the_server(peer: Peer) -> None:
+    peer.answers[QUERY] = lambda _: pb.QueryResponse().SerializeToString()
+    send(peer, Requests("search", vectors=VECTORS[:1], k=2, options=OPTIONS))
+    nearest = pb.VectorInput(dense=pb.DenseVector(data=VECTORS[0]))
+    assert pb.QueryPoints.FromString(peer.calls[0].body) == pb.QueryPoints(
+        collection_name="things", query=pb.Query(nearest=nearest), limit=2
+    )
+
+
+@pytest.mark.parametrize("operation", ["insert", "upsert"])
+@pytest.mark.parametrize("name", [None, "v"])
+def test_rows_are_written_with_their_columns(peer: Peer, operation: str, name: str | None) -> None:
+    done = pb.UpdateResult(operation_id=1, status=pb.UpdateStatus.Completed)
+    peer.answers[UPSERT] = lambda _: pb.PointsOperationResponse(result=done).SerializeToString()
+    columns: list[LoadColumn] = [
+        {"name": "c", "values": np.array([1, -2, 3, 2**62]), "valid": None},
+        {"name": "w", "values": ["a", "", "é", "d"], "valid": np.array([True, True, True, False])},
+        {"name": "b", "values": np.array([True, False, True, False]), "valid": None},
+        {"name": "f", "values": np.array([0.5, -0.0, 1e300, 2.0]), "valid": None},
+    ]
+    options = {**OPTIONS, "ordering": "strong"} | ({"vector": name} if name else {})
+    write = Requests(
+        "write",
+        operation,
+        vectors=VECTORS,
+        ids=IDS,
+        columns=columns,
+        batch=3,
+        options=options,
+        once=True,
+    )
+    outcome = send(peer, write, count=2)
+    assert (errors_of(outcome), outcome["classes"][0]["rows"]) == ({}, 4)
+    written = [pb.UpsertPoints.FromString(call.body) for call in peer.calls]
+    assert [len(request.points) for request in written] == [3, 1]
+    for request in written:
+        assert (request.collection_name, request.wait) == ("things", True)
+        assert request.ordering.type == pb.WriteOrderingType.Strong
+    points = [one for request in written for one in request.points]
+    for row, one in enumerate(points):
+        payload: dict[str, Any] = {
+            "c": [1, -2, 3, 2**62][row],
+            "b": row % 2 == 0,
+            "f": [0.5, -0.0, 1e300, 2.0][row],
+        }
+        if row < 3:
+            payload["w"] = ["a", "", "é"][row]
+        vector = VECTORS[row].tolist()
+        struct = PointStruct(
+            id=int(IDS[row]) % 2**64, vector={name: vector} if name else vector, payload=payload
+        )
+        assert one == RestToGrpc.convert_point_struct(struct)
+
+
+def test_an_update_that_was_not_applied_in_time_is_an_error(peer: Peer) -> None:
+    late = pb.UpdateResult(operation_id=1, status=pb.UpdateStatus.WaitTimeout)
+    peer.answers[UPSERT] = lambda _: pb.PointsOperationResponse(result=late).SerializeToString()
+    write = Requests("write", "upsert", vectors=VECTORS, ids=IDS, batch=4, options=OPTIONS)
+    assert list(errors_of(send(peer, write))) == ["status:wait_timeout"]
+
+
+def test_rows_are_read_by_id(peer: Peer) -> None:
+    rows = [pb.RetrievedPoint(id=point(row)) for row in IDS.tolist()]
+    peer.answers[GET] = lambda _: pb.GetResponse(result=rows).SerializeToString()
+    options = {**OPTIONS, "with_payload": "true", "consistency": "all"}
+    get = Requests("get", "get", ids=IDS, batch=4, options=options)
+    assert errors_of(send(peer, get)) == {}
+    assert pb.GetPoints.FromString(peer.calls[0].body) == pb.GetPoints(
+        collection_name="things",
+        ids=[point(row) for row in IDS.tolist()],
+        with_payload=pb.WithPayloadSelector(enable=True),
+        with_vectors=pb.WithVectorsSelector(enable=False),
+        read_consistency=pb.ReadConsistency(type=pb.ReadConsistencyType.All),
+    )
+    rows.pop()
+    assert errors_of(send(peer, get)) == {"incomplete": ["3 of 4 rows came"]}
+
+
+def test_rows_are_deleted_by_id(peer: Peer) -> None:
+    done = pb.UpdateResult(operation_id=1, status=pb.UpdateStatus.Acknowledged)
+    peer.answers[DELETE] = lambda _: pb.PointsOperationResponse(result=done).SerializeToString()
+    options = {**OPTIONS, "wait": "false"}
+    delete = Requests("delete", "delete", ids=IDS[:2], batch=2, options=options)
+    assert errors_of(send(peer, delete)) == {}
+    ids = pb.PointsIdsList(ids=[point(0), point(7)])
+    assert pb.DeletePoints.FromString(peer.calls[0].body) == pb.DeletePoints(
+        collection_name="things", wait=False, points=pb.PointsSelector(points=ids)
+    )
+
+
+def test_what_qdrant_cannot_do_is_refused_before_anything_is_sent(peer: Peer) -> None:
+    twice = {**OPTIONS, "oversampling": "twice"}
+    with pytest.raises(UserError, match="'oversampling' cannot be 'twice'"):
+        send(peer, Requests("search", vectors=VECTORS, options=twice))
+    with pytest.raises(UserError, match="'wait' is one of false, true, not 'yes'"):
+        send(peer, Requests("get", "delete", ids=IDS, options={**OPTIONS, "wait": "yes"}))
+    with pytest.raises(UserError, match="'ef' cannot be 'many'"):
+        send(peer, Requests("search", vectors=VECTORS, options={**OPTIONS, "ef": "many"}))
+    assert peer.calls == []
