@@ -74,7 +74,8 @@ def test_commands_and_their_options_exist(page: Path) -> None:
             assert rest, words
             assert rest[0] in within, words
             command = within[rest.pop(0)]
-        known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+        params = command.load().params
+        known = {name for param in params for name in (*param.opts, *param.secondary_opts)}
         for word in rest:
             if re.match(r"--?[a-z]", word):
                 assert word in known, (words, word)

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from vectrial.cli import reproduce
 from vectrial.cli.app import app
+from vectrial.cli.lazy import LazyCommand, LazyGroup
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.planning import PartPlan
 from vectrial.util.suggest import suggestion
@@ -46,15 +47,21 @@ def test_help_is_not_taken_for_markup(command: str, whole: str) -> None:
 
 
 def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Every command that does something, with its words."""
+    """Every command that does something, with its words, imported."""
     within = getattr(command, "commands", None)
     if not within:
-        yield " ".join(path), command
+        yield " ".join(path), command.load()
         return
     for name, one in within.items():
         yield from leaves(one, (*path, name))
 
 
+def lazy(group: Any) -> Iterator[LazyCommand]:
+    for one in group.commands.values():
+        yield from lazy(one) if isinstance(one, LazyGroup) else [one]
+
+
+LAZY = list(lazy(typer.main.get_command(app)))
 COMMANDS = dict(leaves(typer.main.get_command(app)))
 
 
@@ -130,9 +137,50 @@ def test_a_remedy_is_short() -> None:
     assert suggestion("zzz", map(str, range(1000))) == ""
 
 
-def test_help_waits_for_nothing_that_it_does_not_need() -> None:
-    """What takes seconds to import is imported where it is used: a typo is told at once."""
-    said = "import sys, vectrial.cli.app; print(*sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
-    heavy = {"scipy", "altair", "pandas", "optuna", "tantivy", "pymilvus", "weaviate", "starlette"}
-    assert not heavy & set(ran.stdout.split())
+#: Each takes a good part of a second to import.
+HEAVY = {"altair", "duckdb", "h5py", "numpy", "pandas", "psutil", "pyarrow", "scipy"}
+#: What only some commands need, and imports with them where it is used.
+LATER = {"altair", "pandas", "optuna", "tantivy", "pymilvus", "scipy", "starlette", "weaviate"}
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """Modules that a process has imported when a command ends."""
+    said = (
+        "import atexit, sys\nfrom vectrial.cli.main import main\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\nmain()"
+    )
+    argv = [sys.executable, "-c", said, *arguments]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--version",), ("--help",), ("data", "--help"), ("rnu",), ("data", "lits")]
+)
+def test_what_needs_no_command_imports_none(arguments: tuple[str, ...]) -> None:
+    there = modules_after(*arguments)
+    assert "vectrial.cli.commands" in there
+    assert not HEAVY & there
+    if arguments[0].startswith("--"):  # else typer checks the options before the command with it
+        assert "pydantic" not in there
+    assert not {f"vectrial.cli.{one.target.place.partition(':')[0]}" for one in LAZY} & there
+
+
+def test_a_command_imports_its_own_module() -> None:
+    there = modules_after("experiments", "--format", "jsonl")
+    assert {"vectrial.cli.experiments", "pydantic"} <= there
+    assert not {"vectrial.cli.run", "vectrial.cli.report"} & there
+    assert not LATER & there
+
+
+@pytest.mark.parametrize("command", LAZY, ids=lambda one: one.target.place)
+def test_the_line_of_a_command_is_the_first_of_its_help(command: LazyCommand) -> None:
+    first = inspect.cleandoc(command.load().help or "").partition("\n\n")[0]
+    assert command.target.summary == " ".join(first.split())
+
+
+def test_a_misspelt_command_is_told_the_nearest() -> None:
+    for words, nearest in (["rnu"], "run"), (["data", "lits"], "list"):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 2
+        assert f"Did you mean '{nearest}'?" in done.stderr

@@ -81,6 +81,21 @@ def test_who_asks_twice_does_not_wait() -> None:
     assert process.wait(60) in (143, 129)
 
 
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda one: one.name)
+def test_where_nothing_is_to_be_cleaned_up_it_ends_at_once(number: signal.Signals) -> None:
+    process = command("with interrupts.at_once():\n    lost(600)")
+    process.send_signal(number)
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == -number
+
+
+def test_after_that_signals_are_heard_again() -> None:
+    process = command("with interrupts.at_once():\n    pass\nlost(600)")
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 143
+
+
 def test_what_the_caller_ignores_stays_ignored() -> None:
     def ignoring() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does

@@ -1,4 +1,4 @@
-"""The `vectrial` command: one file per command, gathered here."""
+"""The `vectrial` command: one file per command, listed in `commands` and imported when it runs."""
 
 from __future__ import annotations
 
@@ -11,30 +11,14 @@ from typing import Any
 
 import typer
 
-from vectrial import __version__
-from vectrial.cli import (
-    bundle,
-    capacity,
-    data,
-    data_fetch,
-    data_pictures,
-    data_remove,
-    experiments,
-    report,
-    reproduce,
-    run,
-    tune,
-)
-from vectrial.cli import compare as compare_command
-from vectrial.cli import serve as serve_command
-from vectrial.cli import stores as stores_command
-from vectrial.cli import up as up_command
+from vectrial.cli.commands import Commands
 from vectrial.model.errors import VectrialError
 from vectrial.results.clean import shown
 from vectrial.util import interrupts
 
 app = typer.Typer(
     name="vectrial",
+    cls=Commands,
     help="Puts vector databases on trial: the same experiments on every store, and no number"
     " without the load, the recall and the errors of the very same requests.",
     no_args_is_help=True,
@@ -42,26 +26,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_fetch.register(data.app)
-data_pictures.register(data.app)
-data_remove.register(data.app)
-app.add_typer(data.app)
-app.command()(run.run)
-app.command()(capacity.capacity)
-app.command()(tune.tune)
-app.command()(report.report)
-app.command()(compare_command.compare)
-app.command()(serve_command.serve)
-app.command()(reproduce.reproduce)
-app.command()(bundle.bundle)
-app.command()(experiments.experiments)
-app.command()(stores_command.stores)
-app.command()(up_command.up)
-app.command()(up_command.down)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
+        # Finding it out takes a while: it is imported only here.
+        from vectrial import __version__
+
         typer.echo(f"vectrial {__version__}")
         raise typer.Exit
 

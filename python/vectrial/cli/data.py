@@ -26,15 +26,6 @@ from vectrial.model.metric import Metric
 from vectrial.util.progress import Progress
 from vectrial.util.suggest import suggestion
 
-app = typer.Typer(
-    name="data",
-    help="Datasets: what is there, fetch one, import your own, look into it."
-    "\n\nCommands end with 0; with 1 where a question was answered with no; with 2 and one line"
-    " where a file, a dataset or an option cannot be used.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
-
 _METRICS = {
     "cosine": Metric.COSINE,
     "angular": Metric.COSINE,
@@ -51,7 +42,6 @@ _Vectors = Annotated[
 ]
 
 
-@app.command("import")
 def import_(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help=f"A file, folder or archive: {FORMATS}.")
@@ -121,7 +111,6 @@ def import_(
         print(f'\nIn a suite:\n\n[[datasets]]\nname = "{dataset.name}"', file=sys.stderr)
 
 
-@app.command()
 def inspect(
     what: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A dataset, or any file.")],
     vectors: _Vectors = None,
@@ -178,7 +167,6 @@ def _look(
     )
 
 
-@app.command()
 def truth(
     name: Annotated[str, typer.Argument(help="A dataset that is here.")],
     k: Annotated[int, typer.Option("--k", "-k", min=1, help="Neighbours of every query.")] = 10,

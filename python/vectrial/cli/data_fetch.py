@@ -29,12 +29,6 @@ _KIND_TEXT = {
 _KINDS = tuple(_KIND_TEXT)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to `vectrial data`."""
-    app.command("list")(list_datasets)
-    app.command()(fetch)
-
-
 def list_datasets(
     form: FormOption = Form.TABLE,
 ) -> None:

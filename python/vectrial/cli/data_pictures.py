@@ -19,11 +19,6 @@ from vectrial.model.errors import UserError
 from vectrial.model.metric import Metric
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `vectrial data`."""
-    app.command()(pictures)
-
-
 def pictures(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help=f"Holds {picture_folder.LAYOUT}.")

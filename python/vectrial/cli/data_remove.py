@@ -13,11 +13,6 @@ from vectrial.datasets import library
 from vectrial.model.errors import UserError
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `vectrial data`."""
-    app.command()(remove)
-
-
 def remove(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets that are here.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

@@ -95,6 +95,20 @@ def handled() -> Iterator[None]:
         os.close(writing)  # which ends the thread
 
 
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Signals end the process inside at once and without a word, as they do one that handles none:
+    where `handled` is in force, before a command has anything to clean up."""
+    ours = [one for one in _SIGNALS if signal.getsignal(one) is _raise_once]
+    try:
+        for one in ours:
+            signal.signal(one, signal.SIG_DFL)
+        yield
+    finally:
+        for one in ours:
+            signal.signal(one, _raise_once)
+
+
 def _raise_once(number: int, frame: FrameType | None) -> None:
     if not _Heard.number:
         _Heard.number = number
