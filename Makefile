@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 
-.PHONY: matrix setup setup-stores setup-servers test fuzz demo bench lint lock clean help
+.PHONY: matrix results-pages setup setup-stores setup-servers test fuzz demo bench lint lock clean help
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t16
@@ -47,6 +47,9 @@ lock: | $(BIN)/uv ## pin everything again from pyproject.toml
 
 matrix: setup ## docs/matrix.md: which experiment works on which store
 	$(BIN)/python -m vectrial.reports.matrix > docs/matrix.md.new && mv docs/matrix.md.new docs/matrix.md
+
+results-pages: setup ## report.md and figures of every committed bundle in docs/results
+	$(BIN)/python -m vectrial.report.pages docs/results
 
 clean: ## remove what was built here (datasets stay in the cache)
 	rm -rf $(VENV) target python/vectrial/_engine*.so

@@ -31,7 +31,7 @@ def export(figure: Figure, folder: Path) -> None:
     has no PNG, and its SVG says why."""
     drawn = alone(figure)
     (folder / f"{figure.name}.svg").write_text(drawn, encoding="utf-8")
-    if _FAILED not in drawn:
+    if is_drawn(drawn):
         (folder / f"{figure.name}.png").write_bytes(png(drawn))
 
 
@@ -43,6 +43,11 @@ def alone(figure: Figure) -> str:
         "title": {"text": figure.title, "anchor": "start", "color": ink("ink"), "offset": 12},
     }
     return _drawn(specification)
+
+
+def is_drawn(drawn: str) -> bool:
+    """Whether an SVG text shows its figure, and not the reason why there is none."""
+    return _FAILED not in drawn
 
 
 def png(drawn: str) -> bytes:

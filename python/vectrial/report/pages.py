@@ -1,0 +1,99 @@
+"""Pages of committed results, generated from the bundles beside them.
+
+`python -m vectrial.report.pages docs/results` writes `report.md` and the figures that it shows
+into every folder that holds a bundle.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from vectrial.analysis.run_data import load
+from vectrial.model.errors import DataError, UserError, VectrialError
+from vectrial.report.build import build
+from vectrial.report.render import draw, markdown, write
+from vectrial.results.bundle import SUFFIX, opened
+
+#: The page and the folder of its figures, both beside the bundle.
+PAGE, FIGURES = "report.md", "figures"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report as files. text: `report.md`; figures: SVG texts by file name."""
+
+    text: str
+    figures: Mapping[str, str]
+
+
+def bundles(results: Path) -> list[Path]:
+    """The bundles in a folder and below it, sorted by path.
+
+    Raises:
+        UserError: it holds none, or a folder holds two.
+    """
+    found = sorted(results.rglob(f"*{SUFFIX}"))
+    if not found:
+        raise UserError(
+            "no bundle here",
+            where=str(results),
+            remedy="`vectrial bundle RUN --out FOLDER` adds one",
+        )
+    for first, second in pairwise(found):
+        if first.parent == second.parent:
+            raise UserError(
+                f"two bundles in one folder: {first.name} and {second.name}",
+                where=str(first.parent),
+                remedy="give each bundle a folder of its own",
+            )
+    return found
+
+
+def generate(bundle: Path) -> Page:
+    """The page of a bundle. The same bundle gives the same text on any machine.
+
+    Raises:
+        DataError: the bundle is damaged, or a figure cannot be drawn.
+    """
+    with opened(bundle) as (sealed, _):
+        seal = sealed.seal
+    report = build(load(bundle))
+    figures = {f"{figure.name}.svg": draw.alone(figure) for figure in report.figures()}
+    for name, drawing in figures.items():
+        if not draw.is_drawn(drawing):
+            raise DataError(f"the figure {name} cannot be drawn", where=str(bundle))
+    title, _, rest = markdown.render(report, FIGURES).partition("\n")
+    origin = (
+        f"Generated from [{bundle.name}]({bundle.name}) by `make results-pages`. Seal: `{seal}`."
+    )
+    return Page(f"{title}\n\n{origin}\n{rest}", figures)
+
+
+def save(page: Page, folder: Path) -> None:
+    """Write a page into a folder. Figures of an earlier page are removed."""
+    shutil.rmtree(folder / FIGURES, ignore_errors=True)
+    figures = write.made(folder / FIGURES)
+    for name, drawing in page.figures.items():
+        (figures / name).write_text(drawing, encoding="utf-8")
+    (folder / PAGE).write_text(page.text, encoding="utf-8")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Generate the pages of the folders named on the command line. Returns the exit code."""
+    try:
+        for bundle in (one for folder in arguments for one in bundles(Path(folder))):
+            save(generate(bundle), bundle.parent)
+            print(bundle.parent / PAGE)
+    except VectrialError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
