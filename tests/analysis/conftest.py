@@ -1,0 +1,7 @@
+"""One synthetic run, shared by the tests of this folder."""
+
+from __future__ import annotations
+
+from written_reports import written
+
+__all__ = ["written"]
