@@ -77,7 +77,7 @@ def found(
     monkeypatch: pytest.MonkeyPatch, store: Simulated, queries: int = 100, **asked: Any
 ) -> list[Phase]:
     """Every phase of a trial."""
-    monkeypatch.setattr(capacity.lanes, "search", store)
+    monkeypatch.setattr(capacity.dispatch, "search", store)
     context = Context(
         store=Store(),  # type: ignore[arg-type]
         lane=Lane.EMBEDDED,

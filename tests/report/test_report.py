@@ -32,7 +32,7 @@ from vectrial.util import formatting
 
 def sql(folder: Path, text: str) -> list[tuple[object, ...]]:
     with duckdb.connect(str(folder / "run.duckdb"), read_only=True) as db:
-        return db.execute(formatting).fetchall()
+        return db.execute(text).fetchall()
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:

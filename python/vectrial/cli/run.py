@@ -22,7 +22,7 @@ from vectrial.cli.run_status import KeptView
 from vectrial.cli.run_suite import RESOLVED, Fingerprints, keep, require_same, wanted
 from vectrial.cli.run_view import View, dry_run_table, make_view, plan_lines
 from vectrial.datasets import catalog, library
-from vectrial.datasets.catalog.entry import Entry
+from vectrial.datasets.catalog.model import Entry
 from vectrial.datasets.inspect import repeated_queries
 from vectrial.model.context import fields_of, own_filters
 from vectrial.model.dataset import Dataset

@@ -17,8 +17,8 @@ from dataclasses import replace
 import numpy as np
 
 from vectrial.datasets import library
-from vectrial.datasets.catalog.entries import ENTRIES, EXAMPLES
-from vectrial.datasets.catalog.entry import Cost, Entry, Kind
+from vectrial.datasets.catalog.listing import ENTRIES, EXAMPLES
+from vectrial.datasets.catalog.model import Cost, Entry, Kind
 from vectrial.datasets.sources import published, synthetic
 from vectrial.datasets.sources.material import Material
 from vectrial.model.dataset import Dataset, Provenance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectrial.datasets.catalog.entry import Build, Cost, Entry, Kind, columns
+from vectrial.datasets.catalog.model import Build, Cost, Entry, Kind, columns
 from vectrial.datasets.sources import efficientnet, images, textures
 from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT
 from vectrial.model.metric import Metric

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from vectrial.datasets.catalog.entry import Build, Cost, Entry, Kind, columns
+from vectrial.datasets.catalog.model import Build, Cost, Entry, Kind, columns
 from vectrial.datasets.sources import efficientnet, images, minilm, sift, texts, wordnet, words
 from vectrial.model.metric import Metric
 from vectrial.model.store import Field

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectrial.datasets.catalog.entry import Cost, Entry, Kind, columns
+from vectrial.datasets.catalog.model import Cost, Entry, Kind, columns
 from vectrial.datasets.sources import published
 from vectrial.model.metric import Metric
 from vectrial.model.store import Field

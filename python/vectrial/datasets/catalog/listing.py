@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vectrial.datasets.catalog.anomaly import ANOMALY
-from vectrial.datasets.catalog.entry import Entry
+from vectrial.datasets.catalog.model import Entry
 from vectrial.datasets.catalog.offline import OFFLINE
 from vectrial.datasets.catalog.public import PUBLIC
 
