@@ -45,6 +45,44 @@ def test_a_committed_page_is_what_its_bundle_gives(bundle: Path) -> None:
     assert all(f"]({pages.FIGURES}/{name})" in page.text for name in page.figures)
 
 
+def cells(line: str) -> list[str]:
+    """Of a row of a Markdown table."""
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def test_the_findings_quote_the_page_of_the_bundle() -> None:
+    """Each figure of the table of embedded stores stands in its store's row of the report."""
+    page = (RESULTS / "demo" / pages.PAGE).read_text(encoding="utf-8")
+    glance = page.partition("## At a glance\n")[2].partition("\n## ")[0]
+    rows = {
+        found[1]: found[0] for found in re.finditer(r"^\| ([\w-]+) \(.+\|$", glance, re.MULTILINE)
+    }
+    findings = (RESULTS / "README.md").read_text(encoding="utf-8")
+    table = findings.partition("## Embedded stores\n")[2].partition("\n## ")[0]
+    quoted = [cells(line) for line in table.splitlines() if line.startswith("| ")][2:]
+    assert {row[0] for row in quoted} == rows.keys()
+    for store, effort, *figures in quoted:
+        assert effort == "–" or f"ef\\_search={effort} " in rows[store].replace(")", " ")
+        there = re.split(r" \| | \(|\)", rows[store])
+        for figure in figures:
+            for part in filter(None, re.split(r" \(|\)", figure)):
+                assert part == "–" or part in there, (store, figure)
+
+
+def test_other_results_say_which_revision_measured_them() -> None:
+    """And hold no tables beside the page."""
+    sealed = {bundle.parent for bundle in pages.bundles(RESULTS)}
+    others = [path for path in RESULTS.glob("*/**/*.md") if path.parent not in sealed]
+    assert others
+    for path in others:
+        top = path.read_text(encoding="utf-8").split("\n", 4)
+        assert re.match(
+            r"> \*\*Earlier measurement\.\*\* Measured on \d{4}-\d\d-\d\d at revision `\w{10}`",
+            top[2],
+        ), path
+    assert not list(RESULTS.rglob("*.csv"))
+
+
 def test_the_pages_of_a_folder_are_written_anew(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
