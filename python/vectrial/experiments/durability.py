@@ -22,7 +22,7 @@ from vectrial.model.store import Durability, Index, Store
 from vectrial.stores.common.arrow import ids_of
 from vectrial.workload import dispatch, ingest
 from vectrial.workload.crash import CrashWriter
-from vectrial.workload.python.closed_loop import describe
+from vectrial.workload.python.timed import describe
 from vectrial.workload.readback import read_back
 
 #: Batches of each half of the rows: each is acknowledged on its own.

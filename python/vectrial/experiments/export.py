@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from time import perf_counter_ns, process_time_ns
+from time import process_time_ns
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from vectrial._engine import Recorder
 from vectrial.experiments.base import Experiment
@@ -15,6 +16,7 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import Count, Seconds
 from vectrial.model.phase import Phase
 from vectrial.model.store import Index, Store
+from vectrial.workload.python.timed import record_operation, timed
 from vectrial.workload.record import Outset, phase_of
 
 
@@ -38,29 +40,39 @@ class Export(Experiment):
         return [{}]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        clock, recorder = perf_counter_ns, Recorder()
+        recorder = Recorder()
         for _ in context.store.scan(self.page_rows):
             context.progress(0, 1, "export: a first pass")
         seen: list[list[np.ndarray[Any, Any]]] = []
-        pages, rows, moved = 0, 0, 0
+        requests, rows, moved = 0, 0, 0
         outset = Outset.now()
         recorder.start(outset.started_ns)
         done = outset.started_ns
         while not seen or done - outset.started_ns < self.min_s * 1e9:
             ids: list[np.ndarray[Any, Any]] = []
             seen.append(ids)
-            sent = clock()
-            for batch in context.store.scan(self.page_rows):
-                done = clock()
-                recorder.operation(sent, sent, done)
-                pages, rows, moved = pages + 1, rows + batch.num_rows, moved + batch.nbytes
+            scan = _scan(context.store, self.page_rows)
+            while True:
+                sample = timed(_next_page, scan)
+                done = sample.done_ns  # a request that brings no page is part of the pass
+                batch = sample.result
+                if batch is None:
+                    break
+                record_operation(recorder, sample)
+                requests, rows, moved = (
+                    requests + 1,
+                    rows + batch.num_rows,
+                    moved + batch.nbytes,
+                )
                 # A copy: what shares memory with the page keeps its vectors.
                 ids.append(batch.column("id").to_numpy().copy())
                 context.progress(
                     rows % max(1, context.dataset.rows), context.dataset.rows, "export"
                 )
-                sent = clock()
-            done = clock()  # the request that says that there is no more is part of the pass
+            if sample.failure is not None:
+                record_operation(recorder, sample)
+                requests += 1
+                break
             if not rows:
                 break  # a scan of nothing would go on for ever
         phase = phase_of(
@@ -69,7 +81,7 @@ class Export(Experiment):
             outset,
             ended_ns=done,
             cpu_ns=process_time_ns(),
-            issued=pages,
+            issued=requests,
             clients=1,
             params={"page_rows": self.page_rows, "loop": "closed", "clients": 1},
             no_recall="a page has no answer to judge",
@@ -88,6 +100,16 @@ class Export(Experiment):
         """At 100 MB/s, and once more."""
         once = rows * dim * 4 / 1e8
         return once + max(self.min_s, once)
+
+
+def _scan(store: Store, page_rows: int) -> Iterator[pa.RecordBatch]:
+    """All pages. Nothing is asked of the store before the first of them is."""
+    yield from store.scan(page_rows)
+
+
+def _next_page(scan: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """The next page; None after the last one."""
+    return next(scan, None)
 
 
 def _check(phase: Phase, seen: list[list[np.ndarray[Any, Any]]], ids: np.ndarray[Any, Any]) -> None:

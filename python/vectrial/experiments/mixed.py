@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from time import perf_counter_ns, process_time_ns
+from time import process_time_ns
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,9 +22,9 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import Clients, PositiveSeconds, Rate
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.store import Index, Params, Searcher, Store
+from vectrial.model.store import Hits, Index, Params, Searcher, Store
 from vectrial.workload.ingest import make_batch
-from vectrial.workload.python.closed_loop import FATAL, describe
+from vectrial.workload.python.timed import Sample, record_operation, timed, timed_search
 from vectrial.workload.record import Outset, phase_of
 
 #: Callers at set rates, unless the suite says.
@@ -216,28 +216,22 @@ class Mixed(Experiment):
             if done - outset.started_ns > self.max_s * 1e9:
                 script.cut(at)
                 break
-            batch = script.batch(context, at) if kind in (INSERT, UPDATE) else None
-            sent = perf_counter_ns()
-            try:
-                if kind == SEARCH:
-                    if search is None:
-                        made = store.searcher(context.k, params)
-                        sent = perf_counter_ns()
-                        store.settle()
-                        search = made
-                    answers[at], _ = search(context.dataset.queries[subject])
-                elif kind == DELETE:
-                    store.delete(np.array([subject], dtype=np.int64))
-                elif batch is not None:
-                    (store.insert if kind == INSERT else store.upsert)(batch)
-            except FATAL:
-                raise
-            except BaseException as failure:  # noqa: BLE001 - recorded, as the design says
-                done = perf_counter_ns()
-                recorders[kind].error(sent, sent, done, *describe(failure))
+            sample: Sample[Any]
+            if kind == SEARCH:
+                query = context.dataset.queries[subject]
+                if search is None:
+                    sample, search = _settled_search(context, params, query)
+                else:
+                    sample = timed_search(search, query)
+                if sample.result is not None:
+                    answers[at] = sample.result[0]
+            elif kind == DELETE:
+                sample = timed(store.delete, np.array([subject], dtype=np.int64))
             else:
-                done = perf_counter_ns()
-                recorders[kind].operation(sent, sent, done)
+                write = store.insert if kind == INSERT else store.upsert
+                sample = timed(write, script.batch(context, at))
+            record_operation(recorders[kind], sample)
+            done = sample.done_ns
             if kind != SEARCH:
                 search = None  # a searcher is good until the next write
             context.progress(at + 1, len(script.kinds), "mixed")
@@ -248,6 +242,25 @@ class Mixed(Experiment):
         if self.rates is not None:
             return self.duration_s + 1.0
         return min(self.max_s, self.operations * 2e-3)
+
+
+def _settled_search(
+    context: Context, params: Params, query: NDArray[np.float32]
+) -> tuple[Sample[Hits], Searcher | None]:
+    """The first search after a write, and its searcher, to be used until the next write. The
+    searcher is made outside the clock, the writes are made visible within it. A searcher that
+    cannot be made is an error of the search."""
+    made = timed(lambda k: context.store.searcher(k, params), context.k)
+    searcher = made.result
+    if searcher is None:
+        return Sample(made.sent_ns, made.done_ns, None, made.failure), None
+
+    def settled(vector: NDArray[np.float32], /) -> Hits:
+        context.store.settle()
+        return searcher(vector)
+
+    sample = timed_search(settled, query)
+    return sample, searcher if sample.failure is None else None
 
 
 def _judge(

@@ -10,15 +10,16 @@ from time import perf_counter_ns
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from vectrial.experiments.base import Experiment, looking_for, search_points
 from vectrial.experiments.common.readiness import first_search
 from vectrial.model.context import Context
 from vectrial.model.phase import Phase, State
-from vectrial.model.store import Index, Store
+from vectrial.model.store import Hits, Index, Store
 from vectrial.workload import ingest
-from vectrial.workload.python.closed_loop import FATAL, describe
+from vectrial.workload.python.timed import describe, timed_search
 
 #: Seconds after the last acknowledgement at which is looked, until the store says it is ready.
 _AFTER_S = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -114,16 +115,17 @@ class _Watch:
         rng = np.random.default_rng([context.seed, len(self.phases)])
         rows = rng.integers(0, max(1, count), self.probes)
         found, failures = 0, dict[tuple[str, str], int]()
+
+        def search(vector: NDArray[np.float32], /) -> Hits:
+            return looking_for(store, context, self.point)(vector)
+
         for row in rows.tolist():
-            try:
-                ids, _ = looking_for(store, context, self.point)(context.dataset.vectors[row])
-            except FATAL:
-                raise
-            except BaseException as failure:  # noqa: BLE001 - not found, and counted
-                said = describe(failure)
+            sample = timed_search(search, context.dataset.vectors[row])
+            if sample.failure is not None:
+                said = describe(sample.failure)
                 failures[said] = failures.get(said, 0) + 1
-            else:
-                found += int(context.dataset.ids[row]) in ids
+            elif sample.result is not None:
+                found += int(context.dataset.ids[row]) in sample.result[0]
         phase.ended_ns = perf_counter_ns()
         phase.errors = [(kind, n, [message]) for (kind, message), n in failures.items()]
         phase.metrics |= {

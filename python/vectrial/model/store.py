@@ -302,6 +302,10 @@ class Address:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+#: The answer to one search: ids int64 (n,) and scores float32 (n,), best first.
+Hits = tuple[NDArray[np.int64], NDArray[np.float32]]
+
+
 class Searcher(Protocol):
     """A search with everything but the vector settled beforehand."""
 

@@ -14,8 +14,8 @@ from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 from vectrial.util.process import die_with_parent
 from vectrial.workload.crash import Write
-from vectrial.workload.python.closed_loop import describe
 from vectrial.workload.python.sdk_process import Opening
+from vectrial.workload.python.timed import describe
 
 
 def _serve(pipe: Connection) -> None:

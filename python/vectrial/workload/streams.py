@@ -22,12 +22,12 @@ from vectrial.engine.client import Requests, arrivals, closed, drive, unfailed
 from vectrial.engine.types import LoadOutcome, LoadRecord
 from vectrial.model.client_limits import Certificate
 from vectrial.model.errors import StoreError
-from vectrial.model.store import Params, Schema, Searcher, Store, Wire, WireRows
+from vectrial.model.store import Hits, Params, Schema, Searcher, Store, Wire, WireRows
 from vectrial.model.target import LoadTarget
 from vectrial.model.workload import IN_FLIGHT
 from vectrial.workload.ingest import Progress, make_batch
 from vectrial.workload.native.rows import columns_of
-from vectrial.workload.python.closed_loop import FATAL, describe
+from vectrial.workload.python.timed import Sample, record_operation, timed, timed_search
 
 #: Seconds until a request of the native lane has failed, and how long the others wait for callers.
 TIMEOUT_S = 30.0
@@ -239,12 +239,7 @@ def _requests(streams: Sequence[Stream], schema: Schema) -> list[_Request]:
 
 def _made(store: Store, k: int, params: Params) -> Searcher | None:
     """A searcher; None where it cannot be made: it is tried again where a failure is recorded."""
-    try:
-        return store.searcher(k, params)
-    except FATAL:
-        raise
-    except BaseException:  # noqa: BLE001 - see above
-        return None
+    return timed(lambda k: store.searcher(k, params), k).result
 
 
 class _Callers:
@@ -279,7 +274,15 @@ class _Callers:
                 recorder.start(start)
         done_here: list[tuple[int, int]] = []
         late = unsent = 0
-        insert, upsert, delete = store.insert, store.upsert, store.delete
+        writes: dict[str, Callable[[Any], None]] = {
+            "insert": store.insert,
+            "upsert": store.upsert,
+            "delete": store.delete,
+        }
+
+        def searched_late(query: NDArray[np.float32], /) -> Hits:
+            return store.searcher(*self._asked)(query)  # its failure is this search's error
+
         for request in self._next:
             due = start + request.due
             if clock() >= start + self._length_ns or self.halt:
@@ -291,29 +294,16 @@ class _Callers:
             while (left_ns := due - clock()) > 0:
                 time.sleep(left_ns / 1e9)
             recorder, lag = records[request.stream]
-            seen, sent = self.seen[request.stream], clock()
-            try:
-                match request.operation:
-                    case "search":
-                        if search is None:  # it could not be made, which is this search's error
-                            search = store.searcher(*self._asked)
-                        found, _ = search(request.what)
-                    case "insert":
-                        insert(request.what)
-                    case "upsert":
-                        upsert(request.what)
-                    case _:
-                        delete(request.what)
-            except FATAL:
-                raise
-            except BaseException as failure:  # noqa: BLE001 - recorded, as the design says
-                done = clock()
-                recorder.error(due, sent, done, *describe(failure))
+            seen = self.seen[request.stream]
+            sample: Sample[Any]
+            if request.operation == "search":
+                sample = timed_search(searched_late if search is None else search, request.what)
+                if sample.result is not None:
+                    seen.answers[request.number] = sample.result[0]
             else:
-                done = clock()
-                recorder.operation(due, sent, done)
-                if request.operation == "search":
-                    seen.answers[request.number] = found
+                sample = timed(writes[request.operation], request.what)
+            record_operation(recorder, sample, due)
+            sent, done = sample.sent_ns, sample.done_ns
             lag.operation(due, due, sent)
             seen.spans[request.number] = (sent - start, done - start)
             done_here.append((sent - start, done - start))

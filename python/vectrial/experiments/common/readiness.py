@@ -14,7 +14,7 @@ from vectrial.experiments.base import looking_for
 from vectrial.model.context import Context
 from vectrial.model.phase import Phase
 from vectrial.workload import ingest
-from vectrial.workload.python.closed_loop import FATAL, describe
+from vectrial.workload.python.timed import record_operation, timed_search
 
 #: The searches after a load that are cold, and the seconds after which no further one is sent.
 COLD_SEARCHES, COLD_S = 100, 2.0
@@ -56,19 +56,13 @@ def cold_searches(context: Context, first: ingest.Step) -> Phase:
     for number in range(1, COLD_SEARCHES):
         if done - phase.started_ns > COLD_S * 1e9:
             break
-        sent = perf_counter_ns()
-        try:
-            search(queries[number % len(queries)])
-        except FATAL:
-            raise
-        except BaseException as failure:  # noqa: BLE001 - counted, and kept with its message
-            done = perf_counter_ns()
-            recorder.error(sent, sent, done, *describe(failure))
-            errors += 1
+        sample = timed_search(search, queries[number % len(queries)])
+        record_operation(recorder, sample)
+        done = sample.done_ns
+        if sample.failure is None:
+            latencies.append(float(done - sample.sent_ns))
         else:
-            done = perf_counter_ns()
-            recorder.operation(sent, sent, done)
-            latencies.append(float(done - sent))
+            errors += 1
     phase.ended_ns = perf_counter_ns()
     recorder.finish(phase.ended_ns)
     phase.errors = recorder.errors()

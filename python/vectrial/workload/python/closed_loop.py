@@ -23,6 +23,7 @@ from vectrial.model.errors import StoreError, UserError
 from vectrial.model.phase import Phase
 from vectrial.model.store import Searcher
 from vectrial.workload.ndcg import Grader, Judgement
+from vectrial.workload.python.timed import FATAL, describe, timed_search
 from vectrial.workload.queries import Queries
 from vectrial.workload.record import Outset, phase_of
 from vectrial.workload.timed import KEPT, Kept, Look, Timed
@@ -33,9 +34,6 @@ Request = tuple[int, NDArray[np.float32], Searcher]
 
 #: Seconds between two reports of progress, which a client makes between two samples.
 PROGRESS_S = 0.5
-#: What ends the program, whoever raises it. All else that a store raises is an error to count,
-#: also what does not derive from Exception, as panics of Rust libraries do.
-FATAL = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _FOREVER = 1 << 62
 _clock = time.perf_counter_ns
 #: Requests of all clients that are kept, or not, together.
@@ -300,14 +298,11 @@ class Crew:
         seen.start(0)
         while self.warmed[client] < count and not self.halt:
             for query, vector, search in _order(self._before, rng)[: count - self.warmed[client]]:
-                try:
-                    ids, _ = search(vector)
-                except FATAL:
-                    raise
-                except BaseException:  # noqa: BLE001 - counted and shown with the phase
+                sample = timed_search(search, vector)
+                if sample.result is None:
                     self.warmup_errors[client] += 1
                 else:
-                    seen.answer(query, 0, 0, 0, ids)
+                    seen.answer(query, 0, 0, 0, sample.result[0])
                 self.warmed[client] += 1
                 if _clock() >= end:
                     return
@@ -363,6 +358,8 @@ class Crew:
             while going:
                 pause = min(stop, self.report_at[client])
                 for query, vector, search in rest:
+                    # `timed_search` and `record_answer` inlined: calling them would cost 0.5 us per
+                    # request, as much as the whole loop. test_timed.py keeps both alike.
                     sent = clock()
                     try:
                         ids, scores = search(vector)
@@ -452,10 +449,3 @@ def _requests(queries: NDArray[np.float32], each: Sequence[Searcher]) -> list[Re
 
 def _order(requests: list[Request], rng: np.random.Generator) -> list[Request]:
     return [requests[i] for i in rng.permutation(len(requests)).tolist()]
-
-
-def describe(failure: BaseException) -> tuple[str, str]:
-    """Class and message of what a store raised, for `Recorder.error`."""
-    kind = type(failure)
-    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return f"{module}{kind.__qualname__}", str(failure) or repr(failure)

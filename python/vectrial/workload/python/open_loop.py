@@ -20,8 +20,9 @@ from vectrial.engine.types import LoadOutcome
 from vectrial.model.dataset import Truth
 from vectrial.model.phase import Phase
 from vectrial.model.workload import Open
-from vectrial.workload.python.closed_loop import FATAL, PROGRESS_S, Crew, describe
+from vectrial.workload.python.closed_loop import PROGRESS_S, Crew
 from vectrial.workload.python.sdk_process import Done, done, merged
+from vectrial.workload.python.timed import record_answer, timed_search
 from vectrial.workload.queries import Queries
 from vectrial.workload.record import phase_of_outcome
 from vectrial.workload.timed import KEPT
@@ -102,19 +103,11 @@ class Counter:
             while (left_ns := due - clock()) > 0:
                 time.sleep(left_ns / 1e9)
             query, vector, search = crew.requests[number]
-            sent = clock()
-            try:
-                ids, scores = search(vector)
-            except FATAL:
-                raise
-            except BaseException as failure:  # noqa: BLE001 - recorded, as the design says
-                done = clock()
-                recorder.error(due, sent, done, *describe(failure))
-            else:
-                done = clock()
-                recorder.answer(query, due, sent, done, ids)
-                if keeps and crew.keeps:
-                    crew.kept[client].keep(query, vector, ids, scores)
+            sample = timed_search(search, vector)
+            sent, done = sample.sent_ns, sample.done_ns
+            record_answer(recorder, query, sample, due)
+            if sample.result is not None and keeps and crew.keeps:
+                crew.kept[client].keep(query, vector, *sample.result)
             lag.operation(due, due, sent)
             crew.issued[client] += 1
             crew.ended[client] = done

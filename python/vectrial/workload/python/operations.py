@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from vectrial._engine import Recorder
 from vectrial.model.phase import Phase
-from vectrial.workload.python.closed_loop import FATAL, PROGRESS_S, Progress, describe
+from vectrial.workload.python.closed_loop import PROGRESS_S, Progress
+from vectrial.workload.python.timed import record_operation, timed
 from vectrial.workload.record import Outset, phase_of
 
 T = TypeVar("T")
@@ -35,26 +36,17 @@ def timed_operations(
         The phase, and what each call returned: None for those that failed, whose errors are in
         the phase. Shorter than `count` when `max_s` ended it.
     """
-    clock, recorder, results = time.perf_counter_ns, Recorder(), list[T | None]()
+    recorder, results = Recorder(), list[T | None]()
     outset = Outset.now()
     done = outset.started_ns
     recorder.start(done)
     stop = done + int(max_s * 1e9) if max_s is not None else 1 << 62
     reported = done
     for i in range(count):
-        sent = clock()
-        try:
-            result = operation(i)
-        except FATAL:
-            raise
-        except BaseException as failure:  # noqa: BLE001 - recorded, as the design says
-            done = clock()
-            recorder.error(sent, sent, done, *describe(failure))
-            results.append(None)
-        else:
-            done = clock()
-            recorder.operation(sent, sent, done)
-            results.append(result)
+        sample = timed(operation, i)
+        record_operation(recorder, sample)
+        results.append(sample.result)
+        done = sample.done_ns
         if done >= stop:
             break
         if progress is not None and done - reported >= PROGRESS_S * 1e9:

@@ -19,11 +19,12 @@ from vectrial.model.store import Store
 from vectrial.util.process import die_with_parent
 from vectrial.workload.ndcg import Grader
 from vectrial.workload.python import sdk_ingest, sdk_open, transfer
-from vectrial.workload.python.closed_loop import Crew, describe
+from vectrial.workload.python.closed_loop import Crew
 from vectrial.workload.python.open_loop import Served
 from vectrial.workload.python.sdk_ingest import Portion
 from vectrial.workload.python.sdk_process import Done, Failed, Ready, done
 from vectrial.workload.python.sdk_search import Share
+from vectrial.workload.python.timed import describe
 from vectrial.workload.record import Outset
 
 

@@ -16,7 +16,6 @@ from vectrial._engine import Recorder
 from vectrial.datasets import library
 from vectrial.model.phase import Phase
 from vectrial.workload.ingest import Progress, add_batches, batch, load_phase
-from vectrial.workload.python.closed_loop import describe
 from vectrial.workload.python.sdk_process import (
     Done,
     Opening,
@@ -25,6 +24,7 @@ from vectrial.workload.python.sdk_process import (
     expect,
     processes,
 )
+from vectrial.workload.python.timed import record_operation, timed
 
 
 @dataclass(frozen=True)
@@ -118,15 +118,11 @@ def insert(portion: Portion, pipe: Connection) -> Done:
         for first in range(portion.first * portion.batch_rows, portion.stop, step):
             last = min(first + portion.batch_rows, portion.stop)
             rows = batch(dataset, portion.opening.schema, np.arange(first, last))
-            sent = perf_counter_ns()
-            try:
-                store.insert(rows)
-            except Exception as failure:  # noqa: BLE001 - recorded, and the load is not whole
-                done = perf_counter_ns()
-                recorder.error(sent, sent, done, *describe(failure))
-                break
-            done = perf_counter_ns()
-            recorder.operation(sent, sent, done)
+            sample = timed(store.insert, rows)
+            record_operation(recorder, sample)
+            done = sample.done_ns
+            if sample.failure is not None:
+                break  # the load is not whole
             taken += rows.num_rows
         cpu_ns = time.process_time_ns() - cpu_ns
     finally:

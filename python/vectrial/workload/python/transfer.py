@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from time import perf_counter_ns
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from vectrial.datasets import library
 from vectrial.model.dataset import Dataset
 from vectrial.model.store import Schema, Store
 from vectrial.workload.ingest import Progress, make_batch, metadata_of
-from vectrial.workload.python.closed_loop import describe
 from vectrial.workload.python.sdk_process import (
     Opening,
     Ready,
@@ -29,6 +29,9 @@ from vectrial.workload.python.sdk_process import (
     expect,
     processes,
 )
+from vectrial.workload.python.timed import Sample, record_operation, timed
+
+T = TypeVar("T")
 
 #: Bytes of ids that a caller holds until it has ended, when they are checked: that is no part of a
 #: transfer. With more it checks between two passes.
@@ -154,13 +157,8 @@ def alternate(
         ids = np.arange(upto, upto + size, dtype=np.int64)
         at = ids % work.rows
         batch = make_batch(schema, ids, dataset.vectors[at], metadata_of(dataset, schema, at))
-        sent = perf_counter_ns()
-        try:
-            store.insert(batch)
-        except Exception as failure:  # noqa: BLE001 - recorded, as the design says
-            turns.failed(turns.puts, sent, failure)
+        if not turns.record(turns.puts, timed(store.insert, batch)):
             return False
-        turns.done(turns.puts, sent)
         turns.put_rows += size
         turns.put_bytes += batch.nbytes
         upto += size
@@ -189,18 +187,20 @@ class _Turns:
     def get(self, store: Store, page_rows: int, expected: NDArray[np.int64]) -> bool:
         """A whole pass; whether nothing was raised. expected: ids, ascending."""
         seen: list[NDArray[np.int64]] = []
-        moved, sent = 0, perf_counter_ns()
-        try:
+
+        def scan(page_rows: int) -> int:
+            nbytes = 0
             for batch in store.scan(page_rows):
-                moved += batch.nbytes
+                nbytes += batch.nbytes
                 # A copy: what shares memory with the page keeps its vectors.
                 seen.append(batch.column("id").to_numpy().copy())
-        except Exception as failure:  # noqa: BLE001 - recorded, as the design says
-            self.failed(self.gets, sent, failure)
+            return nbytes
+
+        sample = timed(scan, page_rows)
+        if not self.record(self.gets, sample):
             return False
-        self.done(self.gets, sent)
         self.got_rows += sum(map(len, seen))
-        self.got_bytes += moved
+        self.got_bytes += sample.result or 0
         self._unchecked.append((seen, expected))
         self._held += sum(ids.nbytes for ids in seen)
         if self._held > _CHECKED_AT:
@@ -214,13 +214,11 @@ class _Turns:
             self.wrong += not np.array_equal(found, expected)
         self._unchecked, self._held = [], 0
 
-    def done(self, recorder: Recorder, sent: int) -> None:
-        self.ended_ns = perf_counter_ns()
-        recorder.operation(sent, sent, self.ended_ns)
-
-    def failed(self, recorder: Recorder, sent: int, failure: Exception) -> None:
-        self.ended_ns = perf_counter_ns()
-        recorder.error(sent, sent, self.ended_ns, *describe(failure))
+    def record(self, recorder: Recorder, sample: Sample[T]) -> bool:
+        """Record a put or a get; whether nothing was raised."""
+        self.ended_ns = sample.done_ns
+        record_operation(recorder, sample)
+        return sample.failure is None
 
     def moved(self) -> Moved:
         cpu_ns = time.process_time_ns() - self.cpu_ns
