@@ -16,7 +16,6 @@ import typer
 from vectrial.cli import app as gathered
 from vectrial.cli import main as command
 from vectrial.cli import run as run_command
-from vectrial.stores import registry
 
 #: Seconds after which a case hangs. It is a watch, not a measure of speed.
 WATCH_S = 300
@@ -36,10 +35,8 @@ Call = Callable[..., Said]
 @pytest.fixture(scope="session", autouse=True)
 def _made_once() -> Iterator[None]:
     """What every call of the command makes anew, and is the same in each."""
-    entries = registry._entries()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(gathered, "app", typer.main.get_command(gathered.app))
-        patched.setattr(registry, "_entries", lambda: entries)
         yield
 
 

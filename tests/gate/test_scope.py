@@ -13,7 +13,7 @@ import pytest
 
 from vectrial.datasets import library
 from vectrial.experiments.base import Experiment
-from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.experiments.registry import EXPERIMENTS, reference
 from vectrial.gate.checks import CHECKS
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import Context
@@ -61,8 +61,6 @@ def statuses(
 ) -> dict[str, Finished]:
     """What a job with a trial of each kind reports."""
     monkeypatch.setenv("VECTRIAL_HOME", str(folder / "home"))
-    known = {**EXPERIMENTS, SearchUnderFilters.name: SearchUnderFilters}
-    monkeypatch.setattr(worker, "EXPERIMENTS", known)
     rng = np.random.default_rng(1)
     vectors = rng.standard_normal((520, 6), dtype=np.float32)
     library.save(
@@ -72,8 +70,13 @@ def statuses(
     )  # fmt: skip
     settings = {"crud": {"samples": 5}, "recall_sweep": {"min_s": 0, "warmup_queries": 0}}
     trials = tuple(
-        TrialSpec(name, name, settings.get(name, {}), {}, "embedded")
-        for name in ("footprint", "recall_sweep", "under_filters", "crud")
+        TrialSpec(kind.name, reference(kind), settings.get(kind.name, {}), {}, "embedded")
+        for kind in (
+            EXPERIMENTS["footprint"],
+            EXPERIMENTS["recall_sweep"],
+            SearchUnderFilters,
+            EXPERIMENTS["crud"],
+        )
     )
     where = f"{store.__module__}:{store.__name__}"
     (folder / "data").mkdir()

@@ -18,17 +18,13 @@ from vectrial.model.store import FieldType
 from vectrial.reports import REPRODUCTIONS, planning
 from vectrial.reports.collect import _FACTORS, cells, places
 from vectrial.reports.planning import Settings, plan_parts
-from vectrial.reports.published import REPORTS, figures
+from vectrial.reports.published import figures
 from vectrial.reports.render import KEYS, jsonl, shown
 from vectrial.reports.tables import sheets
 from vectrial.stores import registry
 
 KINDS = {name: registry.load(name) for name in registry.names()}
 NAMES = sorted(REPRODUCTIONS)
-
-
-def test_every_report_is_described() -> None:
-    assert set(REPRODUCTIONS) == set(REPORTS)
 
 
 @pytest.mark.parametrize("name", NAMES)

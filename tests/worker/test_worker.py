@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NoReturn
 import pytest
 
 from vectrial.datasets import catalog
+from vectrial.experiments.registry import EXPERIMENTS, reference
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.errors import StoreError
 from vectrial.model.placement import Placement
@@ -107,7 +108,7 @@ def told(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Any]:
         data_dir=folder,
         certificate=Certificate(ClientLimits(), Placement(), {}),
         trials=tuple(
-            TrialSpec(str(at), name, settings, points.get(name, {}), "sdk")
+            TrialSpec(str(at), reference(EXPERIMENTS[name]), settings, points.get(name, {}), "sdk")
             for at, (name, settings) in enumerate(trials)
         ),
         server=Serving(Address("127.0.0.1", {}), {}, ()),

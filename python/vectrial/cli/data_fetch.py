@@ -14,7 +14,7 @@ from rich.text import Text
 
 from vectrial.cli.bars import bars
 from vectrial.cli.dataset_view import as_json
-from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
+from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say, warn_of
 from vectrial.datasets import catalog, library
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import UserError
@@ -147,6 +147,7 @@ def _rows() -> list[dict[str, Any]]:
                 "cached": entry.name in here,
             }
         )
+    warn_of(catalog.broken())
     listed = {row["name"] for row in rows}
     for name in here:
         if name not in listed:

@@ -9,7 +9,7 @@ from pydantic_core import PydanticUndefined
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from vectrial.cli.form import Form, FormOption, on_stdout
+from vectrial.cli.form import Form, FormOption, on_stdout, warn_of
 from vectrial.experiments.base import Experiment
 from vectrial.experiments.registry import EXPERIMENTS
 
@@ -28,15 +28,17 @@ def experiments(
         experiment = "recall_sweep"
         search = { ef_search = [16, 64] }
     """
+    kinds, broken = EXPERIMENTS.working()
+    warn_of(broken)
     if form is Form.JSONL:
-        for kind in EXPERIMENTS.values():
+        for kind in kinds.values():
             print(json.dumps(_described(kind), ensure_ascii=False))
         return
     table = Table(box=SIMPLE_HEAD)
     table.add_column("experiment", no_wrap=True)  # a name is copied into a suite
     for column in ("what it measures", "parameter", "default"):
         table.add_column(column, overflow="fold")
-    for kind in EXPERIMENTS.values():
+    for kind in kinds.values():
         described = _described(kind)
         first = (kind.name, f"{kind.title}. {described['about']}")
         for name, default in described["parameters"].items() or [("none", "")]:

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from vectrial.model.errors import PluginError
 from vectrial.results.clean import shown
 
 #: Columns of a table that goes into a pipe.
@@ -56,6 +57,12 @@ def on_stdout(*, markup: bool = False) -> Console:
     told = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
     width = None if told else _PIPED
     return CleanConsole(width=width, markup=markup, emoji=False, highlight=False)
+
+
+def warn_of(broken: Iterable[PluginError]) -> None:
+    """A line on stderr for each plug-in that is left out since it cannot be used."""
+    for error in broken:
+        print(shown(f"vectrial: {error}"), file=sys.stderr)
 
 
 def say(console: Console, line: str) -> None:

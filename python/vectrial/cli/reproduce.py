@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vectrial.cli import run as run_command
-from vectrial.cli.form import CleanConsole, on_stderr, on_stdout
+from vectrial.cli.form import CleanConsole, on_stderr, on_stdout, warn_of
 from vectrial.cli.one_store import ExposedOption
 from vectrial.cli.run_view import dry_run_table, plan_lines
 from vectrial.model.errors import UserError
@@ -29,7 +29,6 @@ from vectrial.reports.published import figures
 from vectrial.results.database import DATABASE
 from vectrial.stores import registry
 from vectrial.suite.model import Suite
-from vectrial.util.suggest import suggestion
 
 if TYPE_CHECKING:
     from vectrial.report.document import Report
@@ -137,7 +136,7 @@ def reproduce(
         report = _report(name)
         size = report.scale if scale is None else scale
         settings = Settings(size, tuple(store or ()), faithful, repeats)
-    kinds = {known: registry.load(known) for known in registry.names()}
+    kinds, _ = registry.STORES.working()
     parts = plan_parts(report, settings, kinds)
     if dry_run:
         _dry_run(report, parts, kinds, format_, folder)
@@ -154,14 +153,14 @@ def reproduce(
 
 
 def _report(name: str) -> Reproduction:
-    if name not in REPRODUCTIONS:
-        raise UserError(f"there is no report '{name}'", remedy=suggestion(name, REPRODUCTIONS))
-    return REPRODUCTIONS[name]
+    return REPRODUCTIONS.load(name)
 
 
 def _list(form: Format) -> None:
+    reports, broken = REPRODUCTIONS.working()
+    warn_of(broken)
     if form is Format.JSONL:
-        for report in REPRODUCTIONS.values():
+        for report in reports.values():
             told = {"report": report.name, "title": report.title, "scale": report.scale}
             print(json.dumps({**told, "figures": len(figures(report.name))}))
         return
@@ -169,7 +168,7 @@ def _list(form: Format) -> None:
     table.add_column("report", no_wrap=True)
     for column in ("what", "figures", "default scale"):
         table.add_column(column, justify="left" if column == "what" else "right")
-    for report in REPRODUCTIONS.values():
+    for report in reports.values():
         count = str(len(figures(report.name)))
         table.add_row(report.name, report.title, count, f"{report.scale:g}")
     on_stdout().print(table)

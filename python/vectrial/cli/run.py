@@ -238,7 +238,7 @@ def plan_of(suite: Suite, where: str) -> Plan:
         where=where,
         load_store=registry.load,
         shape_of=shape_of,
-        known_stores=registry.names(),
+        known_stores=registry.STORES.working()[0],
     )
 
 

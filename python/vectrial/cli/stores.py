@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout
-from vectrial.model.errors import StoreError
+from vectrial.model.errors import PluginError
 from vectrial.model.lane import lanes_of
 from vectrial.model.store import ALL_OPERATORS, Hybrid, IndexKind, Params, Store
 from vectrial.run.redact import Secrecy
@@ -72,7 +72,7 @@ def stores(
 def _facts(name: str, try_it: bool, progress: Progress) -> dict[str, Any]:
     try:
         store = registry.load(name)
-    except StoreError as error:  # its module is broken: say so and show the others
+    except PluginError as error:  # its module is broken: say so and show the others
         nothing: dict[str, Any] = {"kind": None, "provider": None, "lanes": [], "capabilities": {}}
         return {"store": name, **nothing, "works": False, "reason": str(error), "probe": None}
     choice = _choice(store)

@@ -134,7 +134,7 @@ def _recipe(name: str) -> Recipe:
     store = registry.load(name)
     recipe = recipe_of(store)
     if recipe is None:
-        served = [n for n in registry.names() if registry.load(n).server is not None]
+        served = [n for n, one in registry.STORES.working()[0].items() if one.server is not None]
         raise UserError(f"'{name}' is a library: it has no server", remedy=suggestion("", served))
     return recipe
 

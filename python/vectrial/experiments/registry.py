@@ -1,51 +1,45 @@
-"""The experiments there are: one line each."""
+"""The experiments there are.
+
+An experiment announces itself with an entry point in the group `vectrial.experiments`, here and in
+other people's packages alike: see `vectrial.util.plugins`. The measuring process gets
+`reference(experiment)` and calls `resolve`, since a store's own environment has no entry points.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from vectrial.experiments.anomaly import Anomaly
 from vectrial.experiments.base import Experiment
-from vectrial.experiments.capacity import Capacity
-from vectrial.experiments.concurrency import Concurrency
-from vectrial.experiments.condition import Condition
-from vectrial.experiments.crud import Crud
-from vectrial.experiments.durability import DurabilityExperiment
-from vectrial.experiments.export import Export
-from vectrial.experiments.filtered import Filtered
-from vectrial.experiments.footprint import FootprintExperiment
-from vectrial.experiments.hybrid import HybridSearch
-from vectrial.experiments.ingest import Ingest
-from vectrial.experiments.mixed import Mixed
-from vectrial.experiments.open_loop import OpenLoop
-from vectrial.experiments.recall_sweep import RecallSweep
-from vectrial.experiments.scalar_index_overhead import ScalarIndexOverhead
-from vectrial.experiments.size_sweep import SizeSweep
-from vectrial.experiments.storage import Storage
-from vectrial.experiments.time_to_searchable import TimeToSearchable
-from vectrial.experiments.transport import Transport
+from vectrial.model.errors import VectrialError
+from vectrial.util.plugins import Plugins, import_reference, reference
 
-EXPERIMENTS: Mapping[str, type[Experiment]] = {
-    kind.name: kind
-    for kind in (
-        Ingest,
-        Transport,
-        Storage,
-        TimeToSearchable,
-        FootprintExperiment,
-        RecallSweep,
-        Filtered,
-        HybridSearch,
-        SizeSweep,
-        Concurrency,
-        OpenLoop,
-        Capacity,
-        Anomaly,
-        Condition,
-        Export,
-        ScalarIndexOverhead,
-        Crud,
-        Mixed,
-        DurabilityExperiment,
-    )
-}
+__all__ = ["EXPERIMENTS", "reference", "resolve"]
+
+
+def _class(found: object) -> type[Experiment]:
+    if not (isinstance(found, type) and issubclass(found, Experiment)):
+        raise ValueError("is not a subclass of vectrial.experiments.base.Experiment")
+    return found
+
+
+def _named(name: str, found: object) -> type[Experiment]:
+    experiment = _class(found)
+    if experiment.name != name:
+        raise ValueError(f"is an experiment named '{experiment.name}'")
+    return experiment
+
+
+#: Every registered experiment, by name.
+EXPERIMENTS: Plugins[type[Experiment]] = Plugins("vectrial.experiments", "experiment", _named)
+
+
+def resolve(where: str) -> type[Experiment]:
+    """The experiment's class at `module:Class`.
+
+    Raises:
+        VectrialError: nothing can be imported from there, or it is no experiment.
+    """
+    try:
+        return _class(import_reference(where))
+    except ValueError as error:
+        raise VectrialError(f"{where} {error}") from error
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise VectrialError(f"the experiment at {where} cannot be imported: {error}") from error

@@ -50,6 +50,10 @@ class StoreError(VectrialError):
     """A store failed. Fails its trial, is recorded with its reason, and the run goes on."""
 
 
+class PluginError(UserError):
+    """A plug-in that cannot be used; `where` names its package and entry point."""
+
+
 class PartialFailure(StoreError):
     """A write of which some rows were refused.
 

@@ -225,14 +225,13 @@ def _among(ref: ExperimentRef, store: StoreRef) -> bool:
 
 
 def _experiment(ref: ExperimentRef, where: str) -> Experiment:
-    kind = EXPERIMENTS.get(ref.experiment)
-    if kind is None:
+    if ref.experiment not in EXPERIMENTS:
         raise UserError(
             f"'{ref.experiment}' is not an experiment",
             where=f"{where}.experiment",
             remedy=suggestion(ref.experiment, EXPERIMENTS),
         )
-    return validated(kind, ref.parameters(), where)
+    return validated(EXPERIMENTS[ref.experiment], ref.parameters(), where)
 
 
 def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:

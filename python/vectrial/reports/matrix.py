@@ -93,9 +93,11 @@ def _refusal(store: type[Store], kind: str, experiment: str, lane: Lane | None) 
     return "; ".join(dict.fromkeys(refusal.reason for refusal in plan.refusals))
 
 
-def planned(reports: Iterable[Reproduction] = REPRODUCTIONS.values()) -> dict[str, str]:
-    """Experiments that the reports ask for and that are not written yet, each with what is told in
-    its place."""
+def planned(reports: Iterable[Reproduction] | None = None) -> dict[str, str]:
+    """Experiments that the reports (by default all of them) ask for and that are not written yet,
+    each with what is told in its place."""
+    if reports is None:
+        reports = REPRODUCTIONS.values()
     wanting = [one for report in reports for one in report.not_yet.values()]
     return {
         one.experiment: one.why

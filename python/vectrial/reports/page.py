@@ -38,7 +38,7 @@ def build(
     measured: Mapping[str, Measured],
 ) -> Report:
     """Everything that is shown of a reproduction, whatever it is written as."""
-    plots = [plot(drawing, report, cells, measured) for drawing in DRAWINGS[report.name]]
+    plots = [plot(drawing, report, cells, measured) for drawing in DRAWINGS.get(report.name, ())]
     stores = list(dict.fromkeys(cell.figure.store for cell in cells))
     split = [name for one in plots for name in one.systems]
     here = {cell.figure.store: cell.here for cell in cells if cell.here}

@@ -1,6 +1,6 @@
-"""The figures of the five published reports, as data; nothing measured here ever touches them.
+"""The figures of the published reports, as data; nothing measured here ever touches them.
 
-One `published.csv` in each report's folder, in the report's own order, one row per published
+One `published.csv` in each report's package, in the report's own order, one row per published
 figure. `params` names what a figure depends on by Vectrial's own names: `m`, `ef_search`,
 `clients`, `rows`, ….
 """
@@ -11,13 +11,10 @@ import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 from vectrial.model.errors import DataError, UserError
+from vectrial.reports.registry import REPRODUCTIONS, folder
 from vectrial.util.suggest import suggestion
-
-#: The reports that there are figures of, by the names `vectrial reproduce` knows them by.
-REPORTS = ("milvus-weaviate", "docarray-1m", "longbow", "aistor-index", "docarray-sift1m")
 
 #: Every unit a figure may have; "1" is a number without a unit, "x" times as much.
 UNITS = frozenset(
@@ -57,12 +54,18 @@ def figures(report: str) -> tuple[Figure, ...]:
         UserError: there is no such report.
         DataError: its file is damaged.
     """
-    if report not in REPORTS:
+    if report not in REPRODUCTIONS:
         raise UserError(
-            f"there are no figures of a report '{report}'", remedy=suggestion(report, REPORTS)
+            f"there are no figures of a report '{report}'", remedy=suggestion(report, REPRODUCTIONS)
         )
-    path = files(__package__) / report.replace("-", "_") / "published.csv"
-    lines = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    path = folder(report) / "published.csv"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(
+            "the report has no published.csv", where=REPRODUCTIONS.where(report)
+        ) from error
+    lines = csv.DictReader(text.splitlines())
     if tuple(lines.fieldnames or ()) != _COLUMNS:
         raise DataError(f"its columns are not {', '.join(_COLUMNS)}", where=str(path))
     return tuple(_figure(report, row, f"{path}:{at}") for at, row in enumerate(lines, 2))

@@ -33,10 +33,11 @@ from vectrial.servers.inside import Inside
 from vectrial.servers.limits import sweep
 from vectrial.servers.namespaces import Network, no_network
 from vectrial.servers.provide import Choice, prepare, provide, recipe_of
-from vectrial.stores.registry import availability, reference
+from vectrial.stores.registry import availability
 from vectrial.util import environments, interrupts
 from vectrial.util.child_environment import for_measuring
 from vectrial.util.children import python
+from vectrial.util.plugins import reference
 from vectrial.util.redaction import Log
 from vectrial.worker.messages import (
     Crash,
@@ -550,7 +551,7 @@ def _spec(
         trials=tuple(
             TrialSpec(
                 trial.row.key,
-                trial.row.experiment,
+                reference(type(trial.experiment)),
                 trial.experiment.model_dump(mode="json"),
                 trial.point,
                 trial.row.lane,

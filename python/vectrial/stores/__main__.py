@@ -17,7 +17,7 @@ from vectrial.util.suggest import suggestion
 def recipes() -> dict[str, Recipe]:
     """The servers of all stores that are known, and the object storage that some of them use, by
     name."""
-    found = [recipe_of(registry.load(name)) for name in registry.names()]
+    found = [recipe_of(store) for store in registry.STORES.working()[0].values()]
     return {r.name: r for r in sorted(filter(None, (*found, MINIO)), key=lambda r: r.name)}
 
 

@@ -1,34 +1,43 @@
 """The stores there are, and whether they work on this machine.
 
 A store announces itself with an entry point in the group `vectrial.stores`, here and in other
-people's packages alike. Entry points are read from installed metadata, which the environment
-that measures a store may not have: a process there is told `reference(store)` and calls
-`resolve`, and needs no registry at all.
+people's packages alike: see `vectrial.util.plugins`. A process in a store's own environment, which
+has no entry points, gets `reference(store)` and calls `resolve`.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
 
 from vectrial.model.availability import Availability
-from vectrial.model.errors import StoreError, UserError
+from vectrial.model.errors import StoreError
 from vectrial.model.store import Store
 from vectrial.util import environments
-from vectrial.util.suggest import suggestion
+from vectrial.util.plugins import Plugins, import_reference, reference
 
-GROUP = "vectrial.stores"
+__all__ = ["STORES", "availability", "load", "names", "reference", "resolve"]
 
 
-def _entries() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+def _class(found: object) -> type[Store]:
+    if not (isinstance(found, type) and issubclass(found, Store)):
+        raise ValueError("is not a subclass of vectrial.model.store.Store")
+    return found
+
+
+def _named(name: str, found: object) -> type[Store]:
+    store = _class(found)
+    if store.name != name:
+        raise ValueError(f"is a store named '{store.name}'")
+    return store
+
+
+#: Every registered store, by name.
+STORES: Plugins[type[Store]] = Plugins("vectrial.stores", "store", _named)
 
 
 def names() -> tuple[str, ...]:
     """Names of all registered stores, in alphabetical order."""
-    return tuple(sorted(_entries()))
+    return tuple(STORES)
 
 
 def load(name: str) -> type[Store]:
@@ -36,20 +45,9 @@ def load(name: str) -> type[Store]:
 
     Raises:
         UserError: there is none; the remedy is the nearest name.
-        StoreError: its module cannot be imported, or holds something else than a store.
+        PluginError: its module cannot be imported, or holds something else than this store.
     """
-    entries = _entries()
-    if name not in entries:
-        raise UserError(f"there is no store '{name}'", remedy=suggestion(name, entries))
-    store = resolve(entries[name].value)
-    if store.name != name:
-        raise StoreError(f"the entry point '{name}' leads to a store named '{store.name}'")
-    return store
-
-
-def reference(store: type[Store]) -> str:
-    """Where a store's class is, as `module:Class`: enough for another process to `resolve` it."""
-    return f"{store.__module__}:{store.__qualname__}"
+    return STORES.load(name)
 
 
 def resolve(where: str) -> type[Store]:
@@ -58,14 +56,12 @@ def resolve(where: str) -> type[Store]:
     Raises:
         StoreError: nothing can be imported from there, or it is no store.
     """
-    module, _, attribute = where.partition(":")
     try:
-        found: Any = getattr(importlib.import_module(module), attribute)
+        return _class(import_reference(where))
+    except ValueError as error:
+        raise StoreError(f"{where} {error}") from error
     except (ImportError, AttributeError, SyntaxError) as error:
         raise StoreError(f"the store at {where} cannot be imported: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, Store)):
-        raise StoreError(f"{where} is not a subclass of vectrial.model.store.Store")
-    return found
 
 
 def availability(store: type[Store], *, served: bool = False) -> Availability:

@@ -16,8 +16,8 @@ from vectrial.model.store import Address, Durability
 
 @dataclass(frozen=True)
 class TrialSpec:
-    """One trial of a job: the experiment's name and settings, the point to measure, and the
-    lane to measure it through."""
+    """One trial of a job: the experiment's class as "module:Class", since a store's own environment
+    has no entry points, its settings, the point to measure, and the lane to measure it through."""
 
     key: str
     experiment: str

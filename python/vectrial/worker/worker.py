@@ -21,8 +21,8 @@ from time import perf_counter_ns
 
 from vectrial._engine import Judge
 from vectrial.datasets import library, truth
+from vectrial.experiments import registry as experiments
 from vectrial.experiments.base import Experiment
-from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.experiments.storage import on_disk
 from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.model.context import Context, fields_of
@@ -145,7 +145,7 @@ class _Measurement:
         ungated: list[Finished] = []
         try:
             for trial in self.spec.trials:
-                if EXPERIMENTS[trial.experiment].starts_from is State.EMPTY:
+                if experiments.resolve(trial.experiment).starts_from is State.EMPTY:
                     self._conclude(ungated)
                 self.pipe.send(Started(trial.key))
                 out = self._trial(trial)
@@ -184,7 +184,7 @@ class _Measurement:
         trials.clear()
 
     def _trial(self, trial: TrialSpec) -> Finished:
-        experiment = EXPERIMENTS[trial.experiment].model_validate(dict(trial.settings))
+        experiment = experiments.resolve(trial.experiment).model_validate(dict(trial.settings))
         out = Finished(trial.key, "ok", None, None, datetime.now(UTC), perf_counter_ns(), 0.0)
         sampler: Sampler | None = None
         try:
@@ -286,7 +286,7 @@ class _Measurement:
 
     def _judge(self, out: Finished) -> None:
         """A trial is invalid when a check failed that its experiment's figures rest on."""
-        rests_on = EXPERIMENTS[self._experiment[out.key]].rests_on()
+        rests_on = experiments.resolve(self._experiment[out.key]).rests_on()
         out.gate = [result.row(rests_on) for result in self.gate or []]
         wrong = [row for row in out.gate if row.relevant and row.passed is False]
         if wrong and out.status == "ok":

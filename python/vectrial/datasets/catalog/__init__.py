@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from vectrial.datasets import library
-from vectrial.datasets.catalog.listing import ENTRIES, EXAMPLES
+from vectrial.datasets.catalog.listing import EXAMPLES, broken, listed
 from vectrial.datasets.catalog.model import Cost, Entry, Kind
 from vectrial.datasets.sources import published, synthetic
 from vectrial.datasets.sources.material import Material
@@ -28,7 +28,18 @@ from vectrial.util import paths
 from vectrial.util.progress import Progress, silent
 from vectrial.util.suggest import suggestion
 
-__all__ = ["Cost", "Entry", "Kind", "ensure", "entries", "entry", "fetch", "knows", "makes"]
+__all__ = [
+    "Cost",
+    "Entry",
+    "Kind",
+    "broken",
+    "ensure",
+    "entries",
+    "entry",
+    "fetch",
+    "knows",
+    "makes",
+]
 
 _VARIANT = re.compile(r"(?P<base>.+)-(?P<rows>\d{1,9})(?P<unit>[km]?)")
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
@@ -36,7 +47,7 @@ _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 def entries() -> tuple[Entry, ...]:
     """Everything that is listed: all entries, and examples of variants and synthetic ones."""
-    return (*ENTRIES.values(), *map(entry, EXAMPLES))
+    return (*listed().values(), *map(entry, EXAMPLES))
 
 
 def entry(name: str) -> Entry:
@@ -45,18 +56,19 @@ def entry(name: str) -> Entry:
     Raises:
         UserError: there is none; the message names the nearest one.
     """
-    if name in ENTRIES:
-        return ENTRIES[name]
+    known = listed()
+    if name in known:
+        return known[name]
     if recipe := synthetic.parse(name):
         return _synthetic(name, recipe)
     variant = _VARIANT.fullmatch(name)
-    if variant and (base := ENTRIES.get(variant["base"])) and base.can_be_cut:
+    if variant and (base := known.get(variant["base"])) and base.can_be_cut:
         return cut(base, int(variant["rows"]) * _UNITS[variant["unit"]], name)
-    known = {*ENTRIES, *EXAMPLES, *library.names()}
     raise UserError(
         f"there is no dataset named '{name}'",
-        remedy=f"{suggestion(name, known)} `vectrial data list` shows what there is,"
-        " `vectrial data import FILE` makes one of your own vectors".strip(),
+        remedy=f"{suggestion(name, {*known, *EXAMPLES, *library.names()})}"
+        " `vectrial data list` shows what there is, `vectrial data import FILE` makes one of your"
+        " own vectors".strip(),
     )
 
 
