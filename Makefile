@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 
-.PHONY: matrix results-pages setup setup-stores setup-servers test fuzz demo bench lint lock clean help
+.PHONY: matrix results-pages setup setup-stores setup-servers test test-fast fuzz demo bench lint lock clean help
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t16
@@ -64,6 +64,9 @@ lint: setup ## ruff, mypy strict, the direction of imports, rustfmt, clippy with
 
 # Much of a test's time is waiting for a server or for another process.
 TEST_PROCESSES ?= 2
+
+test-fast: setup ## the tests that need no server and no browser, and are not slow
+	$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup -m "not server and not browser and not slow"
 
 # Programs first: a test has ten minutes, and a slow machine needs as long to build one.
 test: setup setup-servers ## cargo test and pytest

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from vectrial.suite.model import parse_suite
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), DOCS / "results" / "README.md"]
+OF_REPOSITORY = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 
 def name_of(page: Path) -> str:
@@ -36,7 +38,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *OF_REPOSITORY], ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
         if "://" in target:
@@ -85,6 +87,33 @@ def test_pages_have_commands() -> None:
     """What `commands` finds is not nothing."""
     assert ["run", "suites/demo.toml", "--dry-run"] in commands(ROOT / "README.md")
     assert sum(len(commands(page)) for page in PAGES) > 40
+
+
+def made(page: Path) -> set[str]:
+    """The targets of make that a page's code names."""
+    text = page.read_text(encoding="utf-8")
+    code = re.findall(r"`([^`\n]+)`|^ {4,}(.+)$", text, re.MULTILINE)
+    return {name for one in code for name in re.findall(r"^make ([a-z-]+)", "".join(one))}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OF_REPOSITORY], ids=name_of)
+def test_targets_of_make_exist(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert made(page) <= set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+
+
+def test_the_page_of_contributors_names_what_one_needs() -> None:
+    assert {"setup", "test-fast", "lint", "test", "bench"} <= made(ROOT / "CONTRIBUTING.md")
+
+
+def test_the_tiers_of_tests_are_their_markers() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tiers = re.findall(r"^\|[^|]+\| `(\w+)` \|", page, re.MULTILINE)
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    markers = settings["tool"]["pytest"]["ini_options"]["markers"]
+    assert sorted(tiers) == sorted(one.partition(":")[0] for one in markers)
+    (fast,) = re.findall(r'-m "(not .+)"', (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert sorted(fast.removeprefix("not ").split(" and not ")) == sorted(tiers)
 
 
 def test_the_whole_suite_of_the_reference_is_planned_and_refuses_nothing() -> None:
