@@ -36,6 +36,7 @@ from vectrial.model.results_schema import METRICS
 from vectrial.model.store import (
     Field,
     FieldType,
+    Hits,
     Index,
     IndexKind,
     NoParams,
@@ -566,7 +567,7 @@ class Counting(MemoryStore):
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         whole = super().searcher(k, params, where)
 
-        def search(vector: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def search(vector: NDArray[np.float32]) -> Hits:
             Counting.searches += 1
             return whole(vector)
 
@@ -693,7 +694,7 @@ class Slow(MemoryStore):
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         whole, nothing = super().searcher(k, params, where), np.zeros(0, np.int64)
 
-        def search(vector: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def search(vector: NDArray[np.float32]) -> Hits:
             if time.monotonic() < self.inserted + 0.2:
                 return nothing, np.zeros(0, np.float32)
             return whole(vector)

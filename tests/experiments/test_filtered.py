@@ -25,6 +25,7 @@ from vectrial.model.store import (
     Capabilities,
     Field,
     FieldType,
+    Hits,
     Index,
     NoParams,
     Params,
@@ -244,7 +245,7 @@ class _Fragile(MemoryStore):
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         whole = super().searcher(k, params, where)
 
-        def search(vector: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def search(vector: NDArray[np.float32]) -> Hits:
             self.asked += where is not None
             if self.asked == 100:
                 raise RuntimeError("broken")
@@ -269,7 +270,7 @@ class _Few(MemoryStore):
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         whole = super().searcher(k, params, where)
 
-        def search(vector: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def search(vector: NDArray[np.float32]) -> Hits:
             ids, scores = whole(vector)
             return ids[:2], scores[:2]
 

@@ -26,6 +26,7 @@ from vectrial.model.results_schema import METRICS
 from vectrial.model.store import (
     Field,
     FieldType,
+    Hits,
     Hybrid,
     HybridSearcher,
     Index,
@@ -105,10 +106,10 @@ def test_the_exact_fusion_is_worth_what_it_is_for_the_requests_that_were_answere
     """One that failed, or was not sent for want of time, is in neither mean; one that was asked
     more often than another is in both as often."""
 
-    def fails(vector: object, /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def fails(vector: object, /) -> Hits:
         raise RuntimeError("too slow")
 
-    def finds(vector: object, /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def finds(vector: object, /) -> Hits:
         return np.array([9]), np.array([1.0], np.float32)
 
     judgement = Judgement(1, [frozenset({5}), frozenset({9}), frozenset({9})], (1.0, 0.25, 0.75))
@@ -227,9 +228,7 @@ class Told(MemoryStore):
         ids, vectors = rows["id"].to_numpy(), np.array(rows["vector"].to_pylist(), np.float32)
         index = Bm25(self.indexed(rows[self._open.schema.columns[blend.field]].to_pylist()))
 
-        def search(
-            vector: NDArray[np.float32], text: str, /
-        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def search(vector: NDArray[np.float32], text: str, /) -> Hits:
             near = similarity(distances(vector, vectors, Metric.L2), Metric.L2, blend.fusion)
             sides = (
                 best(near, blend.candidates, -np.inf),

@@ -19,7 +19,7 @@ from vectrial.compare.groups import CONDITIONS, TERMS
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.dataset import Dataset
 from vectrial.model.fusion import Blend, Fusion
-from vectrial.model.store import Hybrid, HybridSearcher, Params, Store
+from vectrial.model.store import Hits, Hybrid, HybridSearcher, Params, Store
 from vectrial.stores import registry
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
@@ -40,9 +40,7 @@ class Worded(MemoryStore):
     def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
         by_vector = self.searcher(k, params)
 
-        def search(
-            vector: NDArray[np.float32], text: str, /
-        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def search(vector: NDArray[np.float32], text: str, /) -> Hits:
             return by_vector(vector)
 
         return search

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.model.filters import Filter
-from vectrial.model.store import Params, Searcher
+from vectrial.model.store import Hits, Params, Searcher
 from vectrial.stores.memory import MemoryStore
 
 #: Searches of the gate and of a warm-up together, of the measured store.
@@ -24,9 +24,6 @@ class Honest(MemoryStore):
     """As it is."""
 
     name: ClassVar[str] = "honest"
-
-
-Answer = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 
 class _Liar(MemoryStore):
@@ -42,13 +39,13 @@ class _Liar(MemoryStore):
         if not self.main:
             return honest
 
-        def search(vector: NDArray[np.float32], /) -> Answer:
+        def search(vector: NDArray[np.float32], /) -> Hits:
             self.searches += 1
             return self.answer(honest, vector)
 
         return search
 
-    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         """What is answered in place of what an honest one would."""
         raise NotImplementedError
 
@@ -60,15 +57,15 @@ class StaleAnswers(_Liar):
 
     def __init__(self, location: Path) -> None:
         super().__init__(location)
-        self.known: dict[bytes, Answer] = {}
+        self.known: dict[bytes, Hits] = {}
 
-    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         key = vector.tobytes()
         if key not in self.known:
             self.known[key] = self.asked_first(honest, vector)
         return self.known[key]
 
-    def asked_first(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+    def asked_first(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         """What is remembered."""
         return honest(vector)
 
@@ -78,7 +75,7 @@ class SlowAtFirst(StaleAnswers):
 
     name: ClassVar[str] = "slow-at-first"
 
-    def asked_first(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+    def asked_first(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         time.sleep(0.002)
         return honest(vector)
 
@@ -88,7 +85,7 @@ class RoundsOff(SlowAtFirst):
 
     name: ClassVar[str] = "rounds-off"
 
-    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         key = np.round(vector, 3).tobytes()
         if key not in self.known:
             self.known[key] = self.asked_first(honest, vector)
@@ -100,7 +97,7 @@ class ShorterLater(_Liar):
 
     name: ClassVar[str] = "shorter-later"
 
-    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         ids, scores = honest(vector)
         cut = len(ids) - (self.searches > LATER and self.searches % 10 == 0)
         return ids[:cut], scores[:cut]
@@ -111,7 +108,7 @@ class SeldomShorter(_Liar):
 
     name: ClassVar[str] = "seldom-shorter"
 
-    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         ids, scores = honest(vector)
         cut = len(ids) - (self.searches % 100 == 99)
         return ids[:cut], scores[:cut]
@@ -122,7 +119,7 @@ class TwiceLater(_Liar):
 
     name: ClassVar[str] = "twice-later"
 
-    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         ids, scores = honest(vector)
         if self.searches > LATER:
             ids = ids.copy()
@@ -135,7 +132,7 @@ class ScoresLater(_Liar):
 
     name: ClassVar[str] = "scores-later"
 
-    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         ids, scores = honest(vector)
         return ids, scores * np.float32(3 if self.searches > LATER else 1)
 
@@ -145,7 +142,7 @@ class UnknownLater(_Liar):
 
     name: ClassVar[str] = "unknown-later"
 
-    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         ids, scores = honest(vector)
         if self.searches > LATER and self.searches % 100 == 0:
             ids = ids.copy()
@@ -165,7 +162,7 @@ class FilterLater(MemoryStore):
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         honest, free = super().searcher(k, params, where), super().searcher(k, params)
 
-        def search(vector: NDArray[np.float32], /) -> Answer:
+        def search(vector: NDArray[np.float32], /) -> Hits:
             self.filtered += where is not None
             lies = where is not None and self.filtered > 300 and self.filtered % 100 == 0
             return (free if lies else honest)(vector)
@@ -178,7 +175,7 @@ class Pausing(_Liar):
 
     name: ClassVar[str] = "pausing"
 
-    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Answer:
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         if self.searches % 300 == 299:
             time.sleep(0.4)
         return honest(vector)

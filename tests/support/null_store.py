@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vectrial.engine.client import target
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter
-from vectrial.model.store import Index, Params, Returning, Schema, Searcher, Wire
+from vectrial.model.store import Hits, Index, Params, Returning, Schema, Searcher, Wire
 from vectrial.stores.memory import MemoryStore
 
 #: host:port of the null server.
@@ -73,9 +73,7 @@ class StampingStore(NullStore):
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         search = super().searcher(k, params, where)
 
-        def stamped(
-            vector: NDArray[np.float32], /
-        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def stamped(vector: NDArray[np.float32], /) -> Hits:
             self._stamp("asked")
             return search(vector)
 

@@ -17,12 +17,12 @@ from vectrial._engine import histogram_buckets
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.results_schema import METRICS
+from vectrial.model.store import Hits
 from vectrial.workload.python.closed_loop import Crew, closed_loop
 from vectrial.workload.python.operations import timed_operations
 from vectrial.workload.record import Outset
 
-Answer = tuple[NDArray[np.int64], NDArray[np.float32]]
-Search = Callable[[NDArray[np.float32]], Answer]
+Search = Callable[[NDArray[np.float32]], Hits]
 
 K, QUERIES = 3, 20
 #: Query i is the vector (i,): a search knows which query it is asked.
@@ -39,7 +39,7 @@ TRUTH = Truth(
 SCORES = np.zeros(K, dtype=np.float32)
 
 
-def exact(vector: NDArray[np.float32]) -> Answer:
+def exact(vector: NDArray[np.float32]) -> Hits:
     return EXACT[int(vector[0])], SCORES
 
 
@@ -50,7 +50,7 @@ class Log:
         self.search = search
         self.asked: dict[str, list[int]] = {}
 
-    def __call__(self, vector: NDArray[np.float32]) -> Answer:
+    def __call__(self, vector: NDArray[np.float32]) -> Hits:
         self.asked.setdefault(threading.current_thread().name, []).append(int(vector[0]))
         return self.search(vector)
 
@@ -73,7 +73,7 @@ def test_a_phase_has_every_figure_of_the_same_requests(clients: int) -> None:
 
 
 def test_recall_short_and_duplicate_answers_are_seen() -> None:
-    def poor(vector: NDArray[np.float32]) -> Answer:
+    def poor(vector: NDArray[np.float32]) -> Hits:
         query = int(vector[0])
         ids = EXACT[query].copy()
         if query == 0:
@@ -112,7 +112,7 @@ def test_min_s_ends_with_a_whole_pass() -> None:
 
 @pytest.mark.parametrize("clients", [1, 4])
 def test_no_request_is_sent_after_max_s(clients: int) -> None:
-    def slow(vector: NDArray[np.float32]) -> Answer:
+    def slow(vector: NDArray[np.float32]) -> Hits:
         time.sleep(0.2)
         return exact(vector)
 
@@ -155,7 +155,7 @@ def test_count_is_kept_exactly(clients: int) -> None:
 def test_warm_up_is_not_in_the_phase(clients: int) -> None:
     calls = iter(range(10**6))
 
-    def cold(vector: NDArray[np.float32]) -> Answer:
+    def cold(vector: NDArray[np.float32]) -> Hits:
         # None is timed before every client has warmed up.
         if next(calls) < clients:
             time.sleep(3)
@@ -175,7 +175,7 @@ class RustPanic(BaseException):
 @pytest.mark.parametrize("clients", [1, 2])
 @pytest.mark.parametrize("kind", [KeyError, RustPanic])
 def test_what_a_store_raises_is_counted_and_timed(clients: int, kind: type[BaseException]) -> None:
-    def flaky(vector: NDArray[np.float32]) -> Answer:
+    def flaky(vector: NDArray[np.float32]) -> Hits:
         if vector[0] < 2:
             raise kind(f"query {vector[0]:.0f}")
         return exact(vector)
@@ -194,7 +194,7 @@ def test_what_a_store_raises_is_counted_and_timed(clients: int, kind: type[BaseE
 
 
 def test_a_store_that_always_fails_says_so_and_has_no_figures() -> None:
-    def broken(vector: NDArray[np.float32]) -> Answer:
+    def broken(vector: NDArray[np.float32]) -> Hits:
         raise OSError
 
     phase = closed_loop(broken, VECTORS, TRUTH, clients=2, warmup_count=3)
@@ -208,7 +208,7 @@ def test_a_store_that_always_fails_says_so_and_has_no_figures() -> None:
 def test_few_errors_leave_a_phase_valid() -> None:
     calls = iter(range(10**6))
 
-    def flaky(vector: NDArray[np.float32]) -> Answer:
+    def flaky(vector: NDArray[np.float32]) -> Hits:
         if next(calls) == 100:
             raise TimeoutError("once")
         return exact(vector)
@@ -234,7 +234,7 @@ def test_without_truth_recall_is_missing_and_says_why() -> None:
 
 @pytest.mark.parametrize("clients", [1, 2])
 def test_an_interrupt_ends_it_at_once(clients: int) -> None:
-    def interrupted(vector: NDArray[np.float32]) -> Answer:
+    def interrupted(vector: NDArray[np.float32]) -> Hits:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -246,7 +246,7 @@ def test_an_interrupt_ends_it_at_once(clients: int) -> None:
 def test_progress_is_reported_between_samples(clients: int) -> None:
     inside, seen, overlaps = threading.Event(), [], []
 
-    def slow(vector: NDArray[np.float32]) -> Answer:
+    def slow(vector: NDArray[np.float32]) -> Hits:
         inside.set()
         time.sleep(0.01)
         inside.clear()

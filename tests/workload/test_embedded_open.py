@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vectrial.model.dataset import Truth
 from vectrial.model.phase import Phase
+from vectrial.model.store import Hits
 from vectrial.model.workload import Open
 from vectrial.workload.python.embedded import search
 
@@ -33,9 +34,7 @@ class Library:
         self.takes_s, self.right = takes_s, right
         self.threads: set[str] = set()
 
-    def __call__(
-        self, vector: NDArray[np.float32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def __call__(self, vector: NDArray[np.float32]) -> Hits:
         self.threads.add(threading.current_thread().name)
         time.sleep(self.takes_s)
         row = int(np.argmax(vector)) if self.right else 99
@@ -96,7 +95,7 @@ def test_requests_in_flight_are_bounded() -> None:
 def test_wrong_answers_are_judged_and_failures_counted() -> None:
     assert served(Library(0.0, right=False), 100).metrics["recall_mean"] == 0
 
-    def fails(vector: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def fails(vector: NDArray[np.float32]) -> Hits:
         if vector[0]:
             raise RuntimeError("query 0 is refused")
         return np.array([int(np.argmax(vector))], dtype=np.int64), np.zeros(1, np.float32)

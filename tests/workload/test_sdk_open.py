@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from vectrial._engine import Recorder
+from vectrial.model.store import Hits
 from vectrial.model.workload import Open
 from vectrial.workload.python.closed_loop import Crew
 from vectrial.workload.python.open_loop import Counter, Turns, schedule
@@ -35,7 +36,7 @@ def test_schedules_are_of_their_rate_and_their_seed() -> None:
 def serve(clients: int, due: list[int], length_ns: int, takes_s: float) -> tuple[Counter, Recorder]:
     """Searches that take so long, under a schedule; and what was recorded."""
 
-    def searcher(vector: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def searcher(vector: NDArray[np.float32]) -> Hits:
         time.sleep(takes_s)
         if vector[0]:
             raise RuntimeError("query 0 is refused")

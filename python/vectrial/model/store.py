@@ -309,9 +309,7 @@ Hits = tuple[NDArray[np.int64], NDArray[np.float32]]
 class Searcher(Protocol):
     """A search with everything but the vector settled beforehand."""
 
-    def __call__(
-        self, vector: NDArray[np.float32], /
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def __call__(self, vector: NDArray[np.float32], /) -> Hits:
         """Ids and scores of the nearest rows, best first, for one query (d,); both of the same
         length ≤ k. Nothing is copied, converted or translated here that could be beforehand."""
         ...
@@ -320,9 +318,7 @@ class Searcher(Protocol):
 class HybridSearcher(Protocol):
     """A search by vector and text with everything but the two settled beforehand."""
 
-    def __call__(
-        self, vector: NDArray[np.float32], text: str, /
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def __call__(self, vector: NDArray[np.float32], text: str, /) -> Hits:
         """Ids and scores of the best rows, best first, for one vector (d,) and one text of any
         words; both of the same length ≤ k. Scores are the fusion's, larger is better; at α = 1
         and 0 they are those of the one side that is asked."""
@@ -492,7 +488,7 @@ class Store(ABC):
             return search
         get = self.get
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             found = search(vector)
             if len(found[0]):
                 get(found[0])

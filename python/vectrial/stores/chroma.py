@@ -22,6 +22,7 @@ from vectrial.model.store import (
     ALL_OPERATORS,
     Capabilities,
     FieldType,
+    Hits,
     Index,
     IndexKind,
     Params,
@@ -231,7 +232,7 @@ class Chroma(Store):
         condition = None if where is None else self._condition(where)
         include = ["distances"]
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             if self._ef != ef:
                 self._search_with(ef)
             found = self._rows.query(

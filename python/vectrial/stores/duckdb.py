@@ -25,6 +25,7 @@ from vectrial.model.store import (
     Capabilities,
     FieldType,
     Footprint,
+    Hits,
     Index,
     IndexKind,
     Params,
@@ -255,7 +256,7 @@ class DuckDB(Store):
 
         connection()
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             cursor = getattr(own, "cursor", None) or connection()
             found = cursor.execute(question, [vector.tolist(), *values]).fetchnumpy()
             return found["id"], found["score"]

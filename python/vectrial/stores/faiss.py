@@ -34,6 +34,7 @@ from vectrial.model.store import (
     Capabilities,
     FieldType,
     Footprint,
+    Hits,
     Index,
     IndexKind,
     Params,
@@ -347,7 +348,7 @@ def _searcher(
     if ids is not None and np.array_equal(ids, np.arange(len(ids))):
         ids = None  # the positions are the ids
 
-    def plain(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def plain(vector: NDArray[np.float32], /) -> Hits:
         if len(vector) != dim:
             raise StoreError(f"a query has {len(vector)} components, and the index {dim}")
         scores, found = np.empty(k, np.float32), np.empty(k, np.int64)
@@ -357,7 +358,7 @@ def _searcher(
             scores, found = scores[:count], found[:count]
         return (found if ids is None else ids[found]), scores
 
-    def cosine(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def cosine(vector: NDArray[np.float32], /) -> Hits:
         return plain(vector / np.sqrt(vector @ vector))
 
     return cosine if normalise else plain

@@ -29,6 +29,7 @@ from vectrial.model.store import (
     Capabilities,
     FieldType,
     Footprint,
+    Hits,
     Index,
     IndexKind,
     Params,
@@ -197,7 +198,7 @@ class HnswlibStore(Store):
         if not most:
             return lambda vector: (np.empty(0, np.int64), np.empty(0, np.float32))
 
-        def plain(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def plain(vector: NDArray[np.float32], /) -> Hits:
             index.ef = ef
             ids, scores = query(vector, most, 1)
             return ids[0].view(np.int64), scores[0]
@@ -206,9 +207,7 @@ class HnswlibStore(Store):
             return plain
         keep = kept.__contains__
 
-        def filtered(
-            vector: NDArray[np.float32], /
-        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def filtered(vector: NDArray[np.float32], /) -> Hits:
             index.ef = ef
             ids, scores = query(vector, most, 1, keep)
             return ids[0].view(np.int64), scores[0]

@@ -18,6 +18,7 @@ from vectrial.model.store import (
     Capabilities,
     FieldType,
     Footprint,
+    Hits,
     Index,
     IndexKind,
     Params,
@@ -109,7 +110,7 @@ class MemoryStore(Store):
         candidates = block(metric, rows.vectors, rows.ids, rows.kept(where))
         sign = -1 if metric is Metric.IP else 1
 
-        def search(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def search(vector: NDArray[np.float32], /) -> Hits:
             ids, distances = nearest(candidates, vector, k)
             return ids, (sign * distances).astype(np.float32)
 

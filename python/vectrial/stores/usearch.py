@@ -27,6 +27,7 @@ from vectrial.model.store import (
     Capabilities,
     FieldType,
     Footprint,
+    Hits,
     Index,
     IndexKind,
     Params,
@@ -192,7 +193,7 @@ class USearchStore(Store):
         assert where is None
         ef, index, query = params.ef_search, self._index, self._index.search
 
-        def search(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def search(vector: NDArray[np.float32], /) -> Hits:
             index.expansion_search = ef
             found = query(vector, k, threads=1)
             return found.keys.view(np.int64), found.distances

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from vectrial.model.filters import Filter
 from vectrial.model.metric import LARGER_IS_CLOSER, Metric, distances, score_from_distance
-from vectrial.model.store import Searcher, Store
-
-Answer = tuple[NDArray[np.int64], NDArray[np.float32]]
+from vectrial.model.store import Hits, Searcher, Store
 
 
-def check_answer(case: Case, world: World, query: NDArray[np.float32], answer: Answer) -> None:
+def check_answer(case: Case, world: World, query: NDArray[np.float32], answer: Hits) -> None:
     """Types, order, no duplicates, only rows that exist, scores that agree with distances."""
     ids, scores = answer
     assert ids.dtype == np.int64

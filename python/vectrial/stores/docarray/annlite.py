@@ -18,6 +18,7 @@ from vectrial.model.metric import Metric, ScoreKind
 from vectrial.model.store import (
     Capabilities,
     FieldType,
+    Hits,
     Index,
     IndexKind,
     Params,
@@ -187,7 +188,7 @@ class AnnLiteStore(Store):
 
         def search_one(
             vector: NDArray[np.float32],
-        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        ) -> Hits:
             graph.ef_search = ef  # AnnLite applies it at every search; another searcher may differ
             scores, ids = search(vector[np.newaxis], limit=k)
             return ids[0], np.asarray(scores[0], dtype=np.float32)

@@ -23,6 +23,7 @@ from vectrial.model.store import (
     ALL_OPERATORS,
     Capabilities,
     FieldType,
+    Hits,
     Index,
     IndexKind,
     Params,
@@ -129,7 +130,7 @@ class _DocumentArrayStore(Store):
 
         def search_one(
             vector: NDArray[np.float32],
-        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        ) -> Hits:
             found = find(vector, metric=metric, limit=k, only_id=True)
             scores = (document.scores[metric].value for document in found)
             return ids_of(found), np.fromiter(scores, dtype=np.float32, count=len(found))

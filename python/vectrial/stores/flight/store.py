@@ -31,6 +31,7 @@ from vectrial.model.store import (
     Capabilities,
     Durability,
     FieldType,
+    Hits,
     HybridSearcher,
     Index,
     IndexKind,
@@ -275,7 +276,7 @@ class FlightStore(Store):
         head, tail = (part.encode() for part in json.dumps({"search": search}).split("[]", 1))
         get, options, ticket = self._client.do_get, self._options, flight.Ticket
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             asked = b"%b%b%b" % (head, json.dumps(vector.tolist()).encode(), tail)
             return _found(get(ticket(asked), options).read_all())
 
@@ -288,9 +289,7 @@ class FlightStore(Store):
         search = {"dataset": self._dataset, "k": k, **self._members(params, Returning.IDS)}
         ticket, get = flight_text.asked(search, blend, self._names[blend.field]), self._get
 
-        def run(
-            vector: NDArray[np.float32], text: str, /
-        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], text: str, /) -> Hits:
             return _found(get(ticket(vector.tolist(), text)).read_all())
 
         return run
@@ -346,7 +345,7 @@ def _names(schema: Schema) -> Mapping[str, str]:
     return schema.columns if _RESERVED & set(own) else own
 
 
-def _found(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _found(rows: pa.Table) -> Hits:
     """Ids and scores of an answer."""
     return rows.column("id").to_numpy().view(np.int64), rows.column("score").to_numpy()
 

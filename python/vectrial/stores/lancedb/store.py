@@ -26,6 +26,7 @@ from vectrial.model.store import (
     ALL_OPERATORS,
     Capabilities,
     FieldType,
+    Hits,
     HybridSearcher,
     Index,
     IndexKind,
@@ -290,7 +291,7 @@ class LanceDB(Store):
             # On the loop's thread alone, since `prepared` must not be used by two at once.
             return await self._tuned(prepared.nearest_to(vector), k, params).to_arrow()
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             found = wait(ask(vector))
             return found["id"].to_numpy(), found["_distance"].to_numpy()
 
@@ -326,9 +327,7 @@ class LanceDB(Store):
         columns = ["id"] if fused is not None else ["id", score]
         sign = np.float32(-1 if blend.alpha == 1.0 else 1)
 
-        def run(
-            vector: NDArray[np.float32], text: str, /
-        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], text: str, /) -> Hits:
             found = wait(ask(vector, text))
             return found["id"].to_numpy()[:k], sign * found[score].to_numpy()[:k]
 

@@ -31,6 +31,7 @@ from vectrial.model.store import (
     Durability,
     FieldType,
     Footprint,
+    Hits,
     HybridSearcher,
     Index,
     Params,
@@ -345,7 +346,7 @@ class LuceneStore(Store):
         asked = {"size": k, **self._fields(*self._returned(returning))}
         metric = self._schema.metric
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             told = search(index=collection, body={**asked, **question(vector.tolist())})
             if told["timed_out"] or told["_shards"]["failed"]:
                 raise StoreError(f"the answer is not complete: {told['_shards']}")
@@ -364,9 +365,7 @@ class LuceneStore(Store):
         body = lucene_text.asked(near, self._names[blend.field], blend, self.text_boost)
         asked = {"size": k, **self._fields(ID)}
 
-        def run(
-            vector: NDArray[np.float32], text: str, /
-        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], text: str, /) -> Hits:
             told = search(index=collection, body={**asked, **body(vector.tolist(), text)})
             if told["timed_out"] or told["_shards"]["failed"]:
                 raise StoreError(f"the answer is not complete: {told['_shards']}")

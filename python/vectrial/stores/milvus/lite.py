@@ -24,6 +24,7 @@ from vectrial.model.store import (
     ALL_OPERATORS,
     Capabilities,
     FieldType,
+    Hits,
     Index,
     IndexKind,
     Params,
@@ -265,7 +266,7 @@ class MilvusLite(Store):
         settings = {"metric_type": _METRIC[self._schema.metric], "params": given}
         condition = "" if where is None else self._translate(where)
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             found = search(_ROWS, [vector], filter=condition, limit=k, search_params=settings)[0]
             ids = np.array([hit["id"] for hit in found], dtype=np.int64)
             return ids, np.array([hit["distance"] for hit in found], dtype=np.float32)

@@ -29,6 +29,7 @@ from vectrial.model.store import (
     Capabilities,
     Durability,
     FieldType,
+    Hits,
     Index,
     Params,
     Returning,
@@ -359,7 +360,7 @@ class Milvus(Store):
             "retry_times": 0,
         }
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             (found,) = search(name, [vector], **settled)
             ids = np.array([hit[_ID] for hit in found], dtype=np.int64)
             return ids, np.array([hit["distance"] for hit in found], dtype=np.float32)

@@ -29,6 +29,7 @@ from vectrial.model.store import (
     Durability,
     FieldType,
     Footprint,
+    Hits,
     HybridSearcher,
     Index,
     IndexKind,
@@ -271,7 +272,7 @@ class PgVector(Store):
         text, settings, sessions = search.text(), search.settings(), self._sessions
         sessions.of(settings)  # connected before the clock starts
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             found = sessions.of(settings).execute(text, (vector,), prepare=True, binary=True)
             rows = found.fetchall()
             ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
@@ -286,9 +287,7 @@ class PgVector(Store):
         text, settings, sessions = search.text(), search.settings(), self._sessions
         sessions.of(settings)
 
-        def run(
-            vector: NDArray[np.float32], words: str, /
-        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], words: str, /) -> Hits:
             asked: tuple[Any, ...] = (vector, pgvector_text.any_of(words))
             if blend.alpha in (0.0, 1.0):
                 asked = asked[:1] if blend.alpha else asked[1:]

@@ -23,6 +23,7 @@ from vectrial.model.store import (
     ALL_OPERATORS,
     Capabilities,
     FieldType,
+    Hits,
     Index,
     IndexKind,
     NoParams,
@@ -267,7 +268,7 @@ class QdrantEdge(Store):
         kept = None if where is None else self._translate(where)
         request, nearest = q.SearchRequest, q.Query.Nearest
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             found = search(request(nearest(vector.tolist()), k, None, kept, settings))
             scores = np.array([point.score for point in found], dtype=np.float32)
             return signed([point.id for point in found]), scores

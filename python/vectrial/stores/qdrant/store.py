@@ -28,6 +28,7 @@ from vectrial.model.store import (
     Capabilities,
     Durability,
     FieldType,
+    Hits,
     Index,
     IndexKind,
     NoParams,
@@ -363,7 +364,7 @@ class Qdrant(Store):
         kept = None if where is None else RestToGrpc.convert_filter(self._translate(where))
         metadata, vectors = returning is Returning.METADATA, returning is Returning.VECTORS
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             found = ask(
                 name,
                 query=vector,

@@ -32,6 +32,7 @@ from vectrial.model.store import (
     Capabilities,
     Durability,
     FieldType,
+    Hits,
     Index,
     IndexKind,
     Params,
@@ -297,7 +298,7 @@ class RedisSearch(Store):
         asked = asked.paging(0, k).dialect(2)
         start = len(self._prefix)
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             found = search(asked, query_params={"vector": vector.tobytes()}).docs
             ids = np.fromiter((int(row.id[start:]) for row in found), np.int64, len(found))
             return ids, np.fromiter((float(row.score) for row in found), np.float32, len(found))

@@ -29,6 +29,7 @@ from vectrial.model.store import (
     Capabilities,
     Durability,
     FieldType,
+    Hits,
     Index,
     IndexKind,
     NoParams,
@@ -280,7 +281,7 @@ class Redis(Store):
         if returning is Returning.METADATA:
             asked["with_attribs"] = True
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             found = search(key, vector.tobytes(), **asked)
             ids = np.fromiter(map(int, found), np.int64, len(found))
             scores = found.values()

@@ -26,6 +26,7 @@ from vectrial.model.store import (
     ALL_OPERATORS,
     Capabilities,
     FieldType,
+    Hits,
     Index,
     IndexKind,
     Params,
@@ -148,7 +149,7 @@ class SqliteStore(Store):
         statement = f"SELECT id, vector FROM rows WHERE {text}"
         sign = -1 if schema.metric is Metric.IP else 1
 
-        def search(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def search(vector: NDArray[np.float32], /) -> Hits:
             cursor = connect().execute(statement, values)
             best_ids = np.empty(0, np.int64)
             best = np.empty(0, np.float64)

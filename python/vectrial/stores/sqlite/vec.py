@@ -27,6 +27,7 @@ from vectrial.model.store import (
     ALL_OPERATORS,
     Capabilities,
     FieldType,
+    Hits,
     Index,
     IndexKind,
     Params,
@@ -172,7 +173,7 @@ class SqliteVecStore(Store):
             text, values = self._open.condition(where)
             statement += f" AND id IN (SELECT id FROM rows WHERE {text})"
 
-        def search(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def search(vector: NDArray[np.float32], /) -> Hits:
             rows = connect().execute(statement, (vector.data, k, *values)).fetchall()
             return (
                 np.array([row[0] for row in rows], np.int64),

@@ -35,6 +35,7 @@ from vectrial.model.store import (
     Durability,
     Field,
     FieldType,
+    Hits,
     HybridSearcher,
     Index,
     IndexKind,
@@ -337,7 +338,7 @@ class Weaviate(Store):
         properties = list(self._names.values()) if returning is Returning.METADATA else False
         vector_too = [_VECTOR] if returning is Returning.VECTORS else False
 
-        def run(vector: NDArray[np.float32], /) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], /) -> Hits:
             found = search(
                 vector.tolist(),
                 limit=k,
@@ -357,9 +358,7 @@ class Weaviate(Store):
         column = self._names[blend.field]
         ask = weaviate_text.asked(self._collection.query, column, k, blend)
 
-        def run(
-            vector: NDArray[np.float32], text: str, /
-        ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        def run(vector: NDArray[np.float32], text: str, /) -> Hits:
             found = ask(vector, text)
             ids = np.array([row.uuid.int & _ID_BITS for row in found], dtype=np.uint64)
             scores = np.array([row.metadata.score for row in found], dtype=np.float32)

@@ -25,7 +25,7 @@ from vectrial.model.errors import StoreError
 from vectrial.model.filters import Eq, In, IsNull, Not, Or
 from vectrial.model.fusion import Ranking
 from vectrial.model.metric import Metric, ScoreKind, score_from_distance
-from vectrial.model.store import ARROW_TYPES, Index, Searcher
+from vectrial.model.store import ARROW_TYPES, Hits, Index, Searcher
 from vectrial.stores.common.arrow import batch_of, ids_of, vectors_of
 from vectrial.stores.common.files import put
 from vectrial.stores.flight.filters import read
@@ -188,13 +188,11 @@ class Dataset:
 
     def _nearest(
         self, vector: NDArray[np.float32], k: int, ef: int | None, filters: Sequence[Any]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    ) -> Hits:
         ids, scores = self._searcher(k, ef, filters)(vector)
         return ids, self._scores(scores)
 
-    def _fused(
-        self, vector: NDArray[np.float32], k: int, ef: int | None, told: Told
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _fused(self, vector: NDArray[np.float32], k: int, ef: int | None, told: Told) -> Hits:
         """The best rows by vector and text. A side without weight is not asked."""
         dense = text = NOTHING
         if told.alpha > 0:
