@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "traps.md"
 #: How many traps each report has.
 TRAPS = {"000": 12, "001": 6, "002": 10, "003": 3, "004": 5}
+#: Folders of tests.
+PLACES = "tests|python/vectrial/testing"
 #: Lines of a table: the trap, what catches it, where it shows, the tests.
 CELLS = 4
 
@@ -36,7 +38,9 @@ def test_every_line_is_whole_and_every_test_it_names_exists() -> None:
     for cells in lines():
         assert len(cells) == CELLS, cells
         assert all(cells), cells
-        named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", cells[-1])
+        named = re.findall(
+            r"`((?:tests|python/vectrial/testing)/[\w/]+\.py)::(test_\w+)`", cells[-1]
+        )
         assert named, cells[0]
         assert len(named) == cells[-1].count("::")
         for file, name in named:

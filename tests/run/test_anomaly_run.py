@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from painted_pictures import ANOMALIES, CLASSES, pictures
-from server_programs import program
 from small_suite import EASY, Vectrial
 
 from vectrial.datasets import library
 from vectrial.results.reader import RunReader
 from vectrial.stores.weaviate.server import WEAVIATE
+from vectrial.testing.server_programs import program
 
 SUITE = """
 name = "anomalies"

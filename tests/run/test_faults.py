@@ -16,7 +16,6 @@ import faulty_store
 import numpy as np
 import pytest
 from faulty_store import HOW, LITTLE, MOMENT, NOTE, Frail
-from server_programs import program
 from small_suite import Vectrial
 
 from vectrial.analysis.run_data import load
@@ -47,6 +46,7 @@ from vectrial.stores.qdrant.server import QDRANT
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.stores.weaviate.store import Weaviate
 from vectrial.suite.model import parse_suite
+from vectrial.testing.server_programs import program
 
 SECRET = "hush-hush/&0"
 DATASET = "clustered-16-2k"

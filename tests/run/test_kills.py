@@ -26,13 +26,13 @@ from typing import Any
 
 import psutil
 import pytest
-from server_programs import prepared
 from small_suite import EASY
 
 from vectrial.datasets import catalog
 from vectrial.results.reader import RunReader
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
+from vectrial.testing.server_programs import prepared
 
 #: Lines of a run before the moment at most, and seconds after the last of them.
 _LINES, _LATER_S = 3, 1.2

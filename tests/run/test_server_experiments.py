@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from server_programs import program
 from small_suite import EASY, Vectrial
 
 from vectrial.results.reader import RunReader
 from vectrial.stores.weaviate.server import WEAVIATE
+from vectrial.testing.server_programs import program
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from server_programs import program
 from small_suite import EASY, Vectrial
 
 from vectrial.results.reader import RunReader
 from vectrial.servers.namespaces import no_network
 from vectrial.stores.weaviate.server import WEAVIATE
+from vectrial.testing.server_programs import program
 from vectrial.util.paths import servers_dir
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from server_programs import program
 from small_suite import EASY, Vectrial
 
 from vectrial.results.reader import RunReader
 from vectrial.stores.weaviate.server import WEAVIATE
+from vectrial.testing.server_programs import program
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 

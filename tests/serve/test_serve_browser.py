@@ -19,11 +19,11 @@ import pytest
 from browser import CHROMIUM, Browser, browser
 from priced_runs import priced_run
 from served_pages import TOKEN
-from server_programs import MUST_RUN, not_here
 from synthetic_runs import write_run
 
 from vectrial.results.progress import Status, write_status
 from vectrial.results.writer import RunWriter
+from vectrial.testing.server_programs import MUST_RUN, not_here
 from vectrial.util.paths import downloads_dir
 
 pytestmark = [

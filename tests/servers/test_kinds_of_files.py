@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from server_programs import prepared
 
 from vectrial.experiments.storage import on_disk
 from vectrial.model.file_categories import FileKind
@@ -19,6 +18,7 @@ from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 from vectrial.telemetry.disk import allocated_bytes
+from vectrial.testing.server_programs import prepared
 
 pytestmark = pytest.mark.server
 

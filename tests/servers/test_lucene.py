@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from server_programs import prepared
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive
@@ -42,6 +41,7 @@ from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH
 from vectrial.stores.lucene.opensearch import OpenSearch
 from vectrial.stores.lucene.opensearch_server import OPENSEARCH
 from vectrial.stores.lucene.store import LuceneStore
+from vectrial.testing.server_programs import prepared
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from server_programs import prepared
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive
@@ -33,6 +32,7 @@ from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.milvus.indexes import Consistency, HnswBuild, HnswSearch, Reads
 from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.milvus.store import Milvus, credentials
+from vectrial.testing.server_programs import prepared
 
 pytestmark = pytest.mark.server
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from minio.error import S3Error
-from server_programs import prepared
 
 from vectrial.servers.base import Refused, Server
 from vectrial.servers.minio import MINIO, connect
 from vectrial.servers.provide import provide
+from vectrial.testing.server_programs import prepared
 
 pytestmark = pytest.mark.server
 

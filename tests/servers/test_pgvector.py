@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from server_programs import prepared
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive
@@ -36,6 +35,7 @@ from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.postgres.server import POSTGRES, connect
 from vectrial.stores.postgres.sql import HnswBuild, HnswScan, HnswSearch, IvfScan, IvfSearch
 from vectrial.stores.postgres.store import PgVector
+from vectrial.testing.server_programs import prepared
 from vectrial.workload.native.rows import columns_of, send
 
 pytestmark = pytest.mark.server

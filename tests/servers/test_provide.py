@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import tiny_server
-from server_programs import MUST_RUN, program
 
 from vectrial.model.errors import StoreError, Unsupported, UserError
 from vectrial.servers.base import External, NoProgram, Progress, ServerError
@@ -25,6 +24,7 @@ from vectrial.stores.__main__ import recipes
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.stores.weaviate.store import Weaviate
+from vectrial.testing.server_programs import MUST_RUN, program
 
 
 def test_a_store_names_its_server() -> None:

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from server_programs import prepared
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive
@@ -38,6 +37,7 @@ from vectrial.stores.redis import expressions
 from vectrial.stores.redis.server import REDIS, REDIS_SEARCH, connect
 from vectrial.stores.redis.settings import needs_version
 from vectrial.stores.redis.store import HnswBuild, HnswSearch, Redis
+from vectrial.testing.server_programs import prepared
 from vectrial.workload.native.rows import columns_of, send
 
 pytestmark = pytest.mark.server

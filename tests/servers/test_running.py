@@ -12,7 +12,6 @@ from pathlib import Path
 import psutil
 import pytest
 import tiny_server
-from server_programs import program
 from test_local import all_ended
 
 from vectrial.model.errors import UserError
@@ -20,6 +19,7 @@ from vectrial.model.limits import Limits
 from vectrial.servers import running as standing
 from vectrial.servers.running import Standing, end, hold
 from vectrial.stores.weaviate.server import WEAVIATE
+from vectrial.testing.server_programs import program
 
 HERE = Path(tiny_server.__file__).parent
 HOLDER = """

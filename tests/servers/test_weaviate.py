@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from server_programs import prepared
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive
@@ -22,6 +21,7 @@ from vectrial.servers.provide import provide
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.stores.weaviate.store import HnswBuild, HnswSearch, Weaviate
+from vectrial.testing.server_programs import prepared
 
 pytestmark = pytest.mark.server
 

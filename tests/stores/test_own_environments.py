@@ -6,7 +6,6 @@ registry that it is made from is what this project installs everything else from
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,24 +15,24 @@ import pytest
 from vectrial.model.store import Environment, Store
 from vectrial.stores import registry
 from vectrial.stores.docarray.documents import ENVIRONMENT as DOCARRAY
+from vectrial.testing.run import conformance
 from vectrial.util import environments
 
 HERE = Path(__file__).parent
 STORES = [s for s in map(registry.load, registry.names()) if s.environment is not None]
 
 
-def run_inside(environment: Environment, *arguments: str, stores: str = "") -> str:
+def run_inside(environment: Environment, *arguments: str) -> str:
     """Run pytest with these arguments inside `environment`; returns what it printed, or fails
-    with it. `stores`: those that the conformance suite runs on, as `module:Class`."""
+    with it."""
     run = environments.command(
         environment,
         "pytest",
         ["-q", "-p", "no:cacheprovider", *arguments],
         lambda line: print(line, file=sys.stderr),
     )
-    env = {**run.env, "VECTRIAL_STORES": stores}
     done = subprocess.run(
-        run.argv, env=env, cwd=HERE.parents[1], capture_output=True, text=True, check=False
+        run.argv, env=run.env, cwd=HERE.parents[1], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         pytest.fail(f"inside '{environment.name}':\n{done.stdout}{done.stderr}", pytrace=False)
@@ -48,12 +47,10 @@ def test_there_are_such_stores() -> None:
 @pytest.mark.parametrize("store", STORES, ids=lambda store: store.name)
 def test_conformance(store: type[Store]) -> None:
     assert store.environment is not None
-    output = run_inside(
-        store.environment, str(HERE / "conformance"), stores=registry.reference(store)
-    )
-    passed = re.search(r"(\d+) passed", output)
-    assert passed, output
-    assert int(passed[1]) >= 20, output
+    output: list[str] = []
+    checks = conformance(store, show=output.append)
+    assert [check for check in checks if check.outcome == "failed"] == [], "\n".join(output)
+    assert sum(check.outcome == "passed" for check in checks) >= 20
 
 
 @pytest.mark.slow

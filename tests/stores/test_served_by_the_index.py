@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from server_programs import no_program
 
 from vectrial.model.metric import Metric, distances
 from vectrial.model.store import Address, Index, Schema, Store
 from vectrial.servers.provide import recipe_of, serving
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
+from vectrial.testing.server_programs import no_program
 
 ROWS, DIM, K = 5_000, 64, 10
 

@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from server_programs import no_program
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests, arrivals, closed, drive, target, tls
 from vectrial.engine.types import LoadColumn, LoadOutcome, LoadRecord, LoadSource
 from vectrial.model.errors import UserError
 from vectrial.stores.postgres.server import POSTGRES
+from vectrial.testing.server_programs import no_program
 
 pytestmark = pytest.mark.server
 

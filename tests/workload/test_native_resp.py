@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from load_outcomes import errors, only
-from server_programs import program
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests, arrivals, closed, drive, target
@@ -18,6 +17,7 @@ from vectrial.engine.null_server import NullServer, null_server
 from vectrial.engine.types import LoadRecord, LoadSource
 from vectrial.model.errors import UserError
 from vectrial.stores.redis.server import REDIS
+from vectrial.testing.server_programs import program
 
 K, QUERIES, DIM, COUNT = 10, 40, 16, 300
 RANDOM = np.random.default_rng(3)

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from grpc_peer import errors_of
 from numpy.typing import NDArray
-from server_programs import prepared
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests, arrivals, closed, drive, target
@@ -26,6 +25,7 @@ from vectrial.model.target import LoadTarget
 from vectrial.servers.provide import provide
 from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.weaviate.server import WEAVIATE
+from vectrial.testing.server_programs import prepared
 
 ROWS, DIM, QUERIES, K = 600, 16, 40, 5
 NAME = "VectrialWire"

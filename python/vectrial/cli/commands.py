@@ -93,6 +93,11 @@ class Commands(LazyGroup):
             "stores:stores",
             "What stores there are, what each can do, and whether it works on this machine.",
         ),
+        "conformance": Target(
+            "conformance:conformance",
+            "Run the conformance suite on a STORE: search, filters, reads, writes and refusals, as"
+            " far as the store declares them, against exact answers.",
+        ),
         "up": Target(
             "up:up", "Start the server of a STORE, say how to connect, and run it until Ctrl-C."
         ),

@@ -1,142 +1,27 @@
-"""Runs every test over every store, index kind and metric.
-
-The stores are those that are registered, or those that VECTRIAL_STORES names as
-`module:Class`, comma-separated: how the suite runs inside a store's own environment, where
-nothing is registered. VECTRIAL_STORES may name registered stores too, to run only those.
-"""
+"""The shipped conformance suite on every store, and what this project alone checks beside it."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import other_user
 import pytest
-import serving
-from conformance_world import ROWS, Case, World, folder, load, make_world
-from server_programs import must_run
 
-from vectrial.model.errors import StoreError
-from vectrial.model.store import Store
-from vectrial.servers.provide import recipe_of
-from vectrial.stores import registry
-
-
-def _stores() -> tuple[list[type[Store]], dict[str, str]]:
-    """The stores to run here, and why others are skipped."""
-    wanted = os.environ.get("VECTRIAL_STORES")
-    stores, skipped = [], {}
-    for name in wanted.split(",") if wanted else registry.names():
-        if ":" in name:
-            stores.append(registry.resolve(name))
-            continue
-        try:
-            store = registry.load(name)
-        except StoreError as error:
-            skipped[name] = str(error)
-            continue
-        available = registry.availability(store)
-        if store.environment is not None:
-            skipped[name] = f"runs inside its own environment '{store.environment.name}'"
-        elif available.works is False and not _must_run(store):
-            skipped[name] = available.reason
-        else:
-            stores.append(store)
-    return stores, skipped
-
-
-def _must_run(store: type[Store]) -> bool:
-    recipe = recipe_of(store)
-    return recipe is not None and must_run(recipe)
-
-
-def _cases(store: type[Store]) -> list[Case]:
-    """Every index kind under every metric. Of a server, whose every step takes its time, every kind
-    under its first metric and the first kind under every metric, unless VECTRIAL_EVERY_CASE is
-    set."""
-    thorough = store.server is None or bool(os.environ.get("VECTRIAL_EVERY_CASE"))
-    first = next(iter(store.capabilities.indexes))
-    return [
-        Case(store, index, metric)
-        for index in store.capabilities.indexes
-        for number, metric in enumerate(store.capabilities.under(index).scores)
-        if thorough or number == 0 or index == first
-    ]
-
-
-def _telling_index(store: type[Store]) -> str:
-    """The kind of index whose answers under a filter say most."""
-    can = store.capabilities
-    return max(can.indexes, key=lambda one: (len(can.under(one).filters), can.indexes[one].exact))
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "case" not in metafunc.fixturenames:
-        return
-    stores, skipped = _stores()
-    cases = [case for store in stores for case in _cases(store)]
-    parameters = [
-        pytest.param(case, id=str(case), marks=[pytest.mark.server] if case.store.server else [])
-        for case in cases
-    ]
-    parameters += [
-        pytest.param(None, id=name, marks=pytest.mark.skip(reason=f"{name} skipped: {reason}"))
-        for name, reason in skipped.items()
-    ]
-    metafunc.parametrize("case", parameters, scope="session")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what no metric changes under the first metric of each index only, and what no index
-    changes under one: a kind that may filter, exact where there is one."""
-
-    def wanted(item: pytest.Item) -> bool:
-        if not isinstance(item, pytest.Function) or not hasattr(item.function, "one_metric"):
-            return True
-        case = item.callspec.params["case"]
-        if case is None:
-            return True
-        if hasattr(item.function, "one_index") and case.index != _telling_index(case.store):
-            return False
-        return case.metric is next(iter(case.can.scores))
-
-    items[:] = [item for item in items if wanted(item)]
+from vectrial.testing.conformance import serving
+from vectrial.testing.conformance.plugin import (  # noqa: F401
+    empty,
+    loaded,
+    pytest_collection_modifyitems,
+    pytest_generate_tests,
+    world,
+)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Servers are started by the first test that needs one, and end with the last. Secrets that are
-    none of theirs are in the environment meanwhile."""
+    """As the suite's own, with secrets in the environment that are none of the servers'."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in other_user.CANARIES.items():
             patch.setenv(name, value)
-        yield from _served(tmp_path_factory)
-
-
-def _served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with serving.in_folder(tmp_path_factory.mktemp("servers")):
-        yield
-
-
-@pytest.fixture(scope="session")
-def world(case: Case) -> World:
-    """The rows that `loaded` holds."""
-    return make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
-
-
-@pytest.fixture(scope="session")
-def loaded(case: Case, world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A loaded store that tests read and do not change."""
-    store = case.make(tmp_path_factory.mktemp("loaded"))
-    load(store, case, world)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def empty(case: Case, tmp_path: Path) -> Iterator[Store]:
-    """A store with nothing created yet."""
-    store = case.make(folder(tmp_path, "store"))
-    yield store
-    store.close()
+        with serving.in_folder(tmp_path_factory.mktemp("servers")):
+            yield

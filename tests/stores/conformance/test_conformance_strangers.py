@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import other_user
 import pytest
-import serving
-from conformance_world import Case, one_metric
 
 from vectrial.model.errors import VectrialError
 from vectrial.model.store import Address
 from vectrial.servers.provide import recipe_of
+from vectrial.testing.conformance import serving
+from vectrial.testing.conformance.world import Case, one_metric
 
 
 @one_metric

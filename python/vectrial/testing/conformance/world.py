@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import serving
 from numpy.typing import NDArray
 
 from vectrial.model.filters import (
@@ -42,6 +41,7 @@ from vectrial.model.store import (
     Store,
 )
 from vectrial.stores.common.arrow import batch_of, columns_of, ids_of
+from vectrial.testing.conformance import serving
 
 T = TypeVar("T")
 
@@ -186,12 +186,12 @@ class World:
         return set(self.ids[near <= kth + 1e-6 * abs(kth)].tolist())
 
     def without(self, ids: NDArray[np.int64]) -> World:
-        left = np.flatnonzero(~np.isin(self.ids, ids))
+        left: NDArray[np.int64] = np.flatnonzero(~np.isin(self.ids, ids))
         return replace(
             self,
             ids=self.ids[left],
             vectors=self.vectors[left],
-            metadata=self.metadata.take(pa.array(left)),
+            metadata=self.metadata.take(left),
         )
 
     def plus(self, other: World) -> World:

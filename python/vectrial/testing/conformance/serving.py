@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from server_programs import no_program
-
 from vectrial.model.store import Address, Store
 from vectrial.servers.base import NoProgram, Server
 from vectrial.servers.provide import prepare, provide, recipe_of
+from vectrial.testing.server_programs import no_program
 
 
 class Servers:

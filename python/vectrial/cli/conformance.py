@@ -1,0 +1,69 @@
+"""`vectrial conformance`: whether a store does what it declares."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
+from vectrial.stores import registry
+from vectrial.testing.run import Check
+from vectrial.testing.run import conformance as run_suite
+
+#: Columns of the table, by pytest's word for the outcome.
+_OUTCOMES = {"passed": "passed", "failed": "failed", "skipped": "not declared"}
+
+
+def conformance(
+    store: Annotated[str, typer.Argument(metavar="STORE", help="Any registered store.")],
+    every_case: Annotated[
+        bool,
+        typer.Option(
+            "--every-case",
+            help="Check every index of a server under every metric; else each index under its"
+            " first metric, and the first index under every metric.",
+        ),
+    ] = False,
+    form: FormOption = Form.TABLE,
+) -> None:
+    """Run the conformance suite on a STORE: search, filters, reads, writes and refusals, as far as
+    the store declares them, against exact answers.
+
+    \b
+    vectrial conformance hnswlib
+    vectrial conformance mystore --format jsonl | jq 'select(.outcome == "failed")'
+
+    Output of pytest goes to stderr. The table counts checks by part of the suite; with --format
+    jsonl there is an object for each check. Needs the extra `testing`.
+    Exit codes: 0, 1 where a check failed, 2 where the store or pytest is missing.
+    """
+    console = on_stderr()
+    kind = registry.load(store)
+    checks = run_suite(kind, every_case=every_case, show=lambda line: say(console, line))
+    if form is Form.JSONL:
+        for check in checks:
+            print(json.dumps(asdict(check), ensure_ascii=False))
+    else:
+        on_stdout().print(_table(store, checks))
+    if any(check.outcome == "failed" for check in checks):
+        sys.exit(1)
+
+
+def _table(store: str, checks: Sequence[Check]) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_footer=True)
+    counts = Counter((check.module, check.outcome) for check in checks)
+    table.add_column(f"checks of {store}", footer="all")
+    for outcome, title in _OUTCOMES.items():
+        total = sum(check.outcome == outcome for check in checks)
+        table.add_column(title, justify="right", footer=str(total))
+    for module in dict.fromkeys(check.module for check in checks):
+        table.add_row(module, *(str(counts[module, outcome]) for outcome in _OUTCOMES))
+    return table

@@ -1,0 +1,168 @@
+"""Fixtures of the conformance suite, which runs every check over every store, index and metric.
+
+The stores are those that are registered, or those that VECTRIAL_STORES names as
+`module:Class`, comma-separated: how the suite runs inside a store's own environment, where
+nothing is registered. VECTRIAL_STORES may name registered stores too, to run only those.
+
+VECTRIAL_OUTCOMES names a file for how each check ended, one JSON object a line: `check` (the name
+of its function), `module`, `case`, `outcome` (passed, failed or skipped) and `reason`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vectrial.model.errors import PluginError
+from vectrial.model.store import Store
+from vectrial.servers.provide import recipe_of
+from vectrial.stores import registry
+from vectrial.testing.conformance import serving
+from vectrial.testing.conformance.world import ROWS, Case, World, folder, load, make_world
+from vectrial.testing.server_programs import must_run
+
+#: The variable that names the file of outcomes.
+OUTCOMES = "VECTRIAL_OUTCOMES"
+
+
+def _stores() -> tuple[list[type[Store]], dict[str, str]]:
+    """The stores to run here, and why others are skipped."""
+    wanted = os.environ.get("VECTRIAL_STORES")
+    stores, skipped = [], {}
+    for name in wanted.split(",") if wanted else registry.names():
+        if ":" in name:
+            stores.append(registry.resolve(name))
+            continue
+        try:
+            store = registry.load(name)
+        except PluginError as error:
+            skipped[name] = str(error)
+            continue
+        available = registry.availability(store)
+        if store.environment is not None:
+            skipped[name] = f"runs inside its own environment '{store.environment.name}'"
+        elif available.works is False and not _must_run(store):
+            skipped[name] = available.reason
+        else:
+            stores.append(store)
+    return stores, skipped
+
+
+def _must_run(store: type[Store]) -> bool:
+    recipe = recipe_of(store)
+    return recipe is not None and must_run(recipe)
+
+
+def _cases(store: type[Store]) -> list[Case]:
+    """Every index kind under every metric. Of a server, whose every step takes its time, every kind
+    under its first metric and the first kind under every metric, unless VECTRIAL_EVERY_CASE is
+    set."""
+    thorough = store.server is None or bool(os.environ.get("VECTRIAL_EVERY_CASE"))
+    first = next(iter(store.capabilities.indexes))
+    return [
+        Case(store, index, metric)
+        for index in store.capabilities.indexes
+        for number, metric in enumerate(store.capabilities.under(index).scores)
+        if thorough or number == 0 or index == first
+    ]
+
+
+def _telling_index(store: type[Store]) -> str:
+    """The kind of index whose answers under a filter say most."""
+    can = store.capabilities
+    return max(can.indexes, key=lambda one: (len(can.under(one).filters), can.indexes[one].exact))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note how a check ended, where somebody wants to know."""
+    path = os.environ.get(OUTCOMES)
+    if path is None or (report.when != "call" and report.outcome == "passed"):
+        return
+    file, _, function = report.nodeid.partition("::")
+    check, _, case = function.removesuffix("]").partition("[")
+    told = {
+        "module": Path(file).stem.removeprefix("test_"),
+        "check": check,
+        "case": case,
+        "outcome": report.outcome,
+        "reason": _reason(report),
+    }
+    with Path(path).open("a", encoding="utf-8") as out:
+        out.write(json.dumps(told) + "\n")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """Why a check did not pass, in a line; empty where it did."""
+    if report.passed:
+        return ""
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message if crash else report.longrepr).partition("\n")[0]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" not in metafunc.fixturenames:
+        return
+    stores, skipped = _stores()
+    cases = [case for store in stores for case in _cases(store)]
+    parameters = [
+        pytest.param(case, id=str(case), marks=[pytest.mark.server] if case.store.server else [])
+        for case in cases
+    ]
+    parameters += [
+        pytest.param(None, id=name, marks=pytest.mark.skip(reason=f"{name} skipped: {reason}"))
+        for name, reason in skipped.items()
+    ]
+    metafunc.parametrize("case", parameters, scope="session")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what no metric changes under the first metric of each index only, and what no index
+    changes under one: a kind that may filter, exact where there is one."""
+
+    def wanted(item: pytest.Item) -> bool:
+        if not isinstance(item, pytest.Function) or not hasattr(item.function, "one_metric"):
+            return True
+        case = item.callspec.params["case"]
+        if not isinstance(case, Case):  # its store is skipped
+            return True
+        if hasattr(item.function, "one_index") and case.index != _telling_index(case.store):
+            return False
+        return case.metric is next(iter(case.can.scores))
+
+    items[:] = [item for item in items if wanted(item)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Servers are started by the first test that needs one, and end with the last."""
+    with serving.in_folder(tmp_path_factory.mktemp("servers")):
+        yield
+
+
+@pytest.fixture(scope="session")
+def world(case: Case) -> World:
+    """The rows that `loaded` holds."""
+    return make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
+
+
+@pytest.fixture(scope="session")
+def loaded(case: Case, world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A loaded store that tests read and do not change."""
+    store = case.make(tmp_path_factory.mktemp("loaded"))
+    load(store, case, world)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def empty(case: Case, tmp_path: Path) -> Iterator[Store]:
+    """A store with nothing created yet."""
+    store = case.make(folder(tmp_path, "store"))
+    yield store
+    store.close()

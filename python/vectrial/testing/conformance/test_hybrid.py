@@ -1,0 +1,218 @@
+"""Searching by vector and text: the text index holds every row, and α says who decides.
+
+The texts are of made-up words, so that the words of a text are the same to every store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from vectrial.model.bm25 import Bm25
+from vectrial.model.errors import Unsupported
+from vectrial.model.fusion import Blend, Fusion, Ranking, best, fuse, similarity
+from vectrial.model.store import Field, FieldType, Hybrid, Schema, Store
+from vectrial.testing.conformance.world import (
+    BATCH,
+    DIM,
+    Case,
+    K,
+    World,
+    folder,
+    make_world,
+    one_metric,
+    queries,
+)
+
+ROWS, CANDIDATES = 2 * BATCH, 100
+#: Agreement with an exact fusion of the same rankings, of who ranks text by BM25. Less than all:
+#: some servers' own text searches skip rows, and rows whose scores tie have any rank.
+AGREEMENT = {
+    Fusion.RELATIVE_SCORE: 0.85,
+    Fusion.WEIGHTED_SUM: 0.85,
+    Fusion.RECIPROCAL_RANK: 0.8,
+}
+#: Agreement with a fusion of the store's own two rankings.
+FUSES = 0.9
+
+
+@pytest.fixture(scope="session")
+def hybrid(case: Case) -> Hybrid:
+    can = case.can.hybrid
+    if isinstance(can, str):
+        pytest.skip(f"it {can}")
+    return can
+
+
+@pytest.fixture(scope="session")
+def texts(case: Case) -> list[str]:
+    """Of every row: seven words of 200, the first ones often, and one that no other row has."""
+    rng = np.random.default_rng(4)
+    share = 1 / np.arange(3, 203)
+    drawn = rng.choice(200, size=(ROWS, 7), p=share / share.sum())
+    return [
+        " ".join([*(f"w{n}" for n in row), f"only{at}"]) for at, row in enumerate(drawn.tolist())
+    ]
+
+
+@pytest.fixture(scope="session")
+def told(case: Case, texts: list[str]) -> World:
+    """The world's vectors and ids, with these texts."""
+    schema = Schema(DIM, case.metric, (Field("told", FieldType.STRING, False, True),))
+    rows = make_world(Schema(DIM, case.metric), False, rows=ROWS, first_id=500, seed=0)
+    return World(schema, rows.ids, rows.vectors, pa.table({"told": pa.array(texts)}))
+
+
+@pytest.fixture(scope="session")
+def held(
+    case: Case, hybrid: Hybrid, told: World, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Store]:
+    store = case.make(tmp_path_factory.mktemp("hybrid"))
+    store.create(told.schema, case.build)
+    for batch in told.batches():
+        store.insert(batch)
+    store.flush()
+    store.build()
+    assert store.wait_indexed()
+    yield store
+    store.drop()
+    store.close()
+
+
+def blend(hybrid: Hybrid, alpha: float, fusion: Fusion | None = None) -> Blend:
+    return Blend("told", alpha, fusion or next(iter(hybrid.fusions)), CANDIDATES)
+
+
+@one_metric
+def test_every_row_is_found_by_a_word_that_only_it_has(
+    case: Case, hybrid: Hybrid, told: World, held: Store
+) -> None:
+    search = held.hybrid_searcher(K, case.generous, blend(hybrid, 0.0))
+    for at in range(0, ROWS, 97):
+        ids, _ = search(told.vectors[0], f"only{at}")
+        assert ids.tolist() == [told.ids[at]]
+    ids, _ = search(told.vectors[0], "nobodysaid")
+    assert ids.tolist() == []
+
+
+@one_metric
+def test_at_one_it_is_the_search_by_vector(case: Case, hybrid: Hybrid, held: Store) -> None:
+    plain = held.searcher(K, case.generous)
+    for fusion in hybrid.fusions:
+        both = held.hybrid_searcher(K, case.generous, blend(hybrid, 1.0, fusion))
+        for query in queries(count=5):
+            ids, scores = both(query, "w0 w1 w2")
+            assert ids.tolist() == plain(query)[0].tolist()
+            assert (np.diff(scores) <= 0).all()
+
+
+@one_metric
+def test_at_zero_the_vector_makes_no_difference_and_all_rows_have_a_word(
+    case: Case, hybrid: Hybrid, told: World, texts: list[str], held: Store
+) -> None:
+    for fusion in hybrid.fusions:
+        search = held.hybrid_searcher(K, case.generous, blend(hybrid, 0.0, fusion))
+        for at in (3, 77, 1200):
+            first, scores = search(told.vectors[0], texts[at])
+            again, _ = search(told.vectors[5], texts[at])
+            assert first.tolist() == again.tolist()
+            assert first[0] == told.ids[at]
+            assert (np.diff(scores) <= 0).all()
+            rows = [told.ids.tolist().index(id_) for id_ in first]
+            assert all(set(texts[row].split()) & set(texts[at].split()) for row in rows)
+
+
+@one_metric
+@pytest.mark.parametrize("alpha", [0.0, 0.25, 0.5, 0.75, 1.0])
+def test_it_agrees_with_an_exact_fusion(
+    case: Case, hybrid: Hybrid, told: World, texts: list[str], held: Store, alpha: float
+) -> None:
+    if "BM25" not in hybrid.text and alpha < 1:
+        pytest.skip(f"its text is not ranked by BM25: {hybrid.text}")
+    index = Bm25(texts)
+    for fusion in hybrid.fusions:
+        search = held.hybrid_searcher(K, case.generous, blend(hybrid, alpha, fusion))
+        right = 0
+        for query, at in zip(queries(count=20), range(0, ROWS, 69), strict=False):
+            text = " ".join(texts[at].split()[:5])
+            closeness = similarity(told.distances(query), case.metric, fusion)
+            near = best(closeness, CANDIDATES, -np.inf)
+            words = best(index.scores(text), ROWS if hybrid.whole_text else CANDIDATES)
+            exact = fuse(near, words, alpha, fusion)
+            right += accepted(told, exact, search(query, text)[0])
+        assert right / (20 * K) >= AGREEMENT[fusion], fusion
+
+
+@one_metric
+@pytest.mark.parametrize("alpha", [0.3, 0.6])
+def test_it_fuses_its_own_rankings_by_the_formula_it_declares(
+    case: Case, hybrid: Hybrid, told: World, texts: list[str], held: Store, alpha: float
+) -> None:
+    at = {int(id_): row for row, id_ in enumerate(told.ids)}
+
+    def ranking(found: tuple[np.ndarray, np.ndarray]) -> Ranking:
+        return Ranking(np.array([at[int(id_)] for id_ in found[0]]), found[1].astype(np.float64))
+
+    for fusion in hybrid.fusions:
+        asked = blend(hybrid, alpha, fusion)
+        dense = held.hybrid_searcher(CANDIDATES, case.generous, replace(asked, alpha=1.0))
+        most = ROWS if hybrid.whole_text else CANDIDATES
+        words = held.hybrid_searcher(most, case.generous, replace(asked, alpha=0.0))
+        search = held.hybrid_searcher(K, case.generous, asked)
+        right = 0
+        for query, row in zip(queries(count=10), range(0, ROWS, 139), strict=False):
+            text = " ".join(texts[row].split()[:5])
+            sides = ranking(dense(query, text)), ranking(words(query, text))
+            right += accepted(told, fuse(*sides, alpha, fusion), search(query, text)[0])
+        assert right / (10 * K) >= FUSES, fusion
+
+
+def accepted(told: World, exact: Ranking, ids: np.ndarray) -> int:
+    """How many of the answer are among the k best, ties with the last one included."""
+    least = exact.scores[min(K, len(exact.rows)) - 1]
+    # Scores that are kept in fewer digits tie with more.
+    within = exact.rows[exact.scores >= least - 1e-3 * abs(least)]
+    return len(set(ids.tolist()) & set(told.ids[within].tolist()))
+
+
+@one_metric
+def test_rows_written_later_are_found_once_indexed(
+    case: Case, hybrid: Hybrid, told: World, tmp_path: Path
+) -> None:
+    if not case.can.inserts_after_build:
+        pytest.skip("rows are not added after the build")
+    store = case.make(folder(tmp_path, "store"))
+    try:
+        store.create(told.schema, case.build)
+        store.insert(told.batch(slice(0, 600)))
+        store.flush()
+        store.build()
+        store.wait_indexed()
+        store.insert(told.batch(slice(600, 700)))
+        store.flush()
+        store.wait_indexed()
+        search = store.hybrid_searcher(K, case.generous, blend(hybrid, 0.0))
+        assert search(told.vectors[0], "only650")[0].tolist() == [told.ids[650]]
+        assert search(told.vectors[0], "only5")[0].tolist() == [told.ids[5]]
+    finally:
+        store.drop()
+        store.close()
+
+
+@one_metric
+def test_who_does_not_declare_it_says_why(case: Case, tmp_path: Path) -> None:
+    can = case.can.hybrid
+    if isinstance(can, Hybrid):
+        assert can.fusions
+        return
+    store = case.make(folder(tmp_path, "store"))
+    try:
+        with pytest.raises(Unsupported, match=case.store.name):
+            store.hybrid_searcher(K, case.generous, Blend("told", 0.5, Fusion.RELATIVE_SCORE, 100))
+    finally:
+        store.close()

@@ -1,0 +1,110 @@
+"""What a search brings back of each row: asked for it, the server says so much more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.lane import Lane, lanes_of
+from vectrial.model.store import Returning, Store
+from vectrial.testing.conformance import serving
+from vectrial.testing.conformance.counting import Received, counted
+from vectrial.testing.conformance.world import DIM, ROWS, Case, K, World, one_metric, queries
+
+#: Of what k vectors take as float32: the least that must come.
+SHARE = 0.9
+
+
+@one_metric
+@pytest.mark.parametrize("returning", Returning)
+def test_answers_are_the_same_whatever_comes_with_them(
+    case: Case, loaded: Store, returning: Returning
+) -> None:
+    if returning not in case.can.returns and not case.can.get:
+        pytest.skip("rows are not read by id")
+    plain = loaded.searcher(K, case.generous)
+    more = loaded.searcher_returning(returning, K, case.generous)
+    for query in queries(count=5):
+        for one, other in zip(plain(query), more(query), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture
+def watched(case: Case, loaded: Store) -> Iterator[tuple[Store, Received]]:
+    """The loaded collection, opened through a stand-in that counts."""
+    if case.store.server is None:
+        pytest.skip("it has no server")
+    with counted(serving.address(case.store)) as (address, received):
+        store = case.store(loaded.location, address)
+        with closing(store):
+            store.open(case.schema, case.build)
+            yield store, received
+
+
+@one_metric
+@pytest.mark.parametrize("lane", [Lane.NATIVE, Lane.SDK])
+def test_what_is_asked_for_comes(case: Case, watched: tuple[Store, Received], lane: Lane) -> None:
+    store, received = watched
+    if lane not in lanes_of(case.store):
+        pytest.skip(f"it has no lane '{lane}'")
+    asked = queries()
+    ask = by_engine if lane is Lane.NATIVE else by_client
+    came: dict[Returning, int] = {}
+    for returning in sorted(case.can.returns):
+        if returning is Returning.METADATA and not case.schema.fields:
+            continue
+        run = ask(case, store, returning)
+        run(asked[:1])
+        before = received.count
+        run(asked)
+        came[returning] = received.count - before
+    if Returning.VECTORS in came:
+        assert came[Returning.VECTORS] >= came[Returning.IDS] + SHARE * len(asked) * K * DIM * 4
+    if Returning.METADATA in came:
+        assert came[Returning.METADATA] > came[Returning.IDS]
+
+
+@one_metric
+def test_a_condition_is_answered_by_the_server(
+    case: Case, watched: tuple[Store, Received], world: World
+) -> None:
+    """Trap 001-3: all rows were fetched, and the client chose."""
+    if "eq" not in case.can.find or not case.schema.fields:
+        pytest.skip(f"{case.store.name} finds nothing by condition")
+    store, received = watched
+    where = case.filters(case.can.find)["eq int"]
+    kept = world.ids[world.kept(where)]
+    store.find(where, ROWS)  # what a first request brings once
+    before = received.count
+    found = store.find(where, ROWS)
+    assert sorted(found.tolist()) == sorted(kept.tolist())
+    # Less than an id and a value of every row.
+    assert received.count - before < 8 * ROWS + 250 * len(kept)
+
+
+def by_client(case: Case, store: Store, returning: Returning) -> Callable[[np.ndarray], None]:
+    search = store.searcher_returning(returning, K, case.generous)
+
+    def run(asked: np.ndarray) -> None:
+        for query in asked:
+            assert len(search(query)[0]) == K
+
+    return run
+
+
+def by_engine(case: Case, store: Store, returning: Returning) -> Callable[[np.ndarray], None]:
+    wire = store.wire(K, case.generous, None, returning)
+
+    def run(asked: np.ndarray) -> None:
+        filters = [wire.filter] if wire.filter is not None else []
+        requests = Requests("search", vectors=asked, k=K, filters=filters, options=wire.options)
+        outcome = drive(wire.target, [requests], [closed(1, count=len(asked))])
+        recorder = outcome["classes"][0]["recorder"]
+        assert recorder.errors() == []
+        assert recorder.samples() == len(asked)
+
+    return run

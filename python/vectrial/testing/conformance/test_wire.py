@@ -1,0 +1,95 @@
+"""The native lane asks the same question as the client, and writes the same rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from vectrial.engine.client import Requests, closed, drive
+from vectrial.engine.types import LoadColumn
+from vectrial.model.lane import writes_natively
+from vectrial.model.store import Store
+from vectrial.stores.common.arrow import ids_of, vectors_of
+from vectrial.testing.conformance.world import Case, K, World, as_rows, one_metric, queries
+from vectrial.workload.native.rows import columns_of, send
+
+
+def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: World) -> None:
+    if case.store.protocol is None:
+        pytest.skip("the engine does not speak its protocol")
+    asked = queries()
+    for where in (None, *list(case.filters(case.can.filters).values())[:8:3]):
+        wire = loaded.wire(K, case.generous, where)
+        filters = [wire.filter] if wire.filter is not None else []
+        requests = Requests(
+            "search", vectors=asked, k=K, filters=filters, options=wire.options, keep=True
+        )
+        (told,) = drive(wire.target, [requests], [closed(1, count=len(asked))])["classes"]
+        assert told["recorder"].errors() == []
+        assert told["answers"] is not None
+        if where is not None and case.kind.filtered_floor is not None:  # no two answers agree
+            kept = set(world.ids[world.kept(where)].tolist())
+            assert {id_ for id_ in told["answers"][1].ravel().tolist() if id_ >= 0} <= kept
+            continue
+        search = loaded.searcher(K, case.generous, where)
+        same = 0
+        for query, ids in zip(told["answers"][0], told["answers"][1], strict=True):
+            expected = set(search(asked[query])[0].tolist())
+            same += set(ids[ids >= 0].tolist()) == expected
+        # Rows at equal distance may change places at the end of an answer.
+        assert same >= 0.95 * len(asked), where
+
+
+@one_metric
+def test_rows_written_over_the_wire_are_as_inserted(case: Case, world: World, empty: Store) -> None:
+    if not writes_natively(case.store):
+        pytest.skip("the engine does not write its rows")
+    if not case.can.get:
+        pytest.skip("rows are not read by id: nothing to compare with")
+    empty.create(case.schema, case.build)
+    wire, rows = empty.wire_rows(), 300
+    part = world.batch(slice(0, rows))
+    columns = columns_of(world.metadata.slice(0, rows), wire.columns)
+    outcome = send(wire, "insert", ids_of(part), vectors_of(part), columns, batch=70, workers=2)
+    assert outcome["classes"][0]["recorder"].errors() == []
+    assert outcome["classes"][0]["rows"] == rows
+    empty.flush()
+    empty.build()
+    empty.wait_indexed()
+    assert empty.count() == rows
+    assert as_rows(empty.get(world.ids[:rows]), case.schema) == as_rows(part, case.schema)
+    near = empty.searcher(1, case.generous)(world.vectors[7])[0]
+    assert near[0] in world.accepted(world.vectors[7], 1, None) or not case.kind.exact
+
+
+@one_metric
+def test_single_rows_over_the_wire(case: Case, world: World, empty: Store) -> None:
+    if not writes_natively(case.store):
+        pytest.skip("the engine does not write its rows")
+    if not case.can.get:
+        pytest.skip("rows are not read by id: nothing to compare with")
+    empty.create(case.schema, case.build)
+    empty.insert(world.batch(slice(0, 100)))
+    empty.flush()
+    empty.build()
+    empty.wait_indexed()
+    wire, ids = empty.wire_rows(), world.ids[:5]
+
+    def sent(operation: str, moved: slice | None = None) -> None:
+        vectors, columns = None, list[LoadColumn]()
+        if moved is not None:
+            vectors = world.vectors[moved]
+            columns = columns_of(world.metadata.slice(moved.start, 5), wire.columns)
+        outcome = send(wire, operation, ids, vectors, columns)
+        assert outcome["classes"][0]["recorder"].errors() == []
+        assert outcome["classes"][0]["recorder"].samples() == len(ids)
+
+    if case.can.get:
+        sent("get")
+    if case.can.upsert:
+        sent("upsert", slice(200, 205))
+        moved = as_rows(empty.get(ids), case.schema)
+        expected = as_rows(world.batch(slice(200, 205)), case.schema)
+        assert [moved[i] for i in ids.tolist()] == list(expected.values())
+    if case.can.delete:
+        sent("delete")
+        assert empty.get(ids).num_rows == 0

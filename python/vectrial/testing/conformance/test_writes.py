@@ -1,0 +1,395 @@
+"""Changes to a store: insert, replace, delete, close and open again, drop, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from vectrial.model.errors import Unsupported
+from vectrial.model.filters import Eq, Filter, Range, operators
+from vectrial.model.metric import Metric
+from vectrial.model.store import (
+    ALL_OPERATORS,
+    Field,
+    FieldType,
+    Index,
+    NoParams,
+    Schema,
+    Store,
+    refuse,
+)
+from vectrial.stores.common.arrow import batch_of
+from vectrial.testing.conformance.test_reads import check_answer, check_rows, floor, recall
+from vectrial.testing.conformance.world import (
+    BATCH,
+    DIM,
+    FILTERS,
+    ROWS,
+    Case,
+    K,
+    World,
+    folder,
+    load,
+    make_world,
+    one_metric,
+    queries,
+)
+
+
+class Changed:
+    """A store after inserts, replacements and deletions, and the rows it should hold."""
+
+    def __init__(self, case: Case, store: Store, world: World) -> None:
+        self.case, self.store, self.world = case, store, world
+        self.gone: NDArray[np.int64] = np.array([], np.int64)
+        self.replaced: World | None = None
+        self.old_places: NDArray[np.float32] = np.empty((0, DIM), np.float32)
+
+    def insert_more(self) -> None:
+        can = self.case.can
+        if can.inserts_after_build:
+            more = make_world(self.case.schema, can.nulls, rows=100, first_id=50_000, seed=5)
+            for batch in (more.batch(slice(0, 99)), more.batch(slice(99, 100))):
+                self.store.insert(batch)
+            self.world = self.world.plus(more)
+
+    def replace(self) -> None:
+        if not self.case.can.upsert:
+            return
+        ids = self.world.ids[:60]
+        self.old_places = self.world.vectors[:60]
+        new = make_world(self.case.schema, self.case.can.nulls, rows=80, first_id=90_000, seed=6)
+        # The first 60 exist and move far away from where they were; the last 20 are new.
+        vectors = new.vectors.copy()
+        vectors[:60] = 3 * vectors[:60] - 5
+        new = World(new.schema, np.append(ids, new.ids[60:]), vectors, new.metadata)
+        for batch in (new.batch(slice(0, 70)), new.batch(slice(70, 80))):
+            self.store.upsert(batch)
+        self.world = self.world.without(ids).plus(new)
+        self.replaced = new
+
+    def delete(self) -> None:
+        if not self.case.can.delete:
+            return
+        self.gone = self.world.ids[100:300]
+        self.store.delete(np.append(self.gone[:199], 7))  # one of them is not there
+        self.store.delete(self.gone[199:])
+        self.store.delete(self.gone[:3])  # gone already
+        self.world = self.world.without(self.gone)
+
+
+@pytest.fixture(scope="session")
+def changed(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changed]:
+    world = make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
+    store = case.make(tmp_path_factory.mktemp("changed"))
+    load(store, case, world)
+    changed = Changed(case, store, world)
+    changed.insert_more()
+    changed.replace()
+    changed.delete()
+    store.flush()
+    store.wait_indexed()
+    yield changed
+    store.close()
+
+
+def check_everything(case: Case, store: Store, world: World) -> None:
+    """The store holds exactly the rows of `world`, whichever way it is asked."""
+    assert store.count() == len(world.ids)
+    if case.can.scan:
+        check_rows(case, pa.Table.from_batches(list(store.scan())), world, world.ids)
+    if case.can.get:
+        check_rows(case, store.get(world.ids[-50:]), world, world.ids[-50:])
+    assert recall(case, world, store.searcher(K, case.generous), K) >= floor(case)
+    for where in list(case.filters(case.can.filters).values())[:4]:
+        search = store.searcher(K, case.generous, where)
+        assert recall(case, world, search, K, where) >= floor(case, where)
+    for where in case.filters(case.can.find).values():
+        found = store.find(where, 10 * ROWS).tolist()
+        assert sorted(found) == sorted(world.ids[world.kept(where)].tolist())
+
+
+def test_everything_after_changes(case: Case, changed: Changed) -> None:
+    check_everything(case, changed.store, changed.world)
+
+
+def test_inserted_rows_are_found(case: Case, changed: Changed) -> None:
+    if not case.can.inserts_after_build:
+        pytest.skip(f"{case.store.name} declares no inserts after build")
+    search = changed.store.searcher(K, case.generous)
+    added = changed.world.vectors[changed.world.ids >= 50_000][:50]
+    hits = [bool(set(search(v)[0].tolist()) & changed.world.accepted(v, 1, None)) for v in added]
+    assert np.mean(hits) >= floor(case)
+
+
+def test_replaced_rows_are_at_their_new_place_only(case: Case, changed: Changed) -> None:
+    if not case.can.upsert:
+        pytest.skip(f"{case.store.name} declares no upsert")
+    assert changed.replaced is not None
+    search = changed.store.searcher(K, case.generous)
+    new = changed.replaced
+    right = [
+        bool(set(search(vector)[0].tolist()) & changed.world.accepted(vector, 1, None))
+        for vector in new.vectors
+    ]
+    assert np.mean(right) >= floor(case)
+    moved = set(new.ids[:60].tolist())
+    for old in changed.old_places:
+        stale = set(search(old)[0].tolist()) & moved
+        assert not stale or case.metric is not Metric.L2
+    if case.can.get:
+        check_rows(case, changed.store.get(new.ids), new, new.ids)
+
+
+def test_deleted_rows_are_gone(case: Case, changed: Changed) -> None:
+    if not case.can.delete:
+        pytest.skip(f"{case.store.name} declares no delete")
+    original = make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
+    gone = set(changed.gone.tolist())
+    search = changed.store.searcher(K, case.generous)
+    for vector in original.vectors[np.isin(original.ids, changed.gone)][::4]:
+        assert not gone & set(search(vector)[0].tolist())
+    if case.can.get:
+        assert changed.store.get(changed.gone).num_rows == 0
+    for where in case.filters(case.can.find).values():
+        assert not gone & set(changed.store.find(where, 10 * ROWS).tolist())
+
+
+def test_persistence(case: Case, tmp_path: Path) -> None:
+    if not case.can.persistent:
+        pytest.skip(f"{case.store.name} declares no persistence")
+    place = folder(tmp_path, "store")
+    world = make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
+    first = case.make(place)
+    load(first, case, world)
+    before = Changed(case, first, world)
+    before.insert_more()
+    before.replace()
+    before.delete()
+    first.flush()
+    first.close()
+    second = case.make(place)
+    try:
+        second.open(case.schema, case.build)
+        check_everything(case, second, before.world)
+        after = Changed(case, second, before.world)
+        after.delete()  # and it still takes changes
+        assert second.count() == len(after.world.ids)
+    finally:
+        second.close()
+
+
+@one_metric
+def test_life_of_a_small_store(case: Case, empty: Store, world: World) -> None:
+    empty.create(case.schema, case.build)
+    assert empty.count() == 0
+    empty.insert(world.batch(slice(0, 300)))
+    assert empty.count() == 300
+    empty.flush()
+    empty.drop()
+    empty.close()
+    empty.close()
+    assert [path for path in empty.location.rglob("*") if path.is_file()] == []
+
+
+@one_metric
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
+    case: Case, tmp_path: Path, dropped: bool
+) -> None:
+    """The searches that it answered find nothing of it, though they be asked again."""
+    if case.store.server is None:
+        pytest.skip("a library's folder is a new one each time")
+    old, new = (
+        make_world(case.schema, case.can.nulls, rows=300, first_id=first_id, seed=3)
+        for first_id in (1, 90_000)
+    )
+    filters: list[Filter | None] = [None, *list(case.filters(case.can.filters).values())[:2]]
+    place, asked = folder(tmp_path, "store"), queries(count=5)
+    killed = case.make(place)
+    load(killed, case, old)
+    assert not_of(killed, case, asked, filters, old) == set()
+    if dropped:
+        search, answered = killed.searcher(K, case.generous), []
+        killed.drop()
+        with suppress(Exception):  # to say that there is no such collection is the best answer
+            answered = search(asked[0])[0].tolist()
+        assert answered == []
+    killed.close()
+    store = case.make(place)
+    try:
+        store.create(case.schema, case.build)
+        assert store.count() == 0
+        store.insert(new.batch())
+        store.flush()
+        store.build()
+        store.wait_indexed()
+        assert store.count() == 300
+        assert not_of(store, case, asked, filters, new) == set()
+        store.drop()
+    finally:
+        store.close()
+
+
+def not_of(
+    store: Store,
+    case: Case,
+    asked: NDArray[np.float32],
+    filters: list[Filter | None],
+    world: World,
+) -> set[int]:
+    """Ids that these searches find and `world` has not; each search finds some."""
+    found: set[int] = set()
+    for where in filters:
+        search = store.searcher(K, case.generous, where)
+        ids = {int(id_) for query in asked for id_ in search(query)[0]}
+        assert ids or case.kind.filtered_floor is not None, where
+        found |= ids
+    return found - set(world.ids.tolist())
+
+
+@one_metric
+def test_what_was_written_is_seen_when_it_has_settled(case: Case, empty: Store) -> None:
+    """By a searcher that was made before, which `mixed` does outside the clock."""
+    if not case.can.inserts_after_build:
+        pytest.skip(f"{case.store.name} declares no inserts after build")
+    few = make_world(case.schema, case.can.nulls, rows=300, first_id=1, seed=3)
+    more = make_world(case.schema, case.can.nulls, rows=20, first_id=50_000, seed=5)
+    load(empty, case, few)
+    empty.insert(more.batch(slice(0, 20)))
+    empty.settles = False
+    search = empty.searcher(K, case.generous.model_copy(update=dict(case.kind.fresh)))
+    empty.settle()
+    every = few.plus(more)
+    hits = [bool(set(search(v)[0].tolist()) & every.accepted(v, 1, None)) for v in more.vectors]
+    assert np.mean(hits) >= floor(case)
+
+
+def test_k_beyond_the_rows(case: Case, empty: Store) -> None:
+    few = make_world(case.schema, case.can.nulls, rows=300, first_id=1, seed=3)
+    load(empty, case, few)
+    search = empty.searcher(310, case.generous)
+    answer = search(queries()[0])
+    check_answer(case, few, queries()[0], answer)
+    assert len(answer[0]) == 300 or (not case.kind.exact and len(answer[0]) < 300)
+
+
+@one_metric
+def test_an_empty_batch_changes_nothing(case: Case, empty: Store, world: World) -> None:
+    empty.create(case.schema, case.build)
+    empty.insert(world.batch(slice(0, BATCH)))
+    empty.insert(world.batch(slice(0, 0)))
+    assert empty.count() == BATCH
+
+
+@one_metric
+def test_duplicates_are_refused(case: Case, empty: Store, world: World) -> None:
+    if not case.can.refuses_duplicates:
+        pytest.skip(f"{case.store.name} does not declare that it refuses duplicates")
+    empty.create(case.schema, case.build)
+    empty.insert(world.batch(slice(0, 300)))
+    again = world.batch(slice(299, 301))
+    with pytest.raises(Exception):  # noqa: B017, PT011 - the library's own exception is welcome
+        empty.insert(again)
+    twice = world.batch(np.array([400, 401, 400]))
+    with pytest.raises(Exception):  # noqa: B017, PT011
+        empty.insert(twice)
+    assert empty.count() == 300, "a refused batch left rows behind"
+
+
+@one_metric
+def test_wrong_dimension_is_refused(case: Case, empty: Store, world: World) -> None:
+    empty.create(case.schema, case.build)
+    narrow = Schema(DIM - 1, case.metric, case.schema.fields)
+    metadata = {
+        name: world.metadata.column(name).slice(0, 5).combine_chunks()
+        for name in world.metadata.column_names
+    }
+    batch = batch_of(narrow, world.ids[:5], world.vectors[:5, : DIM - 1], metadata)
+    with pytest.raises(Exception):  # noqa: B017, PT011 - the library's own exception is welcome
+        empty.insert(batch)
+    assert empty.count() == 0
+
+
+@one_metric
+def test_payload_index_changes_no_answer(case: Case, empty: Store, world: World) -> None:
+    if not case.can.payload_index:
+        pytest.skip(f"{case.store.name} declares no choice of payload index")
+    fields = tuple(Field(f.name, f.type, indexed=False) for f in case.schema.fields)
+    empty.create(Schema(DIM, case.metric, fields), case.build)
+    for batch in world.batches():
+        empty.insert(batch)
+    empty.flush()
+    empty.build()
+    empty.wait_indexed()
+    assert empty.count() == ROWS
+    assert recall(case, world, empty.searcher(K, case.generous), K) >= floor(case)
+    if case.can.filters_need_index:
+        _refuses_filters(case, empty, Schema(DIM, case.metric, fields), world)
+        return
+    for where in list(case.filters(case.can.filters).values())[:3]:
+        search = empty.searcher(K, case.generous, where)
+        assert recall(case, world, search, K, where) >= floor(case, where)
+    for where in case.filters(case.can.find).values():
+        found = empty.find(where, ROWS).tolist()
+        assert sorted(found) == sorted(world.ids[world.kept(where)].tolist())
+
+
+def _refuses_filters(case: Case, store: Store, schema: Schema, world: World) -> None:
+    """Columns without an index are read as they were written, and a filter on one is refused: by
+    the plan, and by the store, which must not answer as if there were no rows."""
+    check_rows(case, store.get(world.ids[:5]), world, world.ids[:5])
+    for where in case.filters(case.can.filters).values():
+        with pytest.raises(Unsupported, match="without an index"):
+            refuse(case.store, schema, case.build, where)
+        with pytest.raises(Exception):  # noqa: B017, PT011 - the library's own exception is welcome
+            store.searcher(K, case.generous, where)(queries()[0])
+        with pytest.raises(Exception):  # noqa: B017, PT011
+            store.find(where, ROWS)
+
+
+def _an_example(operator: str) -> Filter:
+    return next(where for where in FILTERS.values() if operator in operators(where))
+
+
+def test_what_is_not_declared_is_refused_at_plan_time(case: Case) -> None:
+    store, schema, build = case.store, case.schema, case.build
+    refuse(store, schema, build)
+    with pytest.raises(Unsupported, match="no index"):
+        refuse(store, schema, Index("no such index", NoParams()))
+    for metric in set(Metric) - set(store.capabilities.scores):
+        with pytest.raises(Unsupported, match="no metric"):
+            refuse(store, Schema(DIM, metric), build)
+    for metric in set(store.capabilities.scores) - set(case.can.scores):
+        with pytest.raises(Unsupported):
+            refuse(store, Schema(DIM, metric), build)
+    for missing in set(FieldType) - case.can.field_types:
+        with pytest.raises(Unsupported, match="column"):
+            refuse(store, Schema(DIM, case.metric, (Field("x", missing),)), build)
+    for operator in ALL_OPERATORS - case.can.filters:
+        with pytest.raises(Unsupported, match="filter"):
+            refuse(store, schema, build, _an_example(operator))
+    if not case.can.filters:
+        with pytest.raises(Unsupported):
+            refuse(store, schema, build, Range("number", gt=1))
+
+
+def test_operations_that_are_not_declared_say_so(case: Case, loaded: Store) -> None:
+    no_ids = np.array([], np.int64)
+    attempts: dict[str, Callable[[], object]] = {
+        "get": lambda: loaded.get(no_ids),
+        "delete": lambda: loaded.delete(no_ids),
+        "upsert": lambda: loaded.upsert(pa.RecordBatch.from_pylist([], case.schema.arrow())),
+        "scan": lambda: list(loaded.scan()),
+        "find": lambda: loaded.find(Eq("number", 1), 1),
+    }
+    for operation, attempt in attempts.items():
+        if not getattr(case.can, operation):
+            with pytest.raises(Unsupported):
+                attempt()
