@@ -25,7 +25,7 @@ from vectrial.model.dataset import Provenance
 from vectrial.model.errors import DataError, SourceUnavailable, UserError
 from vectrial.model.filters import evaluate
 from vectrial.model.metric import Metric
-from vectrial.util.progress import silent
+from vectrial.model.progress import silent
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ import pytest
 from faulty_http_server import Site, serving
 
 from vectrial.model.errors import DataError, SourceUnavailable
+from vectrial.model.progress import silent
 from vectrial.util.download import Policy, Remote, download
-from vectrial.util.progress import silent
 
 CONTENT = os.urandom(1_500_000)
 SUM = hashlib.sha256(CONTENT).hexdigest()

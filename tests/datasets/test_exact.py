@@ -163,7 +163,7 @@ def test_many_blocks_and_chunks_give_what_one_gives(
     seen: list[tuple[int, int]] = []
     monkeypatch.setattr(module, "_blocks", lambda n, _: [(i, i + 100) for i in range(0, n, 100)])
     blocked = exact_topk(
-        vectors, ids, queries, metric, 10, progress=lambda done, of: seen.append((done, of))
+        vectors, ids, queries, metric, 10, progress=lambda done, of, _: seen.append((done, of))
     )
     assert_same(blocked, whole)
     assert seen == [(done, 5000) for done in range(100, 5001, 100)]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from vectrial.model.errors import DataError, SourceUnavailable
+from vectrial.model.progress import silent
 from vectrial.util.packages import Client, Package, archive, unpacked
-from vectrial.util.progress import silent
 
 
 @pytest.fixture

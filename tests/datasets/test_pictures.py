@@ -17,7 +17,7 @@ from vectrial.datasets.sources.defects import KINDS, flawed
 from vectrial.datasets.sources.inspection import Shot, material
 from vectrial.model.errors import DataError
 from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD
-from vectrial.util.progress import silent
+from vectrial.model.progress import silent
 
 LEARNED, GOOD_ONES, FAULTY = 30, 4, 3
 

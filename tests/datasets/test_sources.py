@@ -29,7 +29,7 @@ from vectrial.datasets.sources.minilm import read_safetensors
 from vectrial.datasets.sources.torch_file import read_tensors
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.filters import evaluate, operators
-from vectrial.util.progress import silent
+from vectrial.model.progress import silent
 
 
 def test_orders_are_the_same_everywhere() -> None:

@@ -13,7 +13,8 @@ import pytest
 import tiny_server
 
 from vectrial.model.errors import StoreError, Unsupported, UserError
-from vectrial.servers.base import External, NoProgram, Progress, ServerError
+from vectrial.model.progress import LineProgress
+from vectrial.servers.base import External, NoProgram, ServerError
 from vectrial.servers.local import Local, free_ports
 from vectrial.servers.programs import base as programs
 from vectrial.servers.programs.base import GoProgram, go_program, go_program_at_hand
@@ -237,7 +238,7 @@ def test_a_program_that_the_user_gives(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_tests_of_a_server_that_must_run_fail_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(progress: Progress) -> Path:
+    def absent(progress: LineProgress) -> Path:
         raise NoProgram("not here")
 
     recipe = replace(tiny_server.recipe(), program=absent)

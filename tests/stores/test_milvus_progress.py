@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from vectrial.stores.milvus import indexes
-from vectrial.stores.milvus.indexes import Progress
+from vectrial.stores.milvus.indexes import IndexProgress
 
 
 @dataclass
@@ -65,7 +65,7 @@ def test_nothing_is_merged_behind_the_searches(
     own: set[int], asked: list[set[int]], left: set[int]
 ) -> None:
     server = Coordinator({1, 2, 3}, own)
-    Progress(server, "c", structure=True).until_merged()
+    IndexProgress(server, "c", structure=True).until_merged()
     assert server.asked == asked
     assert server.segments == left
     assert not server.own, "none is under way"
@@ -73,5 +73,5 @@ def test_nothing_is_merged_behind_the_searches(
 
 def test_one_segment_is_left_alone() -> None:
     server = Coordinator({1}, set())
-    Progress(server, "c", structure=True).until_merged()
+    IndexProgress(server, "c", structure=True).until_merged()
     assert not server.asked

@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from vectrial.cli.form import on_stderr
-from vectrial.util.progress import Progress
+from vectrial.model.progress import Progress
 
 
 @contextmanager

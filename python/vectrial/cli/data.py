@@ -23,7 +23,7 @@ from vectrial.model.errors import UserError
 from vectrial.model.filters import Filter
 from vectrial.model.filters import parse as parse_filter
 from vectrial.model.metric import Metric
-from vectrial.util.progress import Progress
+from vectrial.model.progress import Progress
 from vectrial.util.suggest import suggestion
 
 _METRICS = {
@@ -190,7 +190,7 @@ def truth(
     condition = dataset.filters if where is None else _filter(where)
     with bars() as progress:
         found = truth_of(
-            dataset, k, condition, progress=lambda done, of: progress(done, of, "searching")
+            dataset, k, condition, progress=lambda done, of, _: progress(done, of, "searching")
         )
     if form is Form.JSONL:
         for line in truth_lines(dataset, found):

@@ -13,9 +13,9 @@ from rich.table import Table
 from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout
 from vectrial.model.errors import PluginError
 from vectrial.model.lane import lanes_of
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import ALL_OPERATORS, Hybrid, IndexKind, Params, Store
 from vectrial.run.redact import Secrecy
-from vectrial.servers.base import Progress
 from vectrial.servers.provide import Choice, choose, recipe_of
 from vectrial.stores import registry
 from vectrial.util import environments
@@ -69,7 +69,7 @@ def stores(
         raise typer.Exit(1)
 
 
-def _facts(name: str, try_it: bool, progress: Progress) -> dict[str, Any]:
+def _facts(name: str, try_it: bool, progress: LineProgress) -> dict[str, Any]:
     try:
         store = registry.load(name)
     except PluginError as error:  # its module is broken: say so and show the others

@@ -24,8 +24,8 @@ from vectrial.model.dataset import OWN_IDS, Dataset, Provenance, Truth
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import TIE_TOLERANCE, Metric
+from vectrial.model.progress import Progress, silent
 from vectrial.util import paths
-from vectrial.util.progress import Progress, silent
 
 #: Queries held out when nobody says how many; fewer of a small file.
 DEFAULT_QUERIES = 1000
@@ -125,7 +125,7 @@ def _facts(wanted: Import, source: Source, dataset: Dataset, progress: Progress)
         dataset,
         k,
         dataset.filters,
-        progress=lambda done, of: progress(done, of, "finding the exact neighbours"),
+        progress=progress,
     )
     if published is not None:
         facts["published_neighbours"] = agreement(published, truth)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vectrial.datasets.truth import exact_topk
 from vectrial.model.dataset import Dataset
 from vectrial.model.metric import Metric
-from vectrial.util.progress import Progress, silent
+from vectrial.model.progress import Progress, silent
 
 #: Neighbours that the intrinsic dimension is estimated from.
 NEIGHBOURS = 100
@@ -148,7 +148,7 @@ def geometry(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) ->
         Metric.COSINE if dataset.metric is Metric.COSINE else Metric.L2,
         min(NEIGHBOURS, len(rows) - 1) + 1,
         mask=mask,
-        progress=lambda done, of: progress(done, of, "measuring intrinsic dimension and shift"),
+        progress=lambda done, of, _: progress(done, of, "measuring intrinsic dimension and shift"),
     )
     distances = near.distances
     if dataset.metric is Metric.COSINE:

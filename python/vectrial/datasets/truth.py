@@ -28,11 +28,11 @@ from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import NOISE, TIE_TOLERANCE, Metric
+from vectrial.model.progress import Progress
 from vectrial.util import paths
 
-#: Called with (rows done, rows in all).
-Progress = Callable[[int, int], None]
-
+#: The label that progress is reported under.
+_WHAT = "finding the exact neighbours"
 #: Raised when the answer to the same question would come out differently.
 _VERSION = 1
 _BLOCK_BYTES = 64 << 20
@@ -99,7 +99,7 @@ def exact_topk_filtered(
         nonlocal done
         done += new
         if progress is not None:
-            progress(done, len(queries))
+            progress(done, len(queries), _WHAT)
 
     def add(where: NDArray[np.int64], truth: Truth) -> None:
         parts.append((where, truth))
@@ -270,7 +270,7 @@ def _pass(
                 None if allowed is None else np.ascontiguousarray(allowed[:, which]),
             )
             if progress is not None:
-                progress(stop, n)
+                progress(stop, n, _WHAT)
     except ValueError as error:
         match error.args:
             case ("zero vector", row):

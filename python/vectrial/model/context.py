@@ -17,6 +17,7 @@ from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters, operators
 from vectrial.model.lane import Lane
 from vectrial.model.live import Live
+from vectrial.model.progress import Progress
 from vectrial.model.store import Address, Field, Index, Params, Returning, Schema, Store
 
 
@@ -66,7 +67,7 @@ class Context:
     k: int
     seed: int
     batch_rows: int
-    progress: Callable[[float, float, str], None]
+    progress: Progress
     show: Callable[[Live], None]
     truth: Callable[[int, Filters], Truth]
     data_dirs: tuple[Path, ...]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from vectrial.model.client_limits import Ceiling, Certificate
 from vectrial.model.errors import StoreError
 from vectrial.model.lane import Lane
 from vectrial.model.phase import State
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.plan.plan import Job
 from vectrial.suite.model import Suite
@@ -23,7 +24,7 @@ class Clients:
         UserError: the suite's placement does not fit this machine.
     """
 
-    def __init__(self, suite: Suite, note: Callable[[str], None]) -> None:
+    def __init__(self, suite: Suite, note: LineProgress) -> None:
         self._suite, self._note = suite, note
         self._placement = suite.placement.resolved()
         self._ceilings: dict[tuple[Any, ...], Ceiling | str] = {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 
 from vectrial.model.errors import UserError, VectrialError
+from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
 from vectrial.plan.plan import Plan
 from vectrial.servers.base import Recipe
@@ -13,7 +13,7 @@ from vectrial.servers.namespaces import no_network
 from vectrial.servers.provide import Choice, choose, recipe_of
 
 
-def check(plan: Plan, say: Callable[[str], None], *, allow_exposed: bool) -> None:
+def check(plan: Plan, say: LineProgress, *, allow_exposed: bool) -> None:
     """Say in one line which servers of a plan other users of this machine can reach.
 
     Raises:

@@ -18,6 +18,7 @@ from typing import Any
 from vectrial.model.client_limits import Certificate
 from vectrial.model.errors import Unsupported, VectrialError
 from vectrial.model.live import Live
+from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
 from vectrial.model.store import Store
 from vectrial.plan.plan import Job, Plan, PlannedTrial
@@ -296,7 +297,7 @@ class _Process:
         job: Job,
         plan: Plan,
         here: _Here,
-        note: Callable[[str], None],
+        note: LineProgress,
     ) -> None:
         self._job, self._plan, self._certificate = job, plan, here.certificate
         self._inside, folder = here.inside, here.folder

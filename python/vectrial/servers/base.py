@@ -18,11 +18,10 @@ from typing import Any, Self
 
 from vectrial.model.availability import Availability
 from vectrial.model.errors import Unsupported, VectrialError
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.reaction import any_reacts
 
-#: Told in one line what is being done; seconds apart.
-Progress = Callable[[str], None]
 #: How long a server may take until it answers, in seconds.
 READY_S = 300.0
 
@@ -119,7 +118,7 @@ class Recipe:
     """
 
     name: str
-    program: Callable[[Progress], Path]
+    program: Callable[[LineProgress], Path]
     at_hand: Callable[[], Availability]
     ports: tuple[str, ...]
     public: tuple[str, ...]

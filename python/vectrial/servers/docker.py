@@ -14,12 +14,12 @@ from typing import Any
 
 from vectrial.model.availability import Availability
 from vectrial.model.limits import Limits
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import (
     READY_S,
     Image,
     NoProgram,
-    Progress,
     Recipe,
     Server,
     ServerError,
@@ -55,7 +55,7 @@ class Docker(Server):
         log: Path | None = None,
         cores: Sequence[int] = (),
         limits: Limits = Limits(),  # noqa: B008 - frozen
-        progress: Progress = lambda line: None,
+        progress: LineProgress = lambda line: None,
     ) -> None:
         self._image = image_of(recipe)
         self._recipe, self._cores, self._limits = recipe, tuple(cores), limits
@@ -230,7 +230,7 @@ def at_hand(recipe: Recipe) -> Availability:
     return Availability(True) if there else Availability(None, f"{image.reference} is pulled first")
 
 
-def pull(recipe: Recipe, progress: Progress) -> None:
+def pull(recipe: Recipe, progress: LineProgress) -> None:
     """See to it that the recipe's image is here.
 
     Raises:

@@ -14,12 +14,12 @@ import psutil
 
 from vectrial.model.errors import UserError
 from vectrial.model.limits import Limits
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.account import Account, free_account, installation
 from vectrial.servers.base import (
     READY_S,
     Command,
-    Progress,
     Recipe,
     Refused,
     Server,
@@ -67,7 +67,7 @@ class Local(Server):
         log: Path | None = None,
         cores: Sequence[int] = (),
         limits: Limits = Limits(),  # noqa: B008 - frozen
-        progress: Progress = lambda line: None,
+        progress: LineProgress = lambda line: None,
         inside: Inside | None = None,
         allow_exposed: bool = False,
     ) -> None:

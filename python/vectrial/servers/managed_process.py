@@ -16,8 +16,9 @@ from pathlib import Path
 
 import psutil
 
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Progress, Recipe, ServerError, wait_until
+from vectrial.servers.base import Recipe, ServerError, wait_until
 from vectrial.servers.inside import Inside
 from vectrial.servers.supervisor import remove
 from vectrial.util import interrupts
@@ -44,7 +45,7 @@ class Guarded:
         progress: told what takes long.
     """
 
-    def __init__(self, recipe: Recipe, folder: Path, log: Path, progress: Progress) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, log: Path, progress: LineProgress) -> None:
         self.recipe, self.log, self.progress = recipe, log, progress
         self._folder = folder
         #: Made for this server; hidden in its log.

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.model.availability import Availability
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, NotReady, Progress, Recipe
+from vectrial.servers.base import Command, NotReady, Recipe
 from vectrial.servers.local import HOST, refused
 from vectrial.servers.programs.base import GoProgram, given, go_program, go_program_at_hand
 
@@ -45,7 +46,7 @@ def connect(address: Address, timeout_s: float) -> Any:
     )
 
 
-def _program(progress: Progress) -> Path:
+def _program(progress: LineProgress) -> Path:
     return given(_BIN) or go_program(PROGRAM, progress)
 
 

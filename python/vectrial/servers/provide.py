@@ -20,10 +20,11 @@ from pathlib import Path
 from vectrial.model.availability import Availability
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.limits import Limits
+from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
 from vectrial.model.store import Address, Store
 from vectrial.servers import docker
-from vectrial.servers.base import External, NoProgram, Progress, Recipe, Server
+from vectrial.servers.base import External, NoProgram, Recipe, Server
 from vectrial.servers.docker import Docker
 from vectrial.servers.inside import Inside
 from vectrial.servers.local import Local, variable
@@ -119,7 +120,7 @@ def provide(
     log: Path | None = None,
     cores: Sequence[int] = (),
     limits: Limits = Limits(),  # noqa: B008 - frozen
-    progress: Progress = lambda line: None,
+    progress: LineProgress = lambda line: None,
     inside: Inside | None = None,
     allow_exposed: bool = False,
 ) -> Server:
@@ -150,7 +151,7 @@ def provide(
             return Docker(recipe, folder, log=log, cores=cores, limits=limits, progress=progress)
 
 
-def prepare(recipe: Recipe, progress: Progress, wanted: Provider | None = None) -> Choice:
+def prepare(recipe: Recipe, progress: LineProgress, wanted: Provider | None = None) -> Choice:
     """See to it that `provide` gives a server that can be started without further ado.
 
     Raises:

@@ -20,9 +20,10 @@ import psutil
 
 from vectrial.model.errors import UserError
 from vectrial.model.limits import Limits
+from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
 from vectrial.servers.account import let_pass
-from vectrial.servers.base import Progress, Recipe, ServerError
+from vectrial.servers.base import Recipe, ServerError
 from vectrial.servers.local import secret_file, variable
 from vectrial.servers.namespaces import no_network
 from vectrial.servers.provide import prepare, provide
@@ -91,7 +92,7 @@ def hold(
     *,
     data: Path | None,
     limits: Limits,
-    progress: Progress,
+    progress: LineProgress,
     ready: Callable[[Standing], None],
     allow_exposed: bool = False,
 ) -> None:

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from vectrial.model.errors import DataError, SourceUnavailable
+from vectrial.model.progress import Progress
 from vectrial.util import paths
-from vectrial.util.progress import Progress
 
 #: Some hosts of data refuse clients that do not look like a browser.
 _AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (compatible; Vectrial)"

@@ -20,17 +20,15 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from vectrial.model.errors import NotInstalled, UserError, VectrialError
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Environment
 from vectrial.util import paths
 from vectrial.util.locks import only_one
-
-#: Called with one line that says what is being done; seconds apart, never within a timed sample.
-Progress = Callable[[str], None]
 
 #: Seconds between two looks at a build that is under way.
 _POLL_S = 0.5
@@ -68,7 +66,7 @@ def path(environment: Environment) -> Path:
     return paths.environments_dir() / f"{environment.name}-{pins.hexdigest()[:12]}"
 
 
-def ensure(environment: Environment, progress: Progress | None = None) -> Path:
+def ensure(environment: Environment, progress: LineProgress | None = None) -> Path:
     """The Python of `environment`, which is made first where it does not stand yet.
 
     Making it takes minutes where a library has to be compiled; finding it takes milliseconds.
@@ -96,7 +94,7 @@ def command(
     environment: Environment,
     module: str,
     arguments: Sequence[str] = (),
-    progress: Progress | None = None,
+    progress: LineProgress | None = None,
 ) -> Command:
     """How to run `python -m module arguments…` inside `environment`, with `vectrial` importable.
 
@@ -157,7 +155,7 @@ def _only_vectrial(folder: Path) -> Path:
 # -- making ----------------------------------------------------------------------------------
 
 
-def _make(environment: Environment, folder: Path, lock: int, report: Progress) -> None:
+def _make(environment: Environment, folder: Path, lock: int, report: LineProgress) -> None:
     """Build the environment aside and rename it to `folder`. The caller holds its lock."""
     aside = folder.with_name(f"{folder.name}.partial")
     log = folder.with_name(f"{folder.name}.log")
@@ -234,7 +232,7 @@ def _run(
     log: Path,
     environment: Environment,
     started: float,
-    report: Progress,
+    report: LineProgress,
 ) -> None:
     """Run one step, its output appended to `log` and its last line reported now and then."""
     with log.open("a") as output:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from vectrial.model.progress import LineProgress
+
 
 @contextmanager
-def only_one(lock: Path, what: str, report: Callable[[str], None]) -> Iterator[int]:
+def only_one(lock: Path, what: str, report: LineProgress) -> Iterator[int]:
     """Hold `lock` while the body runs; gives the descriptor that holds it. `report` hears that
     another process is at `what`, and that this one waits.
 

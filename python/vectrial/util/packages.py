@@ -17,10 +17,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from vectrial.model.errors import DataError, SourceUnavailable
+from vectrial.model.progress import Progress
 from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
 from vectrial.util.children import python
-from vectrial.util.progress import Progress
 
 _POLL_S = 0.2
 

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from vectrial.model.errors import StoreError, VectrialError
 from vectrial.model.gate import Scope
 from vectrial.model.lane import Lane, lanes_of, python_lane
 from vectrial.model.metric import distances
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Capabilities, Index, Schema, Store, Wire
 from vectrial.servers.provide import prepare, recipe_of, serving
 from vectrial.stores import registry
@@ -53,7 +54,7 @@ class Probe:
     version: str | None = None
 
 
-def probe(store: type[Store], progress: Callable[[str], None] = lambda line: None) -> Probe:
+def probe(store: type[Store], progress: LineProgress = lambda line: None) -> Probe:
     """Try `store` in a process of its own. An environment of its own must stand already; the
     program of its server is fetched, of which `progress` is told."""
     recipe = recipe_of(store)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter_ns, process_time_ns
 from typing import Any
@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from vectrial._engine import Recorder, histogram_quantiles
 from vectrial.model.dataset import Dataset
 from vectrial.model.phase import Phase
+from vectrial.model.progress import Progress
 from vectrial.model.store import Schema, Store
 from vectrial.stores.common.arrow import batch_of
-
-Progress = Callable[[float, float, str], None]
 
 
 def batches(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from vectrial._engine import LoadControl
 from vectrial.model.live import Live
+from vectrial.model.progress import Progress
 from vectrial.model.workload import Closed, Load
 
 #: Seconds over which processor time is taken.
@@ -17,7 +18,7 @@ def follower(
     load: Load,
     threads: int,
     name: str,
-    progress: Callable[[float, float, str], None],
+    progress: Progress,
     show: Callable[[Live], None],
 ) -> Callable[[LoadControl], None]:
     """What `drive` calls a few times a second: it tells how far the run is, and what it does."""

@@ -22,10 +22,11 @@ from vectrial.engine.client import Requests, arrivals, closed, drive, unfailed
 from vectrial.engine.types import LoadOutcome, LoadRecord
 from vectrial.model.client_limits import Certificate
 from vectrial.model.errors import StoreError
+from vectrial.model.progress import Progress
 from vectrial.model.store import Hits, Params, Schema, Searcher, Store, Wire, WireRows
 from vectrial.model.target import LoadTarget
 from vectrial.model.workload import IN_FLIGHT
-from vectrial.workload.ingest import Progress, make_batch
+from vectrial.workload.ingest import make_batch
 from vectrial.workload.native.rows import columns_of
 from vectrial.workload.python.timed import Sample, record_operation, timed, timed_search
 

@@ -23,9 +23,9 @@ from vectrial.datasets.sources import published, synthetic
 from vectrial.datasets.sources.material import Material
 from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.errors import DataError, SourceUnavailable, UserError
+from vectrial.model.progress import Progress, silent
 from vectrial.model.store import Field, FieldType
 from vectrial.util import paths
-from vectrial.util.progress import Progress, silent
 from vectrial.util.suggest import suggestion
 
 __all__ = [

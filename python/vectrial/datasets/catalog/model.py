@@ -9,9 +9,9 @@ from enum import StrEnum
 from vectrial.datasets.sources.material import Material
 from vectrial.datasets.sources.published import Published
 from vectrial.model.metric import Metric
+from vectrial.model.progress import Progress
 from vectrial.model.store import Field, FieldType
 from vectrial.util.packages import Package
-from vectrial.util.progress import Progress
 
 #: Rows wanted (None: all), queries, progress → what to save.
 Build = Callable[[int | None, int, Progress], Material]

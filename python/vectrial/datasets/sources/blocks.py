@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from vectrial.model.progress import Progress
 from vectrial.util import paths
-from vectrial.util.progress import Progress
 
 ROWS = 2_000
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from vectrial.model.errors import SourceUnavailable
-from vectrial.util.progress import Progress
+from vectrial.model.progress import Progress
 
 _FACETS = ("role", "implemented-in", "interface", "use", "works-with", "suite", "field")
 _HOST = re.compile(r"https?://([^/:]+)")

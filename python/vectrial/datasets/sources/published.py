@@ -19,9 +19,9 @@ from vectrial.datasets.readers import Block, Options, Source, open_source
 from vectrial.datasets.sources.material import Material
 from vectrial.model.errors import DataError
 from vectrial.model.metric import Metric
+from vectrial.model.progress import Progress
 from vectrial.util import paths
 from vectrial.util.download import Policy, Remote, download
-from vectrial.util.progress import Progress
 
 ANN_BENCHMARKS = "https://ann-benchmarks.com"
 QDRANT = "https://storage.googleapis.com/ann-filtered-benchmark/datasets"

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from vectrial.datasets.sources.material import Material, at_most, extra, permutation
 from vectrial.model.errors import DataError
+from vectrial.model.progress import Progress
 from vectrial.util.packages import Client, Package, unpacked
-from vectrial.util.progress import Progress
 
 DIM = 128
 MATE = Package(

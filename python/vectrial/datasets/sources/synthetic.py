@@ -15,7 +15,7 @@ from vectrial.datasets.sources import filter_sets
 from vectrial.datasets.sources.material import Material, random_numbers
 from vectrial.model.errors import UserError
 from vectrial.model.metric import Metric
-from vectrial.util.progress import Progress
+from vectrial.model.progress import Progress
 
 QUERIES = 1_000
 #: Shares of the values of column `category`, skewed as real categories are.

@@ -16,7 +16,7 @@ from vectrial.datasets.sources.material import (
     in_hash_order,
     random_numbers,
 )
-from vectrial.util.progress import Progress
+from vectrial.model.progress import Progress
 
 _SEED = 384
 

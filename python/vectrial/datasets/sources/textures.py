@@ -22,8 +22,8 @@ from vectrial.datasets.sources.inspection import Shot, material
 from vectrial.datasets.sources.material import Material, extra
 from vectrial.model.errors import DataError
 from vectrial.model.labels import GOOD
+from vectrial.model.progress import Progress
 from vectrial.util.packages import Client, Package, unpacked
-from vectrial.util.progress import Progress
 
 SCIKIT_IMAGE = Package(
     Client.PIP,

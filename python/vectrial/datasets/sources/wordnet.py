@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from vectrial.model.errors import DataError
+from vectrial.model.progress import Progress
 from vectrial.util.packages import Client, Package, unpacked
-from vectrial.util.progress import Progress
 
 PACKAGE = Package(
     Client.APT,

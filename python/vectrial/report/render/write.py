@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from vectrial.model.errors import UserError
+from vectrial.model.progress import LineProgress
 from vectrial.report.document import Report
 from vectrial.report.render import draw, export, html, markdown
 
@@ -25,7 +25,7 @@ def write_markdown(report: Report, out: Path) -> Path:
 
 
 def write_figures(
-    report: Report, out: Path, progress: Callable[[str], None] = lambda name: None
+    report: Report, out: Path, progress: LineProgress = lambda name: None
 ) -> list[Path]:
     """`figures/<name>.svg` and `.png` of every figure."""
     folder = made(out / "figures")

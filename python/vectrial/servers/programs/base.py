@@ -19,7 +19,8 @@ from pathlib import Path
 from vectrial.model.availability import Availability
 from vectrial.model.errors import UserError
 from vectrial.model.printable import shown
-from vectrial.servers.base import NoProgram, Progress
+from vectrial.model.progress import LineProgress
+from vectrial.servers.base import NoProgram
 from vectrial.util import paths
 from vectrial.util.file_modes import make_readable
 from vectrial.util.locks import only_one
@@ -78,7 +79,7 @@ def given(variable: str) -> Path | None:
 
 
 def made_once(
-    folder: Path, file: str, what: str, make: Callable[[Path, int], None], progress: Progress
+    folder: Path, file: str, what: str, make: Callable[[Path, int], None], progress: LineProgress
 ) -> Path:
     """The program `file` in `folder`; `folder` is made first where it is not there yet.
 
@@ -117,7 +118,7 @@ def _make_aside(folder: Path, file: str, make: Callable[[Path, int], None], lock
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def go_program(program: GoProgram, progress: Progress) -> Path:
+def go_program(program: GoProgram, progress: LineProgress) -> Path:
     """Where `program` is; it is built first where it is not there yet, which takes minutes.
 
     Raises:
@@ -146,7 +147,7 @@ def _folder(program: GoProgram) -> Path:
     return paths.servers_dir() / f"{program.name}-{program.version}"
 
 
-def _build(program: GoProgram, into: Path, lock: int, progress: Progress) -> None:
+def _build(program: GoProgram, into: Path, lock: int, progress: LineProgress) -> None:
     go = shutil.which("go")
     if go is None:
         raise NoProgram(f"{program.name} {program.version} is built from its Go module: {_NO_GO}")
@@ -180,7 +181,12 @@ def _check_module(go: str, program: GoProgram) -> None:
 
 
 def run_logged(
-    argv: Sequence[str], env: Mapping[str, str], log: Path, lock: int, what: str, progress: Progress
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    log: Path,
+    lock: int,
+    what: str,
+    progress: LineProgress,
 ) -> None:
     """Execute a registry's own program to its end, with its output in `log`.
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vectrial.model.availability import Availability
-from vectrial.servers.base import NoProgram, Progress
+from vectrial.model.progress import LineProgress
+from vectrial.servers.base import NoProgram
 from vectrial.servers.programs.base import made_once, run_logged
 from vectrial.util import paths
 from vectrial.util.packages import sha256_of
@@ -63,7 +64,7 @@ class MavenProgram:
         return paths.servers_dir() / f"{self.name}-{self.version}"
 
 
-def maven_program(program: MavenProgram, progress: Progress) -> Path:
+def maven_program(program: MavenProgram, progress: LineProgress) -> Path:
     """Where `program.file` is; all archives are fetched and unpacked first where they are not
     there yet.
 
@@ -94,7 +95,7 @@ def maven_program_at_hand(program: MavenProgram) -> Availability:
     return Availability(None, f"{what} on first use, in a minute or so")
 
 
-def _fetch(artifact: Artifact, into: Path, lock: int, progress: Progress) -> Path:
+def _fetch(artifact: Artifact, into: Path, lock: int, progress: LineProgress) -> Path:
     """The artifact's file, in the folder `into`, which is made."""
     mvn = shutil.which("mvn")
     if mvn is None:

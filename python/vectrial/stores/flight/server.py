@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial.model.availability import Availability
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, NoProgram, NotReady, Progress, Recipe
+from vectrial.servers.base import Command, NoProgram, NotReady, Recipe
 from vectrial.servers.local import HOST, refused
 
 SNIPPET = """\
@@ -34,7 +35,7 @@ def _missing() -> str:
     return f"the reference server needs {', '.join(lacking)}: pip install 'vectrial[flight]'"
 
 
-def _program(progress: Progress) -> Path:
+def _program(progress: LineProgress) -> Path:
     if missing := _missing():
         raise NoProgram(missing)
     return Path(sys.executable)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from vectrial.model.availability import Availability
 from vectrial.model.errors import UserError
-from vectrial.servers.base import Command, Image, NoProgram, Progress, Recipe
+from vectrial.model.progress import LineProgress
+from vectrial.servers.base import Command, Image, NoProgram, Recipe
 from vectrial.servers.programs.base import given
 from vectrial.servers.programs.java import Java, find_java
 from vectrial.servers.programs.maven import (
@@ -73,7 +74,7 @@ def _java(program: MavenProgram) -> Path:
     return find_java(Java(least, 25, _JAVA), f"elasticsearch {program.version}")
 
 
-def _program(progress: Progress) -> Path:
+def _program(progress: LineProgress) -> Path:
     if own := given(_BIN):
         return own
     program = chosen()

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial.model.availability import Availability
-from vectrial.servers.base import Command, Image, NoProgram, Progress, Recipe
+from vectrial.model.progress import LineProgress
+from vectrial.servers.base import Command, Image, NoProgram, Recipe
 from vectrial.servers.programs.base import given
 from vectrial.servers.programs.java import Java, find_java
 from vectrial.servers.programs.maven import (
@@ -69,7 +70,7 @@ def _java() -> Path:
     return find_java(_JAVA, f"opensearch {PROGRAM.version}")
 
 
-def _program(progress: Progress) -> Path:
+def _program(progress: LineProgress) -> Path:
     if own := given(_BIN):
         return own
     _java()  # before much is fetched that could not be run

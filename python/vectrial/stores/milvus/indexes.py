@@ -125,7 +125,7 @@ def search_params(params: Params, k: int) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Progress:
+class IndexProgress:
     """How far the server is with a collection.
 
     client: a `pymilvus.MilvusClient`. structure: whether the index of the vectors is something to

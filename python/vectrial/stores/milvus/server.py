@@ -19,8 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial.model.availability import Availability
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, Image, NotReady, Progress, Recipe, Refused
+from vectrial.servers.base import Command, Image, NotReady, Recipe, Refused
 from vectrial.servers.local import HOST, variable
 from vectrial.servers.programs.base import given, made_once
 from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
@@ -62,7 +63,7 @@ _BIN = "VECTRIAL_MILVUS_BIN"
 _PLACE = re.compile(r"\{\{\s*\w+(?:\(\w+\))?\s*(?::\s*(.*?))?\s*\}\}")
 
 
-def _program(progress: Progress) -> Path:
+def _program(progress: LineProgress) -> Path:
     """The program, with its libraries beside it and its settings in `../configs`."""
     if (own := given(_BIN)) is not None:
         return own

@@ -50,7 +50,7 @@ from vectrial.stores.milvus.indexes import (
     INDEXES,
     KINDS,
     Consistency,
-    Progress,
+    IndexProgress,
     Reads,
     build_params,
     has_index,
@@ -235,8 +235,8 @@ class Milvus(Store):
             self._index_and_load()
         return self._client
 
-    def _progress(self) -> Progress:
-        return Progress(self._client, self._name, structure=self._index.kind != "flat")
+    def _progress(self) -> IndexProgress:
+        return IndexProgress(self._client, self._name, structure=self._index.kind != "flat")
 
     def wait_indexed(self) -> str:
         """Flushes what is not flushed, then asks for the state of every index, and compares the

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.model.availability import Availability
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, Image, NotReady, Progress, Recipe, ServerError
+from vectrial.servers.base import Command, Image, NotReady, Recipe, ServerError
 from vectrial.servers.local import HOST, refused, write_private
 from vectrial.servers.programs.base import given
 from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
@@ -82,7 +83,7 @@ def connect(address: Address, timeout_s: int = 10) -> Any:
     )
 
 
-def _program(progress: Progress) -> Path:
+def _program(progress: LineProgress) -> Path:
     return given(_BIN) or wheel_program(PROGRAM, progress)
 
 

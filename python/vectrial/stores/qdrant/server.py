@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial.model.availability import Availability
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, Image, NoProgram, NotReady, Progress, Recipe
+from vectrial.servers.base import Command, Image, NoProgram, NotReady, Recipe
 from vectrial.servers.local import HOST, refused
 from vectrial.servers.programs.base import given
 
@@ -44,7 +45,7 @@ _NOWHERE = (
 )
 
 
-def _program(progress: Progress) -> Path:
+def _program(progress: LineProgress) -> Path:
     found = given(_BIN) or shutil.which("qdrant")
     if found is None:
         raise NoProgram(_NOWHERE)

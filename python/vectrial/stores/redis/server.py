@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.model.availability import Availability
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, Image, NoProgram, NotReady, Progress, Recipe, ServerError
+from vectrial.servers.base import Command, Image, NoProgram, NotReady, Recipe, ServerError
 from vectrial.servers.local import HOST, refused, write_private
 from vectrial.servers.programs.base import given
 from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
@@ -126,7 +127,7 @@ def _ready(recipe: Recipe, needs: str, address: Address) -> None:
             raise NotReady(f"{type(error).__name__}: {error}") from error
 
 
-def _program(progress: Progress) -> Path:
+def _program(progress: LineProgress) -> Path:
     return given(_BIN) or wheel_program(PROGRAM, progress)
 
 
@@ -134,7 +135,7 @@ def _at_hand() -> Availability:
     return Availability(True) if given(_BIN) else wheel_program_at_hand(PROGRAM)
 
 
-def _search_program(progress: Progress) -> Path:
+def _search_program(progress: LineProgress) -> Path:
     program = given(_SEARCH_BIN)
     if program is None:
         raise NoProgram(_NO_SEARCH)

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial.model.availability import Availability
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, Image, NotReady, Progress, Recipe, Refused
+from vectrial.servers.base import Command, Image, NotReady, Recipe, Refused
 from vectrial.servers.local import HOST
 from vectrial.servers.programs.base import GoProgram, given, go_program, go_program_at_hand
 
@@ -69,7 +70,7 @@ _ASK_S = 5.0
 _BIN = "VECTRIAL_WEAVIATE_BIN"
 
 
-def _program(progress: Progress) -> Path:
+def _program(progress: LineProgress) -> Path:
     return given(_BIN) or go_program(PROGRAM, progress)
 
 

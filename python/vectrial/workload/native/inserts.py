@@ -12,8 +12,9 @@ from vectrial.engine.types import LoadOutcome
 from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Dataset
 from vectrial.model.phase import Phase
+from vectrial.model.progress import Progress
 from vectrial.model.store import Schema, WireRows
-from vectrial.workload.ingest import Progress, load_phase, quantiles
+from vectrial.workload.ingest import load_phase, quantiles
 from vectrial.workload.native.rows import columns_of, send
 
 #: Encoded requests held at once, all slabs being of so many bytes or a little less.

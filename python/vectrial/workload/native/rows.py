@@ -16,6 +16,7 @@ from vectrial.engine.types import LoadColumn, LoadOutcome
 from vectrial.model.client_limits import Certificate
 from vectrial.model.phase import Phase
 from vectrial.model.placement import Placement
+from vectrial.model.progress import Progress
 from vectrial.model.store import WireRows
 from vectrial.workload.ceiling import certify
 from vectrial.workload.record import phase_of_outcome
@@ -110,7 +111,7 @@ def one_by_one(
     name: str,
     certificate: Certificate,
     max_s: float | None,
-    progress: Callable[[float, float, str], None],
+    progress: Progress,
 ) -> tuple[Phase, int]:
     """One row at a time, each timed: the phase, and how many of the rows were sent, the first.
 

@@ -17,14 +17,13 @@ from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError
 from vectrial.model.live import Live
 from vectrial.model.phase import Phase
+from vectrial.model.progress import Progress
 from vectrial.model.store import Wire
 from vectrial.model.workload import Closed, Load
 from vectrial.workload.ceiling import certify
 from vectrial.workload.live import follower
 from vectrial.workload.record import phase_of_outcome
 from vectrial.workload.timed import Kept, Look, Timed
-
-Progress = Callable[[float, float, str], None]
 
 #: Queries that are asked after a phase, and for how many seconds at most.
 PROBED, PROBED_S = 500, 2.0

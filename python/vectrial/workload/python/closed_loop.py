@@ -21,6 +21,7 @@ from vectrial._engine import Judge, Recorder
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.phase import Phase
+from vectrial.model.progress import Progress
 from vectrial.model.store import Searcher
 from vectrial.workload.ndcg import Grader, Judgement
 from vectrial.workload.python.timed import FATAL, describe, timed_search
@@ -28,7 +29,6 @@ from vectrial.workload.queries import Queries
 from vectrial.workload.record import Outset, phase_of
 from vectrial.workload.timed import KEPT, Kept, Look, Timed
 
-Progress = Callable[[float, float, str], None]
 #: (index of the query, its vector, what searches for it)
 Request = tuple[int, NDArray[np.float32], Searcher]
 

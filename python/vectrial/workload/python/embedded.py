@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from vectrial._engine import Judge
 from vectrial.model.dataset import Truth
 from vectrial.model.phase import Phase
+from vectrial.model.progress import Progress
 from vectrial.model.store import Searcher
 from vectrial.model.workload import Open
-from vectrial.workload.python.closed_loop import Crew, Progress
+from vectrial.workload.python.closed_loop import Crew
 from vectrial.workload.python.open_loop import CALLERS, phase_of_served, serve, turns_of
 from vectrial.workload.python.sdk_process import timed
 from vectrial.workload.queries import Queries

@@ -15,7 +15,8 @@ import numpy as np
 from vectrial._engine import Recorder
 from vectrial.datasets import library
 from vectrial.model.phase import Phase
-from vectrial.workload.ingest import Progress, add_batches, batch, load_phase
+from vectrial.model.progress import Progress
+from vectrial.workload.ingest import add_batches, batch, load_phase
 from vectrial.workload.python.sdk_process import (
     Done,
     Opening,

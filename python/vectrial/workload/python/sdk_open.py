@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from vectrial.model.dataset import Truth
 from vectrial.model.phase import Phase
+from vectrial.model.progress import Progress
 from vectrial.model.workload import Closed, Open
 from vectrial.workload.python import sdk_search
 from vectrial.workload.python.closed_loop import Crew
 from vectrial.workload.python.open_loop import CALLERS, Served, phase_of_served, serve, turns_of
 from vectrial.workload.python.sdk_process import timed
-from vectrial.workload.python.sdk_search import Progress, Question, Share
+from vectrial.workload.python.sdk_search import Question, Share
 from vectrial.workload.queries import Queries
 from vectrial.workload.record import Outset
 from vectrial.workload.timed import Look

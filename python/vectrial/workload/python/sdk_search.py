@@ -9,7 +9,7 @@ all is over, and nothing crosses a process boundary in between.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import Protocol, TypeVar
@@ -21,6 +21,7 @@ from vectrial.model.dataset import Truth
 from vectrial.model.filters import Filters
 from vectrial.model.fusion import Blend
 from vectrial.model.phase import Phase
+from vectrial.model.progress import Progress
 from vectrial.model.store import Params, Returning, Searcher, Store
 from vectrial.model.workload import Closed
 from vectrial.workload.ndcg import Gains, Judgement
@@ -40,7 +41,6 @@ from vectrial.workload.record import Outset, phase_of
 from vectrial.workload.searchers import hybrid_searchers, searchers
 from vectrial.workload.timed import Look
 
-Progress = Callable[[float, float, str], None]
 T = TypeVar("T")
 
 

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from vectrial._engine import Recorder
 from vectrial.datasets import library
 from vectrial.model.dataset import Dataset
+from vectrial.model.progress import Progress
 from vectrial.model.store import Schema, Store
-from vectrial.workload.ingest import Progress, make_batch, metadata_of
+from vectrial.workload.ingest import make_batch, metadata_of
 from vectrial.workload.python.sdk_process import (
     Opening,
     Ready,
