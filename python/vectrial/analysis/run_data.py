@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
 from collections import defaultdict
@@ -12,15 +11,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from vectrial.analysis.trial import Check, PhaseResult, Series, Trial, Value
+from vectrial.analysis.trial import (
+    Check,
+    PhaseResult,
+    Series,
+    Trial,
+    Value,
+    point_key,
+    stable,
+)
 from vectrial.analysis.trust import unranked
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.stats.intervals import Spread, spread_of
-
-#: Of a phase's parameters those that a store tells, which need not be the same in every repeat.
-_TOLD = frozenset({"known_by"})
 
 
 @dataclass(frozen=True)
@@ -183,12 +187,7 @@ class RunData:
         groups: dict[tuple[Any, ...], list[tuple[Trial, PhaseResult]]] = defaultdict(list)
         for trial in self.trials:
             for phase in trial.phases:
-                key = (
-                    trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
-                    _stable(trial.index_params), _stable(trial.params),
-                    _stable({n: v for n, v in phase.params.items() if n not in _TOLD}),
-                )  # fmt: skip
-                groups[key].append((trial, phase))
+                groups[point_key(trial, phase)].append((trial, phase))
         return tuple(self._point(members) for members in groups.values())
 
     @cached_property
@@ -322,9 +321,5 @@ def _build(trial: Trial) -> tuple[Any, ...]:
     """What the gate judged, for one experiment: a store's index with its parameters, on so many
     rows."""
     return (
-        trial.dataset, trial.rows, trial.series, _stable(trial.index_params), trial.experiment,
+        trial.dataset, trial.rows, trial.series, stable(trial.index_params), trial.experiment,
     )  # fmt: skip
-
-
-def _stable(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, sort_keys=True, default=str)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+#: Of a phase's parameters those that a store reports, which need not be the same in every repeat.
+_REPORTED = frozenset({"known_by"})
 
 
 @dataclass(frozen=True)
@@ -85,3 +89,17 @@ class Trial:
     server: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
     began_s: float | None = None
+
+
+def point_key(trial: Trial, phase: PhaseResult) -> tuple[Any, ...]:
+    """What a phase has in common with the same phase of other repeats, and with no other."""
+    params = {name: value for name, value in phase.params.items() if name not in _REPORTED}
+    return (
+        trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
+        stable(trial.index_params), stable(trial.params), stable(params),
+    )  # fmt: skip
+
+
+def stable(values: Mapping[str, Any]) -> str:
+    """The same text for the same values, whatever their order."""
+    return json.dumps(values, sort_keys=True, default=str)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vectrial.analysis.audit import doubts
-from vectrial.analysis.trial import PhaseResult, Trial
+from vectrial.analysis.trial import PhaseResult, Trial, point_key
 from vectrial.model.consistency import remembered
 
 #: How it begins where figures contradict what was recorded with them.
@@ -41,9 +41,22 @@ def unranked(trials: Sequence[Trial], histograms: Mapping[int, bytes]) -> Mappin
         if phase.value("recall_mean") is None:
             continue  # what loads and sizes tell does not rest on answers
         why[phase.phase_id].update(wrong[_build(trial)])
-        if told := remembered(_values(phase)):
-            why[phase.phase_id][told] = None
+    for phase_id, told in _remembered(phases):
+        why[phase_id][f"answers are remembered: {told}"] = None
     return {phase: "; ".join(said) for phase, said in why.items() if said}
+
+
+def _remembered(phases: Sequence[tuple[Trial, PhaseResult]]) -> Iterator[tuple[int, str]]:
+    """Phases whose first answers took longer than later ones in every repeat: what only some
+    repeats show is the machine's doing."""
+    repeats: dict[tuple[Any, ...], list[tuple[int, str | None]]] = defaultdict(list)
+    for trial, phase in phases:
+        values = _values(phase)
+        if values.get("later_pass_p50") is not None:
+            repeats[point_key(trial, phase)].append((phase.phase_id, remembered(values)))
+    for members in repeats.values():
+        if all(told for _, told in members):
+            yield from ((phase_id, told) for phase_id, told in members if told)
 
 
 def _wrong_answers(trial: Trial, phase: PhaseResult) -> Iterator[str]:

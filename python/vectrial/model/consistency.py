@@ -54,8 +54,9 @@ def contradictions(
 
 
 def remembered(figures: Mapping[str, float | None]) -> str | None:
-    """Why a search's figures are those of what the store keeps of earlier answers: the first answer
-    to each query took longer than later ones to the same query. None where it did not."""
+    """That the first answers to queries took longer than later ones to the same queries, as where a
+    store keeps its answers, or where the machine was disturbed for a while. None where they did
+    not."""
     first, later = figures.get("first_pass_p50"), figures.get("later_pass_p50")
     least = min(figures.get("first_pass_count") or 0, figures.get("later_pass_count") or 0)
     if not first or not later or least < REMEMBERED_OF:
@@ -64,8 +65,8 @@ def remembered(figures: Mapping[str, float | None]) -> str | None:
     if first <= (REMEMBERED_AT_ONCE if brief else REMEMBERED) * later:
         return None
     return (
-        f"answers are remembered: the first to each query took {first:,.0f} us (median), later"
-        f" ones to the same queries {later:,.0f} us"
+        f"the first answer to each query took {first:,.0f} us (median), later ones to the same"
+        f" queries {later:,.0f} us"
     )
 
 

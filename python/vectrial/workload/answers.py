@@ -64,7 +64,7 @@ def _passes(phase: Phase, timed: Timed) -> None:
             if phase.metrics[metric] is None:
                 phase.missing[metric] = "no query was asked twice"
     if told := remembered(phase.metrics):
-        phase.remark(told)
+        phase.remark(f"{told}: answers are remembered, or the machine was disturbed")
 
 
 def _recall(phase: Phase, timed: Timed, *, exact: bool) -> None:

@@ -1,0 +1,46 @@
+"""Which figures are ranked, where answers may be remembered ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from vectrial.analysis.trial import PhaseResult, Series, Trial, Value
+from vectrial.analysis.trust import unranked
+
+
+def trial(number: int, first_us: float, later_us: float | None, ef: int = 64) -> Trial:
+    """A repeat of a search whose first and later answers took so long in the median."""
+    metrics = {
+        "recall_mean": 0.99,
+        "first_pass_p50": first_us,
+        "later_pass_p50": later_us,
+        "first_pass_count": 1000.0,
+        "later_pass_count": 0.0 if later_us is None else 5000.0,
+    }
+    values = {name: Value(value, "1", True, None) for name, value in metrics.items()}
+    phase = PhaseResult(number, "search", {"known_by": number}, True, None, values)
+    return Trial(
+        number, str(number), Series("redis", "hnsw", "native"), "1", "words", 1000,
+        "recall_sweep", {}, {"ef_search": ef}, number, "ok", None, (), (phase,), (),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_answers_that_are_remembered_in_every_repeat_are_not_ranked(repeats: int) -> None:
+    trials = [trial(number, 446, 173) for number in range(repeats)]
+    found = unranked(trials, {})
+    assert list(found) == list(range(repeats))
+    assert all(text.startswith("answers are remembered: the first") for text in found.values())
+
+
+def test_one_disturbed_repeat_of_three_is_the_machine() -> None:
+    """As seen of USearch, Qdrant Edge and FAISS, which remember nothing, with 0.6 s a phase."""
+    assert unranked([trial(1, 245, 236), trial(2, 328, 322), trial(3, 446, 173)], {}) == {}
+
+
+def test_repeats_without_a_later_answer_do_not_speak_for_it() -> None:
+    assert list(unranked([trial(1, 446, 173), trial(2, 446, None)], {})) == [1]
+
+
+def test_other_settings_are_other_points() -> None:
+    assert list(unranked([trial(1, 446, 173), trial(2, 100, 100, ef=16)], {})) == [1]
