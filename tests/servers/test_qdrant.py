@@ -17,7 +17,7 @@ import pytest
 import qdrant_client
 import qdrant_edge as edge
 
-import vectrial.stores.qdrant as driver
+import vectrial.stores.qdrant.store as driver
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric, distances
 from vectrial.model.store import Address, Field, FieldType, Index, IndexKind, Returning, Schema
