@@ -55,10 +55,13 @@ def test_committed_reports_have_their_figures(page: Path) -> None:
         assert "://" in target or (page.parent / target).exists(), target
 
 
-def test_every_page_can_be_reached_from_the_readme() -> None:
-    text = PAGES[0].read_text(encoding="utf-8")
+def test_every_page_can_be_reached_from_the_readme_or_the_index() -> None:
+    readme, index = PAGES[0].read_text(encoding="utf-8"), DOCS / "README.md"
+    assert f"]({name_of(index)})" in readme
+    listed = index.read_text(encoding="utf-8")
     for page in PAGES[1:]:
-        assert f"]({name_of(page)}" in text, page
+        own = page.relative_to(DOCS).as_posix()
+        assert page == index or f"]({name_of(page)}" in readme or f"]({own}" in listed, page
 
 
 def commands(page: Path) -> list[list[str]]:
@@ -81,6 +84,14 @@ def test_commands_and_their_options_exist(page: Path) -> None:
         for word in rest:
             if re.match(r"--?[a-z]", word):
                 assert word in known, (words, word)
+
+
+def test_the_readme_names_the_command_that_runs_all_tests() -> None:
+    assert "    make test " in PAGES[0].read_text(encoding="utf-8")
+
+
+def test_the_readme_stays_short() -> None:
+    assert len(PAGES[0].read_text(encoding="utf-8").split()) <= 1200
 
 
 def test_pages_have_commands() -> None:

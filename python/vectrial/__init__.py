@@ -1,4 +1,4 @@
-"""Vectrial puts vector databases on trial."""
+"""Vectrial, a benchmark of vector databases."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_a_capacity_is_priced_at_its_answer_and_not_at_a_look(tmp_path: Path) ->
     found = made.sustains(1000, p99_us=9_000.0)
     row = cost_rows(tmp_path / "r", made.trial("faiss", *looks, found))["faiss"]
     assert (row["qps"].value, row["p99"].value) == (1000, 9_000)
-    assert row["load"].text == "the greatest rate that it sustained"
+    assert row["load"].text == "the highest sustained rate"
     assert "held" not in row["at"].text
 
 
@@ -135,7 +135,7 @@ def test_a_store_without_an_answer_has_a_row_that_says_why(tmp_path: Path) -> No
     rows = by_store(table)
     said = {store: row["million"].note for store, row in rows.items()}
     assert said == {
-        "faiss": "what it occupies is not known",
+        "faiss": "its resources are not known",
         "redis": "capacity: no rate was confirmed: at 900/s: p99 31 ms",
         "weaviate": "recall_sweep: the greatest recall is 0.9300, below 0.95",
         "milvus": "recall_sweep: no program",
@@ -188,7 +188,7 @@ def test_a_capacity_of_at_least_costs_at_most(tmp_path: Path) -> None:
     assert bound["million"].text == f"at most {known['million'].text}"
     assert bound["qps"].text == f"at least {known['qps'].text}"
     assert bound["million"].note == "at least 1,000/s: client-bound"
-    assert bound["load"].text == "a rate that it sustained; the greatest is not known"
+    assert bound["load"].text == "a sustained rate; the highest is not known"
     assert bound["month"].text == known["month"].text
 
 
@@ -196,7 +196,7 @@ def client_notes(folder: Path, server: dict[str, Any] | None, placement: str) ->
     """What is said of whom the client shares processors with, of a run on cores 0 and 1."""
     trials = made.trial("redis", made.sustains(1000), server=server)
     table = cost_table(folder, trials, suite=SUITE + placement)
-    return [note for note in table.notes if note.startswith("The client that asked shared")]
+    return [note for note in table.notes if note.startswith("The client shared")]
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_who_remembers_what_is_almost_the_same_is_told(
     told = run.phase(RoundsOff, "recall_sweep").metrics
     assert (told["later_pass_p50"] or 0) < 1000, "they were remembered"
     assert run.headlines()[FASTEST] == "honest"
-    assert any("answers are remembered" in said for said in run.report.warnings)
+    assert any("answers seem to be cached" in said for said in run.report.warnings)
 
 
 def test_who_remembers_answers_is_told_where_queries_repeat(repeated: Run) -> None:
@@ -153,6 +153,6 @@ def test_who_remembers_answers_is_told_where_queries_repeat(repeated: Run) -> No
     assert told["first_pass_count"] == 160
     assert (told["first_pass_p50"] or 0) > 2000 > 2 * (told["later_pass_p50"] or 0)
     assert repeated.headlines()[FASTEST] == "honest"
-    assert any("answers are remembered" in said for said in repeated.report.warnings)
+    assert any("answers seem to be cached" in said for said in repeated.report.warnings)
     (point,) = [p for p in repeated.data.points if p.series.store == Honest.name]
     assert point.doubt is None

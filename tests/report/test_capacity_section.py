@@ -28,7 +28,7 @@ def rows_of(report: Report, name: str) -> list[dict[str, Any]]:
 def card_of(report: Report) -> Answer:
     ((title, (card,)),) = report.answers
     assert title == TITLE
-    assert card.question == "Sustains the most"
+    assert card.question == "Highest sustained load"
     return card
 
 
@@ -43,7 +43,7 @@ def test_an_answer_is_no_point_of_one_caller_and_has_a_card(tmp_path: Path) -> N
     report = build(run)
     card = card_of(report)
     assert (card.answer, card.figure) == ("a", "4,000/s")
-    assert card.bound == f"{WITHIN}. The only one with an answer."
+    assert card.bound == f"{WITHIN}. The only store with a result."
     assert card.series is not None
     names = {section.name for section in report.sections}
     assert "capacity" in names
@@ -65,8 +65,8 @@ def test_rates_that_were_looked_at_once_are_no_lack_of_repeats(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("other", "answer", "figure", "bound"),
     [
-        (made.sustains(2000), "a", "4,000/s", "Next: b, 2,000. One repeat only"),
-        (made.at_least(3000), "a", "4,000/s", "with an answer. Besides, b at least 3,000/s."),
+        (made.sustains(2000), "a", "4,000/s", "Next: b, 2,000. Only one repeat"),
+        (made.at_least(3000), "a", "4,000/s", "with a result. Besides, b at least 3,000/s."),
         (made.at_least(8000), "not known", "a sustains 4,000/s", "Besides, b at least 8,000/s."),
     ],
 )
@@ -88,10 +88,10 @@ def test_where_there_is_no_answer_the_card_says_so(tmp_path: Path) -> None:
     (row,) = rows_of(report, "capacity-words")
     assert row["sustained_qps"].note == "recall 0.95 is not reached"
     least = made.run_of(tmp_path / "s", [made.trial("a", made.alone(500), made.at_least(40))])
-    assert card_of(build(least)).bound.startswith("It is not known how much: a at least 40.0/s.")
+    assert card_of(build(least)).bound.startswith("Only a lower bound is known: a at least 40.0/s.")
     out = io.StringIO()
     Console(file=out, width=200).print(terminal.summary(least))
-    assert "Sustains the most: none" in out.getvalue()
+    assert "Highest sustained load: none" in out.getvalue()
     assert "no measurements" not in out.getvalue()
 
 

@@ -15,7 +15,7 @@ from vectrial.report.document import Report, Table
 from vectrial.report.render import write
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
-#: What each lane is given: answers/s, p50 and p99 in µs, client CPU per request in µs.
+#: What each lane is given: QPS, p50 and p99 in µs, client CPU per request in µs.
 LANES = {"native": (8000.0, 900.0, 2000.0, 12.0), "sdk": (2000.0, 3600.0, 9000.0, 400.0)}
 BOUND = "client-bound: the client used 97% of its processor time, more than 80%"
 
@@ -97,14 +97,18 @@ def test_a_client_bound_row_is_named_as_such(report: Report) -> None:
     rows = {row["load"].text: row for row in table_of(report, "client")}
     assert rows["8 clients"]["verdict"].text == "the store"
     assert rows["8 clients"]["share"].text == "11 %"
-    bound = rows["5,000 offered/s"]
+    bound = rows["5,000 QPS offered"]
     assert (bound["verdict"].text, bound["verdict"].note) == ("client-bound", BOUND)
 
 
 def test_every_form_can_be_written(report: Report, tmp_path: Path) -> None:
     out = write.made(tmp_path / "report")
     page = write.write_html(report, out).read_text()
-    for heading in ("At a given load", "What the client costs", "Was the client the bottleneck?"):
+    for heading in (
+        "Fixed arrival rate (open loop)",
+        "Cost of the Python client",
+        "Was the client the bottleneck?",
+    ):
         assert heading in page
     write.write_markdown(report, out)
     write.write_figures(report, out)

@@ -25,7 +25,7 @@ from vectrial.results.database import DATABASE
          " (select phase_id from phase where name = 'update')", "crud rest on fewer than 10"),
         ("update metric set value = value * 200 where name = 'qps' and phase_id in (select phase_id"
          " from phase where name = 'search' and params like '%\"ef_search\": 256%')",
-         "answered faster than one of less work, most of all "),
+         "ran faster than a setting with less work. The largest difference is "),
     ],
 )  # fmt: skip
 def test_what_a_run_itself_shows_is_said(
@@ -43,8 +43,11 @@ def test_what_a_run_itself_shows_is_said(
     ("fact", "says"),
     [
         ({"memory": {"swap_used_bytes": 3 << 30}}, "swapped out 3.22 GB"),
-        ({"resumed_at_revisions": ["abc", "def"]}, "several states of Vectrial: resumed at abc"),
-        ({"git": {"dirty": True}}, "that no revision holds"),
+        (
+            {"resumed_at_revisions": ["abc", "def"]},
+            "more than one Vectrial revision: resumed at abc",
+        ),
+        ({"git": {"dirty": True}}, "uncommitted changes to Vectrial"),
     ],
 )
 def test_what_the_machine_and_the_code_were(

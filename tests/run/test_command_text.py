@@ -109,7 +109,7 @@ def test_what_cannot_be_shown_ends_no_command(tmp_path: Path) -> None:
         capture_output=True, env={**os.environ, **environment}, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "• is here already" in done.stdout.decode("utf-8")
+    assert "• is in the library" in done.stdout.decode("utf-8")
 
 
 def test_a_plan_has_a_line_per_load_and_says_what_is_skipped(

@@ -66,7 +66,7 @@ def test_everything_is_told_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
         found = status_of(tmp_path)
         assert (found.job, found.number, found.jobs) == ("faiss hnsw", 1, 2)
         assert (found.what, found.part_done, found.part_of) == ("searching", 0.5, 2.0)
-        assert found.live.startswith("990 q/s")
+        assert found.live.startswith("990 QPS")
         for status in ("ok", "ok", "failed"):
             now[0] += run_status.EVERY_S
             view.finished(record(status))

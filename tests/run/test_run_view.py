@@ -32,7 +32,7 @@ def test_one_line_says_what_a_phase_is_doing() -> None:
 
 def test_a_second_without_answers_shows_no_figures_of_answers() -> None:
     silent = Live("search", None, 0, None, None, None, 0, 0.0, None)
-    assert run_view.at_work(silent) == "0 q/s, errors 0, client 0%"
+    assert run_view.at_work(silent) == "0 QPS, errors 0, client 0%"
 
 
 def test_a_log_file_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_a_capacity_is_told_by_its_answer_and_not_by_what_led_there() -> None:
     none = Phase("capacity", 1, 2, metrics=lacking, valid=False, reason=why)
     what = SimpleNamespace(store="faiss", lane="embedded", params={}, experiment="capacity")
     found = TrialRecord(what, "ok", phases=[alone, answer])  # type: ignore[arg-type]
-    assert run_view.describe(found) == "faiss capacity: sustains 500 q/s, recall 0.9600"
+    assert run_view.describe(found) == "faiss capacity: sustains 500 QPS, recall 0.9600"
     # A trial is invalid only where all of its phases are.
     lost = TrialRecord(what, "ok", phases=[alone, none])  # type: ignore[arg-type]
     assert run_view.describe(lost) == f"faiss capacity: recall 0.9199  INVALID: {why}"

@@ -70,13 +70,13 @@ def test_filters(client: Client, runs: Runs, query: str, found: set[str]) -> Non
 #: What of a report leads nowhere, by the beginning of a table's name: headings of columns.
 NOT_LED = {
     # What was asked for, or is counted beside the figures: the row's figures lead to it.
-    "": {"Clients", "Repeat", "Repeats", "Rows", "Callers", "Look", "Offered/s",
-         "Recall asked for", "Floor"},
+    "": {"Clients", "Repeat", "Repeats", "Rows", "Step", "Offered QPS",
+         "Target recall", "Floor"},
     # What it was given, and what is computed from the rest of the row.
-    "cost": {"Processors", "A month", "A million answers"},
+    "cost": {"CPUs", "Per month", "Per million queries"},
     # Of no measurement.
     "datasets": {"Rows", "Dimension", "Queries", "Raw", "Metadata"},
-    "not-measured": {"How many"},
+    "not-measured": {"Count"},
 }  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def test_a_card_leads_to_the_figure_that_it_tells(varied: Runs) -> None:
 def test_what_is_read_between_two_points_leads_to_both(client: Client, runs: Runs) -> None:
     asked, run = client(), named(runs, "first")
     shown = figures_of(asked.get(f"/runs/{run.id}").text)
-    exact = [one for one in shown if one.column == "Answers/s at exactly this recall"]
+    exact = [one for one in shown if one.column == "QPS at exactly this recall"]
     (one, *_) = exact
     assert one.href is not None
     assert "recall=" in one.href

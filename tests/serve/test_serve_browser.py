@@ -101,7 +101,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     status = Status(
         pid=os.getpid(), began=now, updated=now, trials=9, done=2, number=1, jobs=2,
         job="redis hnsw glove-words-100", what="warming up", part_done=1.0, part_of=4.0,
-        live="1,000 q/s, p99 3.1 ms", recent=("faiss ended: 1,000 q/s", "hnswlib ended"),
+        live="1,000 QPS, p99 3.1 ms", recent=("faiss ended: 1,000 QPS", "hnswlib ended"),
     )  # fmt: skip
     with RunWriter(root / "under-way"), RunWriter(root / "opened"):
         write_status(root / "under-way", status)
@@ -373,10 +373,10 @@ def test_a_run_under_way_tells_how_far_it_is(chromium: Browser, address: str, ro
         assert chromium.value("document.documentElement.scrollWidth") <= PHONE[0]
         write_status(root / "fourth", status.model_copy(update={
             "done": 3, "job": "<b>faiss</b>", "number": 1, "jobs": 2, "part_done": 1.0,
-            "part_of": 4.0, "live": "1,000 q/s", "recent": ("one", "two"),
+            "part_of": 4.0, "live": "1,000 QPS", "recent": ("one", "two"),
         }))  # fmt: skip
         chromium.wait_for(f"{shown}.includes('3 of 9')")
-        for said in ("Job 1 of 2: <b>faiss</b>", "25 %", "1,000 q/s", "two\none"):
+        for said in ("Job 1 of 2: <b>faiss</b>", "25 %", "1,000 QPS", "two\none"):
             assert said in chromium.value(shown)
         assert chromium.complaints() == []
         # Its last words are said before its database is closed: the page is made anew meanwhile.

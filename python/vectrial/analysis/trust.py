@@ -17,7 +17,7 @@ from vectrial.analysis.trial import PhaseResult, Trial, point_key
 from vectrial.model.consistency import remembered
 
 #: How it begins where figures contradict what was recorded with them.
-UNBELIEVED = "it cannot be believed"
+UNBELIEVED = "it contradicts other recorded values"
 #: Counts of wrong answers, and what is said of so many.
 _WRONG = {
     "dead_answers": "{:,.0f} answers name rows that were not there",
@@ -42,7 +42,7 @@ def unranked(trials: Sequence[Trial], histograms: Mapping[int, bytes]) -> Mappin
             continue  # what loads and sizes tell does not rest on answers
         why[phase.phase_id].update(wrong[_build(trial)])
     for phase_id, told in _remembered(phases):
-        why[phase_id][f"answers are remembered: {told}"] = None
+        why[phase_id][f"answers seem to be cached: {told}"] = None
     return {phase: "; ".join(said) for phase, said in why.items() if said}
 
 

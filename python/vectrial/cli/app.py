@@ -19,8 +19,8 @@ from vectrial.util import interrupts
 app = typer.Typer(
     name="vectrial",
     cls=Commands,
-    help="Puts vector databases on trial: the same experiments on every store, and no number"
-    " without the load, the recall and the errors of the very same requests.",
+    help="Benchmark vector databases: the same experiments on every store, with QPS, latency,"
+    " recall and errors from the same requests.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -40,7 +40,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and leave."
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
     ),
 ) -> None:
     pass

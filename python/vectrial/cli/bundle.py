@@ -17,39 +17,39 @@ from vectrial.results.bundle import unpack as lay_out
 def bundle(
     run: Annotated[
         Path,
-        typer.Argument(metavar="RUN", help="A run's folder to seal, or a bundle to check."),
+        typer.Argument(metavar="RUN", help="Run folder to seal, or bundle to check."),
     ] = Path("runs/latest"),
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The file to write, *.gz, or a folder for it.",
+            help="Output file (*.gz) or folder.",
             show_default=f"beside RUN, RUN{SUFFIX}",
         ),
     ] = None,
     unpack: Annotated[
-        Path | None, typer.Option(help="Lay the run of a bundle into this new folder.")
+        Path | None, typer.Option(help="Unpack the run of a bundle into this new folder.")
     ] = None,
     expected: Annotated[
         str | None,
-        typer.Option("--seal", metavar="HEX", help="Refuse a bundle unless this is its seal."),
+        typer.Option("--seal", metavar="HEX", help="Refuse the bundle unless it has this seal."),
     ] = None,
     form: FormOption = Form.TABLE,
 ) -> None:
-    """Seal a RUN into one file: suite, results, environment, logs, each with its checksum.
+    """Seal a RUN into one file: suite, results, environment and logs, with checksums.
 
     \b
     vectrial bundle                                  the newest run, beside its folder
     vectrial bundle runs/20261121-120000-mine        that one
-    vectrial bundle theirs.vectrial.tar.gz           check one, and say what it holds
+    vectrial bundle theirs.vectrial.tar.gz           check a bundle and print its content
     vectrial bundle theirs.vectrial.tar.gz --seal 5d1f…    and refuse it if it has another seal
     vectrial bundle theirs.vectrial.tar.gz --unpack runs/theirs
     vectrial run --from theirs.vectrial.tar.gz       repeat it here
 
-    The last line on stdout is the file; the seal goes to stderr. Send it by another way than the
-    file: whoever checks with --seal knows that nothing was changed since. Reports are not in the
-    bundle: they are made from it. Nor are the data: to repeat a run on data of your own, they
-    must be sent and imported as well.
-    Exit codes: 0, 2 where there is no run, or a bundle is not what was sealed, or is another.
+    The last line on stdout is the file; the seal goes to stderr. Send the seal over another channel
+    than the file: a check with --seal then proves that nothing was changed. A bundle holds no
+    report (`vectrial report BUNDLE` makes one) and no dataset: to repeat a run on your own data,
+    send the data as well and import it.
+    Exit codes: 0 success, 2 no run, a damaged bundle, or another seal.
     """
     console = on_stderr()
     if run.is_file() and out is not None:

@@ -29,54 +29,62 @@ _LIMITS = ("p99_ms", "recall", "error_share")
 
 
 def capacity(
-    store: Annotated[str, typer.Argument(metavar="STORE", help="See `vectrial stores`.")],
+    store: Annotated[
+        str, typer.Argument(metavar="STORE", help="Store to measure; see `vectrial stores`.")
+    ],
     dataset: one.DatasetOption = one.DATASET,
     rows: one.RowsOption = None,
     p99: one.P99Option = "20ms",
     recall: one.RecallOption = 0.95,
     errors: Annotated[
-        float, typer.Option(min=0, max=ERROR_SHARE, help="Greatest share of failed requests.")
+        float, typer.Option(min=0, max=ERROR_SHARE, help="Limit on the share of failed requests.")
     ] = ERROR_SHARE,
     index: one.IndexOption = None,
     param: Annotated[
-        list[str] | None, typer.Option(help="A build parameter, as in m=16 (may be repeated).")
+        list[str] | None, typer.Option(help="Set a build parameter, e.g. m=16 (repeatable).")
     ] = None,
     search: Annotated[
         list[str] | None,
-        typer.Option(help="A search parameter that is to stay, as in ef_search=64 (repeatable)."),
+        typer.Option(help="Fix a search parameter, e.g. ef_search=64 (repeatable)."),
     ] = None,
     lane: one.LaneOption = None,
     k: one.KOption = 10,
     duration: Annotated[
-        float, typer.Option(min=0.1, help="Seconds of each look while searching.")
+        float, typer.Option(min=0.1, help="Seconds of each step of the search.")
     ] = 4.0,
     confirm: Annotated[
-        float, typer.Option(min=0.1, help="Seconds of each look that confirms the answer.")
+        float, typer.Option(min=0.1, help="Seconds of each step that confirms the result.")
     ] = 10.0,
     resolution: Annotated[
         float,
-        typer.Option(min=0.005, max=1, help="How near the answer is to what fails; 0.05 is 5 %."),
+        typer.Option(
+            min=0.005,
+            max=1,
+            help="Stop when highest passing and lowest failing rate are this close (0.05 = 5 %).",
+        ),
     ] = 0.05,
     most: Annotated[
-        float | None, typer.Option(min=0.5, help="Try no more requests per second than these.")
+        float | None, typer.Option(min=0.5, help="Highest rate to try, in requests per second.")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Find it so often, each with a load.")] = 1,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Number of independent repeats; each reloads the data.")
+    ] = 1,
     out: one.OutOption = None,
     allow_exposed: one.ExposedOption = False,
     form: FormOption = Form.TABLE,
 ) -> None:
-    """Find the greatest rate that STORE sustains with p99, recall and errors within limits.
+    """Find the highest QPS that STORE sustains with p99, recall and errors within limits.
 
     \b
     vectrial capacity faiss                                     20 ms, recall 0.95, word vectors
     vectrial capacity weaviate --p99 10ms --recall 0.98
     vectrial capacity milvus --dataset mine --format jsonl
 
-    Requests arrive on a schedule that does not wait for answers. First the least search effort
-    that gives the recall is found, then the rate; the answer is confirmed by longer looks. Where
-    the client was the limit, the answer is "at least". The run is kept, with every look, for
-    `vectrial report`. Progress goes to stderr. Ends with 1 where no rate was confirmed.
-    docs/capacity.md says how it is done.
+    Requests arrive on a schedule that does not wait for answers (open loop). The search first
+    finds the lowest value of the search parameter that reaches the recall, then the rate. Longer
+    steps confirm the result. If the client was the limit, the result is "at least". The run folder
+    keeps every step for `vectrial report`. Progress goes to stderr. Exit codes: 0 success, 1 no
+    rate was confirmed, 2 invalid input. docs/capacity.md describes the method.
     """
     kind = registry.load(store)
     asked: dict[str, Any] = {
@@ -163,7 +171,7 @@ def _facts(tried: Tried) -> dict[str, Any]:
 def _table(trial: Trial) -> None:
     console = on_stdout()
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("try", "rate/s", "answered/s", "p99 ms", "recall", "errors"):
+    for title in ("step", "offered/s", "QPS", "p99 ms", "recall", "errors"):
         table.add_column(title, justify="right", no_wrap=True)
     for title in ("setting", "for", "verdict"):
         table.add_column(title, overflow="fold")

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 from vectrial.cli.lazy import LazyGroup, Target
 
 _DATA_HELP = (
-    "Datasets: what is there, fetch one, import your own, look into it."
-    "\n\nCommands end with 0; with 1 where a question was answered with no; with 2 and one line"
-    " where a file, a dataset or an option cannot be used."
+    "List, fetch, import and inspect datasets."
+    "\n\nExit codes: 0 success, 1 cancelled at a prompt, 2 invalid input."
 )
 
 
@@ -18,30 +17,27 @@ class DataCommands(LazyGroup):
 
     targets: ClassVar = {
         "import": Target(
-            "data:import_", "Make a dataset of your own vectors, to be used in suites by name."
+            "data:import_", "Import your own vectors as a dataset that suites can name."
         ),
         "inspect": Target(
-            "data:inspect", "Look into a dataset, or into a file without importing it."
+            "data:inspect", "Show the facts of a dataset, or of a file without importing it."
         ),
         "truth": Target(
-            "data:truth", "The exact nearest neighbours of a dataset's queries; cached."
+            "data:truth", "Print the exact nearest neighbours of a dataset's queries; cached."
         ),
         "list": Target(
-            "data_fetch:list_datasets",
-            "What there is: the catalogue, and the datasets that are here already.",
+            "data_fetch:list_datasets", "List the catalogue and the datasets in the library."
         ),
         "fetch": Target(
             "data_fetch:fetch",
-            "Get datasets, so that suites find them by name; what is here already costs nothing.",
+            "Fetch datasets into the library. Datasets that are there already are skipped.",
         ),
         "pictures": Target(
             "data_pictures:pictures",
-            "Make a dataset of pictures for the anomaly experiment: good ones to learn from are"
-            " stored with their class, other good ones and faulty ones are asked under it.",
+            "Import labelled pictures as a dataset for the anomaly experiment.",
         ),
         "remove": Target(
-            "data_remove:remove",
-            "Delete datasets from the library; runs that were measured on them stay.",
+            "data_remove:remove", "Delete datasets from the library. Runs that used them stay."
         ),
     }
 
@@ -56,42 +52,37 @@ class Commands(LazyGroup):
         ),
         "capacity": Target(
             "capacity:capacity",
-            "Find the greatest rate that STORE sustains with p99, recall and errors within limits.",
+            "Find the highest QPS that STORE sustains with p99, recall and errors within limits.",
         ),
         "tune": Target(
             "tune:tune",
-            "Find parameters of STORE that search fastest at a recall, within limits, on a"
-            " dataset.",
+            "Find the fastest index and search parameters of STORE at a recall, within limits.",
         ),
         "report": Target(
             "report:report",
-            "Write the report of a run: one HTML file that opens offline, tables, figures, data.",
+            "Write the report of a run: one offline HTML file, Markdown, CSV and figures.",
         ),
         "compare": Target(
-            "compare:compare", "Judge B against A: better, worse, tie, or not comparable and why."
+            "compare:compare",
+            "Compare B against A: better, worse, tie, or not comparable with the reason.",
         ),
         "serve": Target(
             "serve:serve",
-            "Show a folder of RUNS as web pages: list, reports, trials, comparisons, a run under"
-            " way.",
+            "Serve a folder of RUNS as web pages: reports, trials, comparisons, running runs.",
         ),
         "reproduce": Target(
-            "reproduce:reproduce",
-            "Measure a published REPORT again: its own tables, in its order, each cell with what"
-            " was published, what was measured here and the ratio; or why there is nothing to"
-            " show.",
+            "reproduce:reproduce", "Measure a published REPORT again, in its own tables."
         ),
         "bundle": Target(
             "bundle:bundle",
-            "Seal a RUN into one file: suite, results, environment, logs, each with its checksum.",
+            "Seal a RUN into one file: suite, results, environment and logs, with checksums.",
         ),
         "experiments": Target(
-            "experiments:experiments",
-            "List the experiments a suite may name, with their parameters and defaults.",
+            "experiments:experiments", "List the experiments with their parameters and defaults."
         ),
         "stores": Target(
             "stores:stores",
-            "What stores there are, what each can do, and whether it works on this machine.",
+            "List the stores, their capabilities, and whether each works on this machine.",
         ),
         "conformance": Target(
             "conformance:conformance",
@@ -99,11 +90,11 @@ class Commands(LazyGroup):
             " far as the store declares them, against exact answers.",
         ),
         "up": Target(
-            "up:up", "Start the server of a STORE, say how to connect, and run it until Ctrl-C."
+            "up:up", "Start the server of a STORE, print how to connect, and run it until Ctrl-C."
         ),
         "down": Target(
             "up:down",
-            "End the server of a STORE that `vectrial up` started, and wait until it has ended.",
+            "Stop the server of a STORE that `vectrial up` started, and wait until it has ended.",
         ),
     }
 

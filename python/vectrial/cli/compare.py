@@ -38,21 +38,21 @@ class FailOn(StrEnum):
 def compare(
     a: Annotated[
         str,
-        typer.Argument(metavar="A", help="What B is judged against: RUN, a bundle, or RUN:STORE."),
+        typer.Argument(metavar="A", help="Baseline: RUN, a bundle, or RUN:STORE."),
     ],
     b: Annotated[
         str | None,
-        typer.Argument(metavar="B", help="RUN or RUN:STORE; left out where A has two stores."),
+        typer.Argument(metavar="B", help="RUN or RUN:STORE; omit it to compare two stores of A."),
     ] = None,
     stores: Annotated[
-        str | None, typer.Option(metavar="X,Y", help="Two stores of run A: Y is judged against X.")
+        str | None, typer.Option(metavar="X,Y", help="Two stores of run A: compare Y against X.")
     ] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
             "--metric",
             "-m",
-            help="Only this one (may be repeated): qps, p50, p99, recall, build_s, ready_s, disk,"
+            help="Metric to compare (repeatable): qps, p50, p99, recall, build_s, ready_s, disk,"
             " memory, or any metric of the results.",
             show_default="qps p99 sustained_qps ready_s disk",
         ),
@@ -62,12 +62,12 @@ def compare(
         typer.Option(
             min=0.0,
             max=1.0,
-            help="Compare searches at this recall (may be repeated).",
+            help="Compare searches at this recall (repeatable).",
             show_default="0.9 0.95 0.99, where both reach them",
         ),
     ] = None,
     experiment: Annotated[
-        list[str] | None, typer.Option(help="Only this experiment (may be repeated).")
+        list[str] | None, typer.Option(help="Compare only this experiment (repeatable).")
     ] = None,
     threshold: Annotated[
         str, typer.Option(help="Differences below this share of A are ties.")
@@ -75,8 +75,8 @@ def compare(
     fail_on: Annotated[
         list[FailOn] | None,
         typer.Option(
-            help="End with exit code 1 on such a verdict, or when nothing could be compared."
-            " What one side has alone is not comparable."
+            help="Exit with 1 on such a verdict, or if nothing could be compared. Results of one"
+            " side only are not comparable."
         ),
     ] = None,
     format_: Annotated[
@@ -84,12 +84,12 @@ def compare(
         typer.Option(
             "--format",
             "-f",
-            help="table: for a terminal. jsonl: an object per verdict. md: a comment for a pull"
+            help="table: for a terminal. jsonl: one object per verdict. md: a comment for a pull"
             " request. junit: XML for continuous integration.",
         ),
     ] = Format.TABLE,
 ) -> None:
-    """Judge B against A: better, worse, tie, or not comparable and why.
+    """Compare B against A: better, worse, tie, or not comparable with the reason.
 
     \b
     vectrial compare runs/before runs/after                   each store with itself
@@ -97,10 +97,11 @@ def compare(
     vectrial compare runs/latest:redis runs/other:pgvector    stores of two runs
     vectrial compare before after --metric p99 --threshold 5% --fail-on worse
 
-    Searches are compared at equal recall, on each store's own measured curve and never beyond
-    it, and at equal load. A verdict needs three repeats or more on each side, and is about
-    repeats, not requests. Give stores to compare to one suite, with order = "interleaved": two
-    runs are two moments of the machine. Exit codes: 0, 1 as --fail-on says, 2 for bad input.
+    Searches are compared at equal recall and equal load, on each store's measured curve, without
+    extrapolation. A verdict needs at least three repeats per side; the repeat is the unit of the
+    test, not the request. To compare stores, put them into one suite with order = "interleaved",
+    because the machine changes between two runs. Exit codes: 0 success, 1 as set by --fail-on,
+    2 invalid input.
     """
     # Imported here: the other commands need not wait for what reads results.
     from vectrial.compare import write

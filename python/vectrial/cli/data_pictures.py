@@ -24,7 +24,8 @@ def pictures(
         Path, typer.Argument(metavar="FOLDER", help=f"Holds {picture_folder.LAYOUT}.")
     ],
     name: Annotated[
-        str | None, typer.Option(help="What suites call it; else taken from the folder's name.")
+        str | None,
+        typer.Option(help="Name of the dataset in suites. Default: from the folder name."),
     ] = None,
     hold_out: Annotated[
         int,
@@ -34,20 +35,21 @@ def pictures(
             " thresholds are chosen; at most a third of them.",
         ),
     ] = 40,
-    licence: Annotated[str, typer.Option(help="Kept with the dataset and every run.")] = (
-        "not stated"
-    ),
+    licence: Annotated[
+        str, typer.Option(help="Licence, recorded in the dataset and in every run.")
+    ] = ("not stated"),
     force: Annotated[
         bool, typer.Option("--force", "--yes", "-y", help="Replace a dataset of that name.")
     ] = False,
     form: FormOption = Form.TABLE,
 ) -> None:
-    """Make a dataset of pictures for the anomaly experiment: good ones to learn from are stored
-    with their class, other good ones and faulty ones are asked under it.
+    """Import labelled pictures as a dataset for the anomaly experiment.
 
-    Features are those of EfficientNet-Lite0 (1280-d), about 20 ms a picture; what was computed is
-    kept. Pictures that are copies of others are asked once. `vectrial reproduce milvus-weaviate`
-    uses a dataset named mvtec-ad where there is one.
+    Normal pictures are stored with their class; other normal ones and defective ones are queries.
+
+    Features are those of EfficientNet-Lite0 (1280-d), about 20 ms per picture, and are cached.
+    Duplicate pictures are used once. `vectrial reproduce milvus-weaviate` uses a dataset named
+    mvtec-ad if there is one.
 
         vectrial data pictures mvtec_anomaly_detection --name mvtec-ad --licence CC-BY-NC-SA-4.0
     """

@@ -14,13 +14,13 @@ from vectrial.model.errors import UserError
 
 
 def remove(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets that are here.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets in the library.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     form: FormOption = Form.TABLE,
 ) -> None:
-    """Delete datasets from the library; runs that were measured on them stay.
+    """Delete datasets from the library. Runs that used them stay.
 
-    What was imported has to be imported again, what is of the catalogue can be fetched again.
+    Imported datasets must be imported again; those of the catalogue can be fetched again.
 
         vectrial data remove my
         vectrial data remove my other --yes

@@ -17,7 +17,7 @@ from vectrial.experiments.registry import EXPERIMENTS
 def experiments(
     form: FormOption = Form.TABLE,
 ) -> None:
-    """List the experiments a suite may name, with their parameters and defaults.
+    """List the experiments with their parameters and defaults.
 
         vectrial experiments
         vectrial experiments --format jsonl | jq -c '[.experiment, .parameters]'

@@ -26,9 +26,7 @@ class Format(StrEnum):
 def report(
     run: Annotated[
         Path,
-        typer.Argument(
-            metavar="RUN", help="The run's folder, as `vectrial run` printed it, or a bundle."
-        ),
+        typer.Argument(metavar="RUN", help="Run folder or bundle."),
     ] = Path("runs/latest"),
     format_: Annotated[
         Format,
@@ -36,23 +34,22 @@ def report(
             "--format",
             "-f",
             help="all: report.html, report.md, csv/ and figures/. html, md (with figures/), csv:"
-            " only that. jsonl: every measured row to stdout. text: a summary to stdout.",
+            " only that. jsonl: every measured value on stdout. text: a summary on stdout.",
         ),
     ] = Format.ALL,
     out: Annotated[
         Path | None,
-        typer.Option(help="Where files go.", show_default="RUN/report, or BUNDLE-report"),
+        typer.Option(help="Output folder.", show_default="RUN/report, or BUNDLE-report"),
     ] = None,
 ) -> None:
-    """Write the report of a run: one HTML file that opens offline, tables, figures, data.
+    """Write the report of a run: one offline HTML file, Markdown, CSV and figures.
 
-    Nothing is measured again: a report can be made as often as one likes, also of a run that
-    was interrupted. Examples:
+    Nothing is measured. It works for interrupted runs too. Examples:
 
         vectrial report                                     the newest run, everything
         vectrial report runs/20261121-120000-demo -f html   only the page
         vectrial report --format jsonl | jq .value          every measured value
-        vectrial report theirs.vectrial.tar.gz              of a run that somebody sealed
+        vectrial report theirs.vectrial.tar.gz              the report of a bundle
     """
     from vectrial.results.bundle import SUFFIX, run_folder
     from vectrial.results.foreign import understood

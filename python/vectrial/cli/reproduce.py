@@ -54,59 +54,67 @@ class Format(StrEnum):
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[REPORT]", help="Which report; without it, they are listed."),
+        typer.Argument(
+            metavar="[REPORT]", help="Report to reproduce. Without it, list the reports."
+        ),
     ] = None,
     scale: Annotated[
         float | None,
-        typer.Option(help="Share of the report's rows; 1 is its own size. Its default is listed."),
+        typer.Option(
+            help="Share of the report's rows; 1 is its full size. The list shows the default."
+        ),
     ] = None,
     store: Annotated[
-        list[str] | None, typer.Option(help="Measure only this store (may be repeated).")
+        list[str] | None, typer.Option(help="Measure only this store (repeatable).")
     ] = None,
     faithful: Annotated[
         bool,
         typer.Option(
             "--faithful",
-            help="Repeat the report's own method where ours differs and"
-            " that can be done: the method notes say of each difference.",
+            help="Use the report's own method instead of Vectrial's, as far as possible. The method"
+            " notes list the differences.",
         ),
     ] = False,
     repeats: Annotated[
         int,
-        typer.Option(min=1, max=1000, help="How often everything is done; 3 give a spread."),
+        typer.Option(min=1, max=1000, help="Number of repeats; three or more give a spread."),
     ] = 1,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be measured; measure nothing.")
+        bool, typer.Option("--dry-run", help="Print the plan; measure nothing.")
     ] = False,
     format_: Annotated[
         Format,
         typer.Option(
-            "--format", "-f", help="How the cells are printed; html: only the path of the page."
+            "--format",
+            "-f",
+            help="Output format of the cells. html: print only the path of the page.",
         ),
     ] = Format.TABLE,
     show: Annotated[
         Path | None,
-        typer.Option(help="Measure nothing: write and print the tables of this folder again."),
+        typer.Option(help="Print the tables of this folder again; measure nothing."),
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Complete the reproduction in this folder.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where its folder is made.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="Folder for the new folder.")] = Path("runs"),
     allow_exposed: ExposedOption = False,
 ) -> None:
-    """Measure a published REPORT again: its own tables, in its order, each cell with what was
-    published, what was measured here and the ratio; or why there is nothing to show.
+    """Measure a published REPORT again, in its own tables.
+
+    Each cell shows the published value, the measured value and their ratio, or the reason why a
+    value is missing.
 
     \b
-    vectrial reproduce                                   which reports there are
-    vectrial reproduce docarray-sift1m --dry-run         what would be measured
-    vectrial reproduce docarray-sift1m --scale 0.1       at a tenth of its size
-    vectrial reproduce --show FOLDER -f md               the tables again, as Markdown
-    vectrial reproduce --show FOLDER -f html             the page and the figures again
+    vectrial reproduce                                   list the reports
+    vectrial reproduce docarray-sift1m --dry-run         print the plan
+    vectrial reproduce docarray-sift1m --scale 0.1       with 10 % of its rows
+    vectrial reproduce --show FOLDER -f md               the tables as Markdown
+    vectrial reproduce --show FOLDER -f html             the page with its figures
 
-    Progress goes to stderr, the cells to stdout. The runs, the tables as reproduction.md, the
-    cells as reproduction.jsonl and the page with the report's figures drawn again
-    (report/report.html, figures/) stay in the folder.
+    Progress goes to stderr, the cells to stdout. The folder keeps the runs, the tables
+    (reproduction.md), the cells (reproduction.jsonl) and the page with the report's figures
+    (report/report.html, figures/).
     """
     console = on_stderr()
     if show is not None and resume is not None:

@@ -49,41 +49,38 @@ RUNS = Path("runs")
 def run(
     suite_path: Annotated[
         Path | None,
-        typer.Argument(metavar="SUITE", help="A suite file; see suites/ for ready ones."),
+        typer.Argument(metavar="SUITE", help="Suite file; suites/ has ready ones."),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Measure only this store (may be repeated).")
+        list[str] | None, typer.Option(help="Measure only this store (repeatable).")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan with an estimate; measure nothing.")
+        bool, typer.Option("--dry-run", help="Print the plan and a time estimate; measure nothing.")
     ] = False,
     resume: Annotated[
         Path | None,
-        typer.Option(help="Complete this run: finished trials are kept, failed ones tried again."),
+        typer.Option(help="Complete this run: keep finished trials, retry failed ones."),
     ] = None,
     bundle: Annotated[
         Path | None,
-        typer.Option(
-            "--from", help="Repeat the run that a bundle holds, on the same data, which it lacks."
-        ),
+        typer.Option("--from", help="Re-run the suite in a bundle. The dataset is not included."),
     ] = None,
     seal: Annotated[
         str | None,
-        typer.Option(metavar="HEX", help="Refuse the bundle unless this is its seal."),
+        typer.Option(metavar="HEX", help="Refuse the bundle unless it has this seal."),
     ] = None,
     repeats: Annotated[
         int | None,
-        typer.Option(min=1, help="How often everything is done, instead of the suite's."),
+        typer.Option(min=1, help="Number of repeats, instead of the suite's."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where run folders are made.", show_default=str(RUNS))
+        Path | None, typer.Option(help="Folder for new run folders.", show_default=str(RUNS))
     ] = None,
     allow_exposed: Annotated[
         bool,
         typer.Option(
             "--allow-exposed",
-            help="Start servers that others on the network can reach, where that cannot be"
-            " prevented.",
+            help="Start servers even if other machines on the network can reach them.",
         ),
     ] = False,
     report: Annotated[
@@ -94,18 +91,18 @@ def run(
     """Measure a SUITE: every store, every experiment, every repeat, into one run folder.
 
     \b
-    vectrial run suites/demo.toml --dry-run     what would be measured, and how long it takes
+    vectrial run suites/demo.toml --dry-run     the plan and a time estimate
     vectrial run suites/demo.toml               measure, then write the report
-    vectrial run --resume runs/latest           go on after an interruption
-    vectrial run --from their.vectrial.tar.gz   repeat somebody's run here; it brings no data
+    vectrial run --resume runs/latest           continue an interrupted run
+    vectrial run --from their.vectrial.tar.gz   repeat a run from its bundle
 
-    Progress goes to stderr; the last line on stdout is the run's folder, or with --format jsonl an
-    object with the folder and how its trials ended. With --dry-run that is an object a trial. With
-    --from the comparison with the bundle's run goes to stderr, or with --format jsonl to stdout
-    before the last line, as `vectrial compare --format jsonl` prints it.
-    Exit codes: 0, 1 where nothing could be measured, 2 for a suite or data that cannot be used,
-    130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP: measuring ends within seconds, and the
-    last line says how to go on. That nobody reads the progress any more ends nothing.
+    Progress goes to stderr. The last line on stdout is the run folder; with --format jsonl, an
+    object with the folder and the number of trials by status. With --dry-run --format jsonl there
+    is one object per trial. With --from, the comparison with the bundle's run goes to stderr; with
+    --format jsonl it goes to stdout before the last line, in the format of `vectrial compare`.
+    Exit codes: 0 success, 1 nothing could be measured, 2 invalid input, 130 after Ctrl-C, 143 after
+    SIGTERM, 129 after SIGHUP. After a signal the run stops within seconds and the last line tells
+    how to resume it. A closed stderr does not stop a run.
     """
     console = on_stderr()
     if resume is not None and out is not None:

@@ -201,7 +201,7 @@ class LiveView(PlainView):
 
 def at_work(live: Live) -> str:
     """One line about a phase under way: the load, its latency, its answers, the client."""
-    rate = f"{live.achieved:,.0f} q/s"
+    rate = f"{live.achieved:,.0f} QPS"
     if live.offered is not None:
         rate = f"offered {live.offered:,.0f}/s, achieved {live.achieved:,.0f}/s"
     parts = [rate]
@@ -245,9 +245,9 @@ def _fault(record: TrialRecord) -> str:
 
 
 _SHOWN = (
-    ("sustained_qps", "sustains {:,.0f} q/s"),
+    ("sustained_qps", "sustains {:,.0f} QPS"),
     ("recall_mean", "recall {}"),
-    ("qps", "{:,.0f} q/s"),
+    ("qps", "{:,.0f} QPS"),
     ("latency_p50", "p50 {:,.0f} µs"),
     ("latency_p99", "p99 {:,.0f} µs"),
     ("rows_per_s", "{:,.0f} rows/s"),

@@ -25,41 +25,37 @@ _LEAST = 16
 
 def serve(
     folder: Annotated[
-        Path, typer.Argument(metavar="RUNS", help="The folder that runs are in, or one run.")
+        Path, typer.Argument(metavar="RUNS", help="Folder of runs, or one run.")
     ] = Path("runs"),
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes a free one.")
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 picks a free one.")
     ] = 8877,
     host: Annotated[
-        str, typer.Option(help="The address to listen on. Any but loopback needs a token.")
+        str, typer.Option(help="Address to listen on. Any address but loopback needs a token.")
     ] = "127.0.0.1",
     token_file: Annotated[
         Path | None,
-        typer.Option(help="A file with the token.", show_default=f"the variable {TOKEN}"),
+        typer.Option(help="File that holds the token.", show_default=f"the variable {TOKEN}"),
     ] = None,
     name: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A host name the pages are asked for by, besides localhost and addresses"
-            " (may be repeated)."
-        ),
+        typer.Option(help="Additional allowed host name (repeatable)."),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     form: FormOption = Form.TABLE,
 ) -> None:
-    """Show a folder of RUNS as web pages: list, reports, trials, comparisons, a run under way.
+    """Serve a folder of RUNS as web pages: reports, trials, comparisons, running runs.
 
     \b
     vectrial serve                       ./runs at http://127.0.0.1:8877
     vectrial serve results -p 0 --open   another folder, a free port, in the browser
     VECTRIAL_SERVE_TOKEN=… vectrial serve --host 0.0.0.0
-                                         for others too, who are asked for the token
+                                         for other machines too; they need the token
 
-    Nothing is written but a cache of what the list says, and nothing is asked of any other
-    server. What is listened to is this machine alone unless --host says otherwise. Without
-    encryption: between machines, rather leave it at that and forward the port,
-    ssh -L 8877:localhost:8877 MACHINE. Ctrl-C ends it. The address goes to stdout, with
-    --format jsonl as an object with the folder and the process.
+    Writes only a cache of the list, and contacts no other server. Listens on this machine only
+    unless --host names another address. There is no TLS; for remote access use SSH port
+    forwarding: ssh -L 8877:localhost:8877 MACHINE. Ctrl-C stops it. The address goes to stdout;
+    with --format jsonl an object with the folder and the process.
     """  # fmt: skip
     try:
         import uvicorn  # noqa: F401

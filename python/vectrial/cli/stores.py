@@ -25,28 +25,28 @@ from vectrial.worker.probe import probe
 def stores(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STORE]...", help="Only these, with everything known of each."),
+        typer.Argument(metavar="[STORE]...", help="Show only these stores, in full."),
     ] = None,
     form: FormOption = Form.TABLE,
     try_them: Annotated[
         bool,
         typer.Option(
             "--probe",
-            help="Try each that is installed: start its server, load a thousand rows, search"
-            " through every lane and put the gate's questions; seconds to minutes for each.",
+            help="Test each installed store: start its server, load a thousand rows, search through"
+            " every lane and run the gate. Takes seconds to minutes per store.",
         ),
     ] = False,
 ) -> None:
-    """What stores there are, what each can do, and whether it works on this machine.
+    """List the stores, their capabilities, and whether each works on this machine.
 
     [dim]Examples:[/]
 
         vectrial stores                          a table of all
-        vectrial stores faiss                    its indexes, parameters and peculiarities
-        vectrial stores --probe                  try each that is installed
+        vectrial stores faiss                    its indexes, parameters and caveats
+        vectrial stores --probe                  test each installed store
         vectrial stores --format jsonl | jq -r 'select(.works == false) | .reason'
 
-    Ends with 1 where a store that was tried does not work.
+    Exit codes: 0 success, 1 a tested store does not work, 2 invalid input.
     """
     facts = []
     with on_stderr().status("") as status:
@@ -266,7 +266,7 @@ def _describe(store: dict[str, Any]) -> None:
         rows.append(("has", " ".join(f.replace("_", "-") for f in _FLAGS if can[f])))
         rows.append(("has not", " ".join(f.replace("_", "-") for f in _FLAGS if not can[f])))
         rows += [(label, escape(text)) for label, text in _hybrid_lines(can["hybrid"])]
-        rows += [("difference", escape(text)) for text in can["differences"]]
+        rows += [("caveat", escape(text)) for text in can["differences"]]
         rows += [("durability", escape(f"{k}: {how}")) for k, how in can["durability"].items()]
     if store["probe"]:
         rows.append(("probe", escape(store["probe"]["detail"])))

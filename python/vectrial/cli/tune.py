@@ -35,48 +35,53 @@ _SEED = 42
 
 
 def tune(
-    store: Annotated[str, typer.Argument(metavar="STORE", help="See `vectrial stores`.")],
+    store: Annotated[
+        str, typer.Argument(metavar="STORE", help="Store to tune; see `vectrial stores`.")
+    ],
     dataset: one.DatasetOption = one.DATASET,
     rows: one.RowsOption = None,
     recall: one.RecallOption = 0.95,
     p99: Annotated[
-        str | None, typer.Option("--p99", help="Latency limit of one caller, as in 5ms; else none.")
+        str | None,
+        typer.Option("--p99", help="p99 latency limit with one client, e.g. 5ms (default: none)."),
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(help="Limit on resident memory beyond that before loading, as in 2GiB."),
+        typer.Option(help="Limit on the growth of resident memory while loading, e.g. 2GiB."),
     ] = None,
     index: Annotated[
         list[str] | None,
-        typer.Option(help="A kind of index to try (repeatable); else as `capacity` chooses."),
+        typer.Option(
+            help="Index kind to try (repeatable). Default: the same choice as `capacity`."
+        ),
     ] = None,
     lane: one.LaneOption = None,
-    budget: Annotated[int, typer.Option(min=1, help="Builds to try at most.")] = 12,
-    seconds: Annotated[
-        float, typer.Option(min=0.1, help="How long each search parameter is measured.")
-    ] = 1.0,
+    budget: Annotated[int, typer.Option(min=1, help="Maximum number of builds.")] = 12,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds per search parameter.")] = 1.0,
     k: one.KOption = 10,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of what is tried.")] = _SEED,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Random seed of the search.")
+    ] = _SEED,
     out: one.OutOption = None,
     resume: Annotated[
         Path | None,
-        typer.Option(help="Go on with this run: same options, what was measured is not again."),
+        typer.Option(help="Resume this run with the same options; completed builds are skipped."),
     ] = None,
     allow_exposed: one.ExposedOption = False,
     form: FormOption = Form.TABLE,
 ) -> None:
-    """Find parameters of STORE that search fastest at a recall, within limits, on a dataset.
+    """Find the fastest index and search parameters of STORE at a recall, within limits.
 
     \b
     vectrial tune hnswlib --recall 0.98
     vectrial tune weaviate --dataset mine --p99 5ms --memory 2GiB --budget 20
 
-    Each build is searched at a ladder of search parameters, by one caller. The first build has the
-    store's own parameters; the next are chosen by what was seen (Optuna). On 20,000 rows or more a
-    build is tried on a tenth first, and left there when it is worse than most. Printed are the
-    builds, what is best at each recall, and the choice, with the suite that measures it anew with
-    repeats and finds its capacity; the run's folder keeps it as a file. Progress goes to stderr.
-    Ends with 1 where nothing is within the limits.
+    Each build is searched by one client at several values of its search parameter. The first build
+    uses the store's defaults; Optuna chooses the next ones from the results. On 20,000 rows or more
+    each build is first measured on 10 % of the rows and dropped if it is below the median. Prints
+    the builds, the best settings per recall, the recommended one, and a suite that measures it
+    again with repeats and finds its capacity. Progress goes to stderr. Exit codes: 0 success,
+    1 nothing within the limits, 2 invalid input.
     """
     kind = registry.load(store)
     limits = Limits(
@@ -302,7 +307,7 @@ def _line(tried: Tried) -> str:
         return f"build {tried.number}: {tried.build.label}: {tried.state}: {tried.reason}"
     best = tried.best
     return (
-        f"build {tried.number}: {tried.build.label}: {best.qps:,.5g} q/s at recall"
+        f"build {tried.number}: {tried.build.label}: {best.qps:,.5g} QPS at recall"
         f" {best.recall:.4f}, {_setting(best.search)}"
     )
 
@@ -369,8 +374,8 @@ def _tables(
     if best is None:
         print(f"\nno choice: {reason}")
     else:
-        print(f"\nchoice: {best.build.label}, {_setting(best.search)}: {best.qps:,.5g} q/s")
-        print(f"measure it anew with: vectrial run {shlex.quote(str(folder / CHOSEN))}")
+        print(f"\nchoice: {best.build.label}, {_setting(best.search)}: {best.qps:,.5g} QPS")
+        print(f"measure it again with: vectrial run {shlex.quote(str(folder / CHOSEN))}")
         print(f"which is this suite:\n\n{suite.strip()}\n")
     print(folder)
 
@@ -379,7 +384,7 @@ def _table(*left: str) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in left:
         table.add_column(title, overflow="fold")
-    for title in ("search", "recall", "q/s", "p99 ms", "memory"):
+    for title in ("search", "recall", "QPS", "p99 ms", "memory"):
         table.add_column(title, justify="left" if title == "search" else "right")
     table.add_column("", overflow="fold")
     return table

@@ -33,47 +33,42 @@ _POLL_S = 0.1
 def up(
     store: Annotated[
         str | None,
-        typer.Argument(metavar="[STORE]", help="Whose server; without it, what is up is listed."),
+        typer.Argument(metavar="[STORE]", help="Store to start; without it, list running servers."),
     ] = None,
     provider: Annotated[
         Provider | None,
-        typer.Option(
-            help="local or docker: where it comes from; else whichever can be had on this machine."
-        ),
+        typer.Option(help="local or docker. Default: whichever works on this machine."),
     ] = None,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return when it is ready, and leave it running.")
+        bool, typer.Option("--detach", help="Return when it is ready; leave it running.")
     ] = False,
     data: Annotated[
         Path | None,
-        typer.Option(help="A folder for its data, which then stays; else it is thrown away."),
+        typer.Option(help="Folder for the data, kept afterwards. Default: a temporary folder."),
     ] = None,
     cpus: Annotated[
-        float | None, typer.Option(help="Processors it may use, as in 1.5, where limits work.")
+        float | None, typer.Option(help="CPU limit, e.g. 1.5, where limits work.")
     ] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="Memory it may use, with its unit, as in 2GiB.")
-    ] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory limit with a unit, e.g. 2GiB.")] = None,
     allow_exposed: Annotated[
         bool,
         typer.Option(
             "--allow-exposed",
-            help="Start a server that others on the network can reach, where that cannot be"
-            " prevented.",
+            help="Start the server even if other machines on the network can reach it.",
         ),
     ] = False,
     form: FormOption = Form.TABLE,
 ) -> None:
-    """Start the server of a STORE, say how to connect, and run it until Ctrl-C.
+    """Start the server of a STORE, print how to connect, and run it until Ctrl-C.
 
     \b
-    vectrial up                          what is up
+    vectrial up                          list running servers
     vectrial up weaviate                 until Ctrl-C
     vectrial up weaviate --detach        until: vectrial down weaviate
     vectrial up weaviate --memory 2GiB   with limits
 
-    The server listens on loopback, on free ports. The line with `export` makes a run in another
-    terminal use it instead of one of its own. Progress goes to stderr.
+    The server listens on free ports of loopback. With the printed `export` line, a run in another
+    terminal uses this server instead of starting its own. Progress goes to stderr.
     """
     if store is None:
         _list(form)
@@ -102,12 +97,12 @@ def up(
 
 def down(
     store: Annotated[
-        str | None, typer.Argument(metavar="[STORE]", help="Whose server is to be ended.")
+        str | None, typer.Argument(metavar="[STORE]", help="Store whose server to stop.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that are up.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Stop all running servers.")] = False,
     form: FormOption = Form.TABLE,
 ) -> None:
-    """End the server of a STORE that `vectrial up` started, and wait until it has ended.
+    """Stop the server of a STORE that `vectrial up` started, and wait until it has ended.
 
     \b
     vectrial down weaviate

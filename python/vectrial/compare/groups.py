@@ -42,7 +42,7 @@ CONDITIONS = {
     "recall": "recall floor",
     "error_share": "limit on errors",
     "batch_rows": "rows per batch",
-    "concurrency": "callers",
+    "concurrency": "clients",
     "limit": "limit",
     "page_rows": "rows per page",
     "mixed_rows": "rows put by turns",

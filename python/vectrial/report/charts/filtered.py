@@ -30,7 +30,7 @@ OFF = "off"
 
 
 def against_share(points: Sequence[Point], metric: str, looks: Looks) -> Any:
-    """Recall or answers per second against the share of the rows that a filter keeps: a line for
+    """Recall or QPS against the share of the rows that a filter keeps: a line for
     each series, setting and arm of payload indexes; hollow marks are those without them, and those
     that do not count."""
     rows = [row for point in points if (row := _row(point, metric, looks)) is not None]
@@ -49,7 +49,7 @@ def against_share(points: Sequence[Point], metric: str, looks: Looks) -> Any:
         )
         y = alt.Y(
             "value:Q",
-            title="answers per second (log)" if log else "recall among the rows kept",
+            title="QPS (log)" if log else "recall among the rows kept",
             scale=alt.Scale(type="log", padding=12, nice=False) if log else alt.Scale(zero=False),
             axis=alt.Axis(format="~s", values=log_ticks([row["value"] for row in rows]))
             if log

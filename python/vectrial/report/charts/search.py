@@ -105,7 +105,7 @@ def _recall_qps(
     )
     y = alt.Y(
         "qps:Q",
-        title="answers per second (log)",
+        title="QPS (log)",
         scale=alt.Scale(type="log", nice=False, padding=14),
         axis=alt.Axis(format="~s", values=log_ticks([r["qps"] for r in rows + bad])),
     )
@@ -304,7 +304,7 @@ def _against(
             }
         )
     series = list(dict.fromkeys(p.series for p in points))
-    title = "p99 latency in ms (log)" if metric.startswith("latency") else "answers per second"
+    title = "p99 latency in ms (log)" if metric.startswith("latency") else "QPS"
     log = metric.startswith("latency")
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:

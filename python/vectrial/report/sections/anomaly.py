@@ -41,7 +41,7 @@ def _shared(key: str, title: str, group: str) -> tuple[Column, Column]:
 
 _SEARCHED = (
     Column("clients", "Clients", "1"),
-    Column("qps", "Answers/s", "1/s", spread=True),
+    Column("qps", "QPS", "1/s", spread=True),
     Column("latency_p50", "p50", "us", "Latency", spread=True),
     Column("latency_p95", "p95", "us", "Latency", spread=True),
     Column("latency_p99", "p99", "us", "Latency", spread=True),

@@ -1,4 +1,4 @@
-"""The section of `capacity`: the answers, and every look behind them."""
+"""The section of `capacity`: the results, and every step of the search for them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from vectrial.util import formatting
 
 _ANSWERS = (
     Column("store", "Store", numeric=False),
-    Column("sustained_qps", "Sustained/s", "1/s", spread=True),
+    Column("sustained_qps", "Sustained QPS", "1/s", spread=True),
     Column("latency_p99", "p99", "us", spread=True),
     Column("recall", "Recall", "1", spread=True),
     Column("errors", "Errors", "1", spread=True),
-    Column("search_effort", "Search effort", "1", spread=True),
+    Column("search_effort", "Search parameter", "1", spread=True),
     Column("confirmations", "Confirmed by", "1", spread=True),
     Column("steps_down", "Lowered", "1", spread=True),
-    Column("bracket_high", "Did not hold at", "1/s", spread=True),
+    Column("bracket_high", "Failed at", "1/s", spread=True),
     Column("repeats", "Repeats", "1"),
     Column("limits", "Within", numeric=False),
 )
@@ -46,28 +46,28 @@ _WHOSE = (
 )
 _TRIED = (
     *_WHOSE,
-    Column("try", "Look"),
-    Column("purpose", "To", numeric=False),
-    Column("rate", "Offered/s", "1/s"),
-    Column("qps", "Answered/s", "1/s"),
+    Column("try", "Step"),
+    Column("purpose", "Purpose", numeric=False),
+    Column("rate", "Offered QPS", "1/s"),
+    Column("qps", "Achieved QPS", "1/s"),
     Column("latency_p99", "p99", "us"),
     Column("recall", "Recall", "1"),
     Column("errors", "Errors", "1"),
     Column("setting", "Setting", numeric=False),
-    Column("verdict", "Held", numeric=False),
+    Column("verdict", "Passed", numeric=False),
 )
 _PASSES = (
     *_WHOSE,
     Column("setting", "Setting", numeric=False),
     Column("recall", "Recall", "1"),
-    Column("qps", "Answers/s", "1/s"),
+    Column("qps", "QPS", "1/s"),
     Column("latency_p50", "p50", "us"),
     Column("latency_p99", "p99", "us"),
 )
 
 
 def capacity(run: RunData, looks: Looks) -> Section | None:
-    """How much each store sustains within limits."""
+    """The highest rate that each store sustains within limits."""
     blocks: list[Block] = []
     for facet, points in by_facet(run.select(capacities.EXPERIMENT), with_k=True):
         answers = [point for point in points if point.phase == capacities.EXPERIMENT]
@@ -76,8 +76,8 @@ def capacity(run: RunData, looks: Looks) -> Section | None:
             blocks.append(
                 Figure(
                     f"capacity-looks-{facet.slug}",
-                    f"Every look behind the answers: {facet.title}",
-                    "p99 latency against the rate offered, each marker a phase. Hollow markers "
+                    f"Every step of the search: {facet.title}",
+                    "p99 latency against the offered rate. Each marker is a phase. Hollow markers "
                     "are overloaded or client-bound.",
                     f"p99 latency against the offered rate on {facet.title}.",
                     search.against_rate(looked, "latency_p99", looks),
@@ -85,26 +85,28 @@ def capacity(run: RunData, looks: Looks) -> Section | None:
                 )
             )
         if answers:
-            title = f"The greatest load within limits: {facet.title}"
+            title = f"Highest load within limits: {facet.title}"
             rows = tuple(_answer(run, point) for point in answers)
             blocks.append(Table(f"capacity-{facet.slug}", title, _ANSWERS, rows))
     trials = capacities.trials(run)
     rows = tuple(_look(run, trial, one) for trial in trials for one in capacities.curve(trial))
     if rows:
-        blocks.append(Table("capacity-looks", "Every look at a rate", _TRIED, rows, grouped_by=0))
+        blocks.append(
+            Table("capacity-looks", "Every rate that was measured", _TRIED, rows, grouped_by=0)
+        )
     rows = tuple(_pass(run, trial, one) for trial in trials for one in capacities.passes(trial))
     if rows:
-        title = "Every look for the recall, by one caller"
+        title = "Search for the recall, one client"
         blocks.append(Table("capacity-passes", title, _PASSES, rows, grouped_by=0))
     if not blocks:
         return None
     lead = (
-        "The greatest rate of arrivals, on a schedule that does not wait for answers, at which "
-        "p99, recall and errors of the very same requests stay within limits. It was searched "
-        "for, and then confirmed by fresh phases that all held; of these the worst of each figure "
-        "is shown. Where the client was the limit there is no answer but 'at least'."
+        "The highest arrival rate at which p99, recall and errors of the same requests stay "
+        "within limits. Arrivals follow a schedule that does not wait for answers (open loop). "
+        "The rate is found by a search and confirmed by new phases that all pass; the table shows "
+        "the worst value of each figure. Where the client was the limit, the rate is 'at least'."
     )
-    return Section("capacity", "The greatest load within limits", lead, tuple(blocks))
+    return Section("capacity", "Highest load within limits", lead, tuple(blocks))
 
 
 def _answer(run: RunData, point: Point) -> Row:
@@ -129,7 +131,7 @@ def _answer(run: RunData, point: Point) -> Row:
 def _effort(point: Point, phase: PhaseResult) -> Cell:
     dial = phase.params.get("dial")
     if dial is None:
-        return Cell(formatting.NOTHING, note="nothing was turned: it was given, or there is none")
+        return Cell(formatting.NOTHING, note="no search parameter was varied")
     cell = spread_cell(point, "search_effort", "1")
     return replace(cell, text=f"{dial} {cell.text}")
 

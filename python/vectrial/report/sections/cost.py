@@ -1,4 +1,4 @@
-"""What a store costs at the load that was measured, where the suite has prices."""
+"""The cost of each store at the measured load, where the suite has prices."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from vectrial.report.document import (
 from vectrial.suite.model import Prices, Suite, parse_suite
 from vectrial.util import formatting
 
-_FLOOR = "The least recall that counts: the one that the capacity was asked with, if it was."
+_FLOOR = "The lowest recall that counts: the recall limit of `capacity`, where it was measured."
 
 
 def money(run: RunData) -> Section | None:
-    """A month, and a million answers, of every store at the greatest load it was measured under;
+    """Cost per month and per million queries of every store at its highest measured load;
     None without prices. A store without such a load has a row that says why."""
     suite = _suite(run)
     if suite is None or suite.prices is None:
@@ -43,15 +43,15 @@ def money(run: RunData) -> Section | None:
     prices = suite.prices
     rows = tuple(_row(run, basis, prices) for basis in found)
     notes = (*_assumptions(prices), *_client(run, suite, found))
-    table = Table("cost", "What it costs", _columns(prices), rows, notes)
+    table = Table("cost", "Cost", _columns(prices), rows, notes)
     floors = [f"{floor:g}" for floor in sorted({basis.floor for basis in found})]
     lead = (
-        f"The processors that each store may use, the most memory it held and its disk, by the"
-        f" prices of {prices.dated} ({prices.source}), at the most answers per second that were"
-        f" measured at a recall of {formatting.joined(floors)} or more: the recall that the"
-        f" capacity was asked with, else {TARGETS[0]:g}."
+        f"The CPUs that each store may use, its peak memory and its disk, at the prices of"
+        f" {prices.dated} ({prices.source}) and at the highest QPS that was measured with a recall"
+        f" of at least {formatting.joined(floors)}: the recall limit of `capacity`, else"
+        f" {TARGETS[0]:g}."
     )
-    return Section("cost", "What it costs", lead, (table,))
+    return Section("cost", "Cost", lead, (table,))
 
 
 def _suite(run: RunData) -> Suite | None:
@@ -67,15 +67,15 @@ def _columns(prices: Prices) -> tuple[Column, ...]:
         Column("store", "Store", numeric=False),
         Column("data", "Data", numeric=False),
         Column("load", "Load", numeric=False),
-        Column("qps", "Answers/s", "1/s", "At this load", spread=True),
+        Column("qps", "QPS", "1/s", "At this load", spread=True),
         Column("recall", "Recall", "1", "At this load", spread=True),
         Column("floor", "Floor", "1", "At this load", notes=(_FLOOR,)),
         Column("p99", "p99", "us", "At this load", spread=True),
-        Column("processors", "Processors", "1", "Occupied"),
-        Column("memory", "Memory", "B", "Occupied"),
-        Column("disk", "Disk", "B", "Occupied"),
-        Column("month", "A month", money, money),
-        Column("million", "A million answers", money, money),
+        Column("processors", "CPUs", "1", "Resources"),
+        Column("memory", "Memory", "B", "Resources"),
+        Column("disk", "Disk", "B", "Resources"),
+        Column("month", "Per month", money, money),
+        Column("million", "Per million queries", money, money),
         Column("at", "Setting", numeric=False),
     )
 
@@ -109,7 +109,7 @@ def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
         spread_cell(point, "recall_mean", "1", show=formatting.recall),
         asked,
         spread_cell(point, "latency_p99", "us"),
-        _known(processors, "not known of a server that runs elsewhere"),
+        _known(processors, "unknown: the server runs elsewhere"),
         memory_cell,
         disk_cell,
         _amount(None if due is None else due.month),
@@ -121,13 +121,15 @@ def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
 
 def _load(basis: Basis, point: Point) -> str:
     if basis.at_least:
-        return "a rate that it sustained; the greatest is not known"
+        return "a sustained rate; the highest is not known"
     if point.experiment == capacities.EXPERIMENT:
-        return "the greatest rate that it sustained"
+        return "the highest sustained rate"
     if "rate" in point.params:
         return f"{point.params['rate']:g} arrivals/s"
     clients = search.clients_of(point)
-    return "closed loop" if clients is None else f"{clients} callers, closed loop"
+    return (
+        "closed loop" if clients is None else f"{formatting.plural(clients, 'client')}, closed loop"
+    )
 
 
 def _processors(run: RunData, point: Point) -> float | None:
@@ -172,28 +174,27 @@ def _shared(run: RunData, suite: Suite, series: Series) -> bool:
 
 
 def _client(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[str, ...]:
-    """Whose processors the client shared, which its price does not tell."""
+    """A note on stores that shared their billed CPUs with the client."""
     priced = dict.fromkeys(b.series for b in found if b.series is not None and b.point is not None)
     shared = [run.labels[series] for series in priced if _shared(run, suite, series)]
     if not shared:
         return ()
     return (
-        f"The client that asked shared the billed processors of {formatting.joined(shared)}: its"
-        " work is in their price, and a store that had all of them to itself would answer more for"
-        " it."
-        " Otherwise the client's processors are its own, and are not billed.",
+        f"The client shared the billed CPUs of {formatting.joined(shared)}: its"
+        " work is part of their price. A store with these CPUs to itself would reach a higher QPS"
+        " at the same price. Otherwise the client has separate CPUs, which are not billed.",
     )
 
 
 def _memory(run: RunData, point: Point) -> Cell:
     """The most that a server held in any phase; what a library's process held when loaded."""
-    absent = "not measured with these parameters: ask for footprint"
+    absent = "not measured with these parameters: add the footprint experiment"
     peak = _largest(run, point, ("server_peak_rss_bytes",), absent)
     return peak if peak.value is not None else _largest(run, point, ("rss_bytes",), absent)
 
 
 def _disk(run: RunData, point: Point) -> Cell:
-    absent = "keeps nothing on disk, or was not measured"
+    absent = "no files on disk, or not measured"
     return _largest(run, point, ("disk_bytes", "server_disk_bytes"), absent)
 
 
@@ -220,19 +221,19 @@ def _known(value: float | None, absent: str) -> Cell:
 
 def _amount(value: float | None) -> Cell:
     if value is None:
-        return absent_cell("what it occupies is not known")
+        return absent_cell("its resources are not known")
     return Cell(f"{value:,.2f}" if value >= 1 else formatting.number(value), value)
 
 
 def _assumptions(prices: Prices) -> tuple[str, ...]:
     return (
-        f"Prices in {prices.currency}: {prices.vcpu_hour:g} for a processor an hour,"
-        f" {prices.gib_hour:g} for 2³⁰ bytes of memory an hour, {prices.gib_month:g} for 2³⁰ bytes"
-        f" of disk a month. A month has {HOURS_A_MONTH:g} hours.",
-        "One copy of the data, on one machine, rented all month; exactly the processors that the"
-        " store may use, and exactly the memory and disk that it was seen to take: nothing is"
-        " rounded up to what is sold, and nothing is added to grow into.",
-        "A million answers: the month's cost over as many answers as it would give if it were asked"
-        " at this rate all the time. No traffic, backup or person is counted.",
-        "A library's memory is that of the whole process, which also holds the client.",
+        f"Prices in {prices.currency}: {prices.vcpu_hour:g} per CPU and hour,"
+        f" {prices.gib_hour:g} per GiB of memory and hour, {prices.gib_month:g} per GiB of disk and"
+        f" month. A month has {HOURS_A_MONTH:g} hours.",
+        "One copy of the data on one machine, rented for the whole month, with exactly the CPUs"
+        " that the store may use and the memory and disk that it used. Nothing is rounded up to an"
+        " instance size, and no headroom is added.",
+        "Cost per million queries assumes this QPS all month. Traffic, backups and staff are not"
+        " included.",
+        "A library's memory is that of the whole process, including the client.",
     )

@@ -62,8 +62,8 @@ def _size_figure(run: RunData, facet: Facet, points: Sequence[Point], looks: Loo
         Figure(
             f"size-sweep-{facet.slug}",
             f"Latency as the collection grows: {facet.dataset}",
-            "Median latency of find by vector, one caller. Every marker is a collection of its "
-            "own, loaded and indexed alone. A line that rises with the rows compares with all.",
+            "Median latency of a search by one client. Each marker is a separate collection, "
+            "loaded and indexed alone. A line that rises with the rows is a full scan.",
             f"Latency of find by vector against rows on {facet.dataset}.",
             charts_experiments.against_size(points, "latency_p50", looks),
             run.ordered(points),
@@ -78,9 +78,9 @@ def _found_figure(
         Figure(
             f"searchable-{facet.slug}",
             f"Found while loading: {facet.title}",
-            "Of rows drawn among the acknowledged ones, the share that a search for their own "
-            "vectors finds. A store that indexes while inserting stays near the top; one that "
-            "indexes afterwards finds them late, or by comparing with all. " + moments.CAPTION,
+            "The share of sampled acknowledged rows that a search for their own vectors finds. A "
+            "store that indexes during inserts stays near the top. A store that indexes later "
+            "finds them late, or by a full scan. " + moments.CAPTION,
             f"Share of acknowledged rows found against time on {facet.title}.",
             charts_experiments.found_over_time(points, looks),
             run.ordered(points),
@@ -159,7 +159,7 @@ _SHEETS = (
             metric("selectivity", "Keeps", "1"),
             metric("filter_correlation", "Correlation", "1"),
             metric("recall_mean", "Recall", "1"),
-            metric("qps", "Answers/s", "1/s"),
+            metric("qps", "QPS", "1/s"),
             *LATENCY,
             metric("short_answers", "Too short", "1"),
             metric("violations", "Violations", "1"),
@@ -170,12 +170,12 @@ _SHEETS = (
     Sheet(
         "size_sweep",
         "Latency as the collection grows",
-        "The same searches by one caller; each size is loaded into a store of its own.",
+        "The same searches by one client. Each size is loaded into a separate store.",
         ("search",),
         (("rows", "Rows"),),
         (
             *LATENCY,
-            metric("qps", "Answers/s", "1/s"),
+            metric("qps", "QPS", "1/s"),
             metric("recall_mean", "Recall", "1"),
             metric("errors", "Errors", "1"),
         ),
@@ -184,10 +184,10 @@ _SHEETS = (
     ),
     Sheet(
         "time_to_searchable",
-        "When a row can be found",
-        "Rows are acknowledged long before some stores find them. A server is asked over a "
-        "connection of its own while it loads; a library between two batches. The row searchable "
-        "is of the whole load: from its last row until as many are found as ever are, to the look.",
+        "Time until rows are searchable",
+        "Some stores acknowledge rows long before a search finds them. A server is searched over "
+        "a separate connection while it loads, a library between two batches. The row searchable "
+        "covers the whole load: from its last row until the share found stops rising.",
         ("look", "searchable"),
         (
             ("phase", "What"),

@@ -13,17 +13,17 @@ from vectrial.report.document import Figure
 #: Predicate → what rows it keeps, in words.
 _KEEPS = {
     "column": "rows by a condition on the dataset's own columns",
-    "independent": "rows that have nothing to do with where the query is",
+    "independent": "rows independent of the query",
     "aligned": "rows near the query",
     "opposed": "rows far from the query",
 }
-_METRICS = {"recall_mean": "Recall", "qps": "Answers per second"}
+_METRICS = {"recall_mean": "Recall", "qps": "QPS"}
 
 
 def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
     """Of the fewest clients, where more than one share was measured."""
-    callers = min(int(p.params.get("clients", 1)) for p in points)
-    alone = [p for p in points if int(p.params.get("clients", 1)) == callers]
+    clients = min(int(p.params.get("clients", 1)) for p in points)
+    alone = [p for p in points if int(p.params.get("clients", 1)) == clients]
     found = []
     for predicate, keeps in _KEEPS.items():
         members = [p for p in alone if p.params.get("predicate") == predicate]

@@ -12,7 +12,7 @@ from vectrial.util import formatting
 
 #: What is invalidated by checks on which every figure rests.
 EVERYTHING = "everything"
-_GROUP = "What checks bear on, and a failure invalidates"
+_GROUP = "Scope of the check"
 
 
 def wrong_stores(run: RunData) -> Iterator[str]:
@@ -47,10 +47,10 @@ def gate(run: RunData) -> Section | None:
     blocks = (_answers_table(run, found, scopes), _checks_table(checks))
     return Section(
         "gate",
-        "Which stores answer correctly",
-        "Before anything is timed every store is asked questions whose answers are known. What a "
-        "failed check invalidates is shown as wrong, not as fast: figures that rest on it are "
-        "hollow, crossed out, and on no front; other figures stand.",
+        "Correctness",
+        "Every store must pass correctness checks before it is timed. A failed check invalidates "
+        "the figures in its scope: they are shown as wrong (hollow, crossed out) and not ranked. "
+        "Other figures remain valid.",
         blocks,
     )
 
@@ -79,7 +79,7 @@ def _answers_table(
         head = (plain(run.labels[series]), plain(dataset))
         rows.append(Row((*head, *cells), "wrong" if wrong else "ok", series))
     rows.sort(key=lambda row: row.tone != "wrong")
-    return Table("gate", "Who may be believed in what", columns, tuple(rows))
+    return Table("gate", "Correctness checks by store", columns, tuple(rows))
 
 
 def _scope_cell(checks: Sequence[Check]) -> Cell:
@@ -102,10 +102,10 @@ def _checks_table(checks: Sequence[Check]) -> Table:
     columns = (
         Column("check", "Check", numeric=False),
         Column("invalidates", "A failure invalidates", numeric=False),
-        Column("demands", "What it demands", numeric=False),
+        Column("demands", "Requirement", numeric=False),
     )
     rows = [Row((plain(c.name, _named(c)), plain(c.invalidates), plain(c.demands))) for c in checks]
-    return Table("gate-checks", "What each check demands", columns, tuple(rows))
+    return Table("gate-checks", "Requirements of each check", columns, tuple(rows))
 
 
 def _named(check: Check) -> str:

@@ -1,4 +1,4 @@
-"""Sections about how searches were asked: given loads, both lanes side by side, the client."""
+"""Sections about the load: open loop, both lanes side by side, the client."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from vectrial.util import formatting
 
 _OPEN = (
     Column("store", "Store", numeric=False),
-    Column("offered", "Offered/s", "1/s"),
-    Column("achieved", "Answered/s", "1/s", spread=True),
+    Column("offered", "Offered QPS", "1/s"),
+    Column("achieved", "Achieved QPS", "1/s", spread=True),
     Column("latency_p50", "p50", "us", "Latency from the intended start", spread=True),
     Column("latency_p99", "p99", "us", "Latency from the intended start", spread=True),
     Column("latency_p99_9", "p99.9", "us", "Latency from the intended start", spread=True),
@@ -38,16 +38,16 @@ _OPEN = (
     Column("lag_p99", "p99", "us", "Schedule lag", spread=True),
     Column("recall", "Recall", "1", spread=True),
     Column("errors", "Errors", "1"),
-    Column("in_flight", "In flight at most", "1"),
-    Column("backlog", "Left over at the end", "1"),
-    Column("waited", "Found no room in flight", "1"),
+    Column("in_flight", "Peak in flight", "1"),
+    Column("backlog", "Backlog at the end", "1"),
+    Column("waited", "Delayed by the in-flight limit", "1"),
     Column("arrivals", "Arrivals", numeric=False),
     Column("at", "Setting", numeric=False),
 )
 
 
 def open_loop(run: RunData, looks: Looks) -> Section | None:
-    """What latency at which offered load."""
+    """Latency at each offered load."""
     blocks: list[Block] = []
     for facet, members in by_facet(run.select("open_loop"), with_k=True):
         points = [p for p in members if search.rate_of(p) is not None]
@@ -55,7 +55,7 @@ def open_loop(run: RunData, looks: Looks) -> Section | None:
             blocks.append(
                 Figure(
                     f"open-loop-p99-{facet.slug}",
-                    f"p99 latency at a given load: {facet.title}",
+                    f"p99 latency at a fixed arrival rate: {facet.title}",
                     "Open loop: the schedule does not wait for answers, and latency counts from "
                     "when a request was due. Hollow markers are invalid or failed the gate.",
                     f"p99 latency against the offered rate on {facet.title}.",
@@ -65,17 +65,17 @@ def open_loop(run: RunData, looks: Looks) -> Section | None:
             )
         rows = [_open_row(run, p) for p in sorted(points, key=lambda p: _order(run, p))]
         if rows:
-            title = f"At a given load: {facet.title}"
+            title = f"Fixed arrival rate: {facet.title}"
             blocks.append(Table(f"open-loop-{facet.slug}", title, _OPEN, tuple(rows)))
     if not blocks:
         return None
     lead = (
-        "How long callers wait when requests come at their own pace, as those of independent users "
-        "do. Service time leaves out how late a request was sent; where the two differ, the "
-        "difference is time in a queue. Where a store cannot keep up, that queue grows as long as "
-        "the phase lasts: such rows are overloaded, and their latencies tell of that length."
+        "Latency when requests arrive on a schedule, as from independent users. Latency counts "
+        "from the scheduled time; service time counts from sending. The difference is time spent "
+        "in a queue. If a store cannot keep up, the queue grows for the whole phase: such rows are "
+        "marked overloaded, and their latencies depend on the length of the phase."
     )
-    return Section("open-loop", "At a given load", lead, tuple(blocks))
+    return Section("open-loop", "Fixed arrival rate (open loop)", lead, tuple(blocks))
 
 
 def _open_row(run: RunData, point: Point) -> Row:
@@ -114,16 +114,16 @@ _TAX = (
     Column("store", "Store", numeric=False),
     Column("experiment", "Experiment", numeric=False),
     Column("clients", "Clients"),
-    Column("native_qps", "native", "1/s", "Answers/s", spread=True),
-    Column("sdk_qps", "sdk", "1/s", "Answers/s", spread=True),
-    Column("qps_ratio", "sdk of native", "1", "Answers/s"),
+    Column("native_qps", "native", "1/s", "QPS", spread=True),
+    Column("sdk_qps", "sdk", "1/s", "QPS", spread=True),
+    Column("qps_ratio", "sdk of native", "1", "QPS"),
     Column("native_p50", "native", "us", "p50", spread=True),
     Column("sdk_p50", "sdk", "us", "p50", spread=True),
     Column("native_p99", "native", "us", "p99", spread=True),
     Column("sdk_p99", "sdk", "us", "p99", spread=True),
-    Column("native_cpu", "native", "us", "Client processor time per request", spread=True),
-    Column("sdk_cpu", "sdk", "us", "Client processor time per request", spread=True),
-    Column("cpu_ratio", "sdk to native", "1", "Client processor time per request"),
+    Column("native_cpu", "native", "us", "Client CPU time per request", spread=True),
+    Column("sdk_cpu", "sdk", "us", "Client CPU time per request", spread=True),
+    Column("cpu_ratio", "sdk to native", "1", "Client CPU time per request"),
     Column("native_recall", "native", "1", "Recall", spread=True),
     Column("sdk_recall", "sdk", "1", "Recall", spread=True),
     Column("at", "Setting", numeric=False),
@@ -131,7 +131,7 @@ _TAX = (
 
 
 def client_tax(run: RunData) -> Section | None:
-    """What users of the Python client pay: both lanes at the same operating points."""
+    """The cost of the Python client: both lanes at the same operating points."""
     tables = []
     for facet, members in by_facet(run.points, with_k=True):
         rows = [_tax_row(native, sdk) for native, sdk in _pairs(members)]
@@ -142,11 +142,10 @@ def client_tax(run: RunData) -> Section | None:
         return None
     lead = (
         "The same searches of the same loaded index, sent by Vectrial's engine (native) and by the "
-        "store's official Python client (sdk): what differs is the client, and what Python users "
-        "pay for it. Where the sdk lane is slower than the native one, its figures are the "
-        "client's more than the store's."
+        "store's official Python client (sdk). The difference is the cost of the Python client. "
+        "Where the sdk lane is slower, its figures describe the client more than the store."
     )
-    return Section("client-tax", "What the client costs", lead, tuple(tables))
+    return Section("client-tax", "Cost of the Python client", lead, tuple(tables))
 
 
 def _pairs(points: list[Point]) -> list[tuple[Point, Point]]:
@@ -196,9 +195,9 @@ _CERTIFICATE = (
     Column("store", "Store", numeric=False),
     Column("experiment", "Experiment", numeric=False),
     Column("load", "Load", numeric=False),
-    Column("qps", "Answers/s", "1/s", spread=True),
-    Column("cpu_us", "Client processor time per request", "us", spread=True),
-    Column("cpu_share", "Of its processors", "1", spread=True),
+    Column("qps", "QPS", "1/s", spread=True),
+    Column("cpu_us", "Client CPU time per request", "us", spread=True),
+    Column("cpu_share", "Of its CPUs", "1", spread=True),
     Column("ceiling", "Ceiling", "1/s", spread=True),
     Column("share", "Of the ceiling", "1", spread=True),
     Column("lag_p99", "p99 of schedule lag", "us", spread=True),
@@ -208,19 +207,19 @@ _CERTIFICATE = (
 
 
 def certificate(run: RunData) -> Section | None:
-    """How near to its limits the client was, trial by trial."""
+    """The client's distance from its limits, trial by trial."""
     points = [p for p in run.points if p.series.lane == "native"]
     points = [p for p in points if any("client_cpu_share" in one.metrics for one in p.phases)]
     if not points:
         return None
     rows = [_certificate_row(run, p) for p in sorted(points, key=lambda p: _order(run, p))]
     lead = (
-        "The ceiling is what the client reaches against a server that answers at once, with "
-        "requests of the same size and as many in flight, found out before the run. A row near it, "
-        "with busy client processors or a late schedule, says more of the client than of the "
-        "store: it is client-bound, and is not counted."
+        "The ceiling is the QPS of the client against a null server that answers at once, with "
+        "requests of the same size and as many in flight. It is measured before the run. A row "
+        "near the ceiling, with busy client CPUs or a late schedule, measures the client and not "
+        "the store: it is marked client-bound and does not count."
     )
-    table = Table("client", "The client beside every native figure", _CERTIFICATE, tuple(rows))
+    table = Table("client", "The client during every native measurement", _CERTIFICATE, tuple(rows))
     return Section("client", "Was the client the bottleneck?", lead, (table,))
 
 
@@ -229,7 +228,7 @@ def _certificate_row(run: RunData, point: Point) -> Row:
     load = (
         formatting.plural(clients, "client")
         if clients
-        else f"{formatting.number(rate or 0)} offered/s"
+        else f"{formatting.number(rate or 0)} QPS offered"
     )
     bound = "client-bound" in (point.reason or "")
     verdict = plain("the store" if point.state == "ok" else point.state)

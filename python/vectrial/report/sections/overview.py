@@ -29,7 +29,7 @@ from vectrial.util import formatting
 _SEARCH = f"Search at recall ≥ {TARGETS[0]:.2f}"
 _COLUMNS = (
     Column("store", "Store", numeric=False),
-    Column("qps", "Answers/s", "1/s", _SEARCH, spread=True),
+    Column("qps", "QPS", "1/s", _SEARCH, spread=True),
     Column("recall", "Recall", "1", _SEARCH, spread=True),
     Column("search_p99", "p99", "us", _SEARCH, spread=True),
     Column("clients", "Clients", "1", _SEARCH),
@@ -54,9 +54,9 @@ def at_a_glance(run: RunData, found: Sequence[Sweep]) -> Section | None:
     return Section(
         "glance",
         "At a glance",
-        f"Search columns: the fastest measured point with recall ≥ {TARGETS[0]:.2f}, every figure "
-        "of it from the same requests. The other columns belong to the same index, or say to "
-        "which. Small print under a figure is its spread over repeats.",
+        f"Search columns show the fastest measured point with recall ≥ {TARGETS[0]:.2f}; all its "
+        "figures come from the same requests. The other columns belong to the same index unless a "
+        "note names another. Small print under a figure is its spread over repeats.",
         tables,
     )
 
@@ -70,8 +70,8 @@ def _glance(run: RunData, sweep: Sweep) -> Table:
         _COLUMNS,
         tuple(rows),
         (
-            "Speeds are those of measured points; nothing is interpolated in this table. “Not "
-            "reached” means that no measured setting had the recall, not that none could.",
+            "All figures are of measured points; nothing is interpolated in this table. “Not "
+            "reached” means that no measured setting had this recall; others might.",
         ),
     )
 
@@ -102,7 +102,10 @@ def _glance_row(run: RunData, sweep: Sweep, series: Series) -> Row:
         built = best or sweep.of(series, None)[0]
     forced = run.differences.get(series.store)
     if forced:
-        front = (replace(front[0], note=f"{series.store} forces: {'; '.join(forced)}"), *front[1:])
+        front = (
+            replace(front[0], note=f"Notes on {series.store}: {'; '.join(forced)}"),
+            *front[1:],
+        )
     return Row((*front, *_costs(run, facet, series, built)), tone, series)
 
 
@@ -150,9 +153,9 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
     for sweep in found:
         cards = [
             _fastest(run, sweep),
-            _best(run, sweep.facet, "Cheapest read by id", run.select("crud", "read"),
+            _best(run, sweep.facet, "Fastest read by id", run.select("crud", "read"),
                   "latency_p50", "us", "p50"),
-            _best(run, sweep.facet, "Soonest ready to search", run.select("ingest", "ingest"),
+            _best(run, sweep.facet, "Shortest time until ready", run.select("ingest", "ingest"),
                   "ready_s", "s", f"for {formatting.rows(sweep.facet.rows)}"),
             _best(run, sweep.facet, "Smallest on disk", run.select("footprint", "footprint"),
                   "disk_bytes", "B", "after flush"),
@@ -173,7 +176,7 @@ def _sustained(run: RunData, answered: Sequence[Point]) -> list[Answer]:
 
 
 def _most_within(run: RunData, limits: str, points: Sequence[Point]) -> Answer:
-    question = "Sustains the most"
+    question = "Highest sustained load"
     most = _extreme(points, "sustained_qps", lambda spread: -spread.median)
     spreads = _spreads(most, "sustained_qps")
     least: dict[Series, float] = {}
@@ -184,11 +187,11 @@ def _most_within(run: RunData, limits: str, points: Sequence[Point]) -> Answer:
         [f"{run.labels[s]} at least {formatting.number(r)}/s" for s, r in least.items()]
     )
     if not spreads:
-        why = f"It is not known how much: {said}." if said else "No rate was confirmed."
+        why = f"Only a lower bound is known: {said}." if said else "No rate was confirmed."
         return Answer(question, "none", limits, f"{why} The reasons are below.")
     first, lead = _judge(run, spreads, lambda s: -s.median, lambda s: formatting.number(s.median))
     rate = spreads[first].median
-    lead = lead if spreads.keys() - {first} else "The only one with an answer."
+    lead = lead if spreads.keys() - {first} else "The only store with a result."
     figure, source = f"{formatting.number(rate)}/s", source_of(most[first], metric="sustained_qps")
     bound = " ".join(filter(None, (f"{limits}.", lead, f"Besides, {said}." if said else "")))
     if any(confirmed > rate for confirmed in least.values()):
@@ -219,11 +222,11 @@ def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
         told = [(recall, p) for s in sweep.series for p in sweep.ranked(s)
                 if (recall := p.value("recall_mean")) is not None]  # fmt: skip
         if not told:
-            why = "All that was measured is wrong, invalid or not to be believed: see below."
+            why = "Every measured figure is wrong, invalid or contradictory: see below."
             return Answer(question, "none", "no figure counts", why)
         most, at_most = max(told, key=lambda pair: pair[0])
         source = source_of(at_most, metric="recall_mean")
-        why = "greatest recall measured"
+        why = "highest measured recall"
         return Answer(question, "none reached it", formatting.recall(most), why, source=source)
     first, bound = _judge(run, speeds, lambda s: -s.median, lambda s: formatting.number(s.median))
     point = best[first]
@@ -233,7 +236,7 @@ def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
         at.append(f"p99 {formatting.duration(p99)}")
     if isinstance(clients, int | float):
         at.append(formatting.plural(int(clients), "client"))
-    figure = f"{formatting.number(speeds[first].median)} answers/s"
+    figure = f"{formatting.number(speeds[first].median)} QPS"
     said, source = f"{', '.join(at)}. {bound}", source_of(point, metric="qps")
     return Answer(question, run.labels[first], figure, said, first, source)
 
@@ -296,8 +299,8 @@ def _judge(
         names = formatting.joined(
             [run.labels[s] for s in tied[:3]] + (["others"] if tied[3:] else [])
         )
-        return first, f"Not told apart from {names}: their spreads overlap."
+        return first, f"Tied with {names}: their spreads overlap."
     second = f"Next: {run.labels[rivals[0]]}, {shown(spreads[rivals[0]])}."
     if spreads[first].kind == "single" or spreads[rivals[0]].kind == "single":
-        return first, f"{second} One repeat only: the order may be chance."
+        return first, f"{second} Only one repeat: the order may be chance."
     return first, second

@@ -1,4 +1,4 @@
-"""What bounds the figures: what did not run, the data, the machine, the method."""
+"""The appendix: what did not run, the data, the stores, the machine, the method."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from vectrial.util import formatting
 
 
 def not_measured(run: RunData) -> Section | None:
-    """Skipped and failed trials, measurements that may not be trusted, and figures that contradict
+    """Skipped and failed trials, invalid measurements, and figures that contradict
     what was recorded with them, with reasons."""
     columns = (
         Column("store", "Store", numeric=False),
         Column("dataset", "Dataset", numeric=False),
         Column("experiment", "Experiment", numeric=False),
         Column("what", "What", numeric=False),
-        Column("count", "How many"),
+        Column("count", "Count"),
         Column("reason", "Reason", numeric=False),
     )
     rows: Counter[tuple[Series, str, str, str, str]] = Counter()
@@ -70,8 +70,8 @@ def not_measured(run: RunData) -> Section | None:
     )  # fmt: skip
     return Section(
         "missing",
-        "What did not run, and what does not count",
-        "Nothing is dropped in silence.",
+        "Skipped, failed and invalid",
+        "Everything that did not run or does not count, with its reason.",
         (Table("not-measured", "Skipped, failed, invalid, doubtful, errors", columns, made),),
     )
 
@@ -157,18 +157,18 @@ def data(run: RunData) -> Section | None:
     blocks: list[Block] = [Table("datasets", "Datasets", columns, tuple(rows))]
     if facts:
         blocks.append(Text(tuple(facts), "What was found in them", bullets=True))
-    lead = "Where the vectors come from, and what may be done with them."
+    lead = "Source and licence of the vectors."
     return Section("data", "The data", lead, tuple(blocks))
 
 
 def stores(run: RunData) -> Section:
-    """Versions, and what each store forces that the others do not."""
+    """Versions, and the caveats of each store."""
     columns = (
         Column("store", "Store", numeric=False),
         Column("version", "Version", numeric=False),
         Column("lane", "Lane", numeric=False),
         Column("index", "Index kinds", numeric=False),
-        Column("differences", "What it forces", numeric=False),
+        Column("differences", "Caveats", numeric=False),
     )
     rows = []
     for store in run.stores:
@@ -189,9 +189,8 @@ def stores(run: RunData) -> Section:
         )
     return Section(
         "stores",
-        "The stores, and what each of them forces",
-        "Every store gets the same rows, queries, batch size and k. What it does not let be equal "
-        "stands here.",
+        "Stores and their caveats",
+        "All stores get the same rows, queries, batch size and k; exceptions are listed here.",
         (Table("stores", "Stores", columns, tuple(rows)),),
     )
 
@@ -211,7 +210,7 @@ def environment(run: RunData) -> Section:
     return Section(
         "environment",
         "The machine",
-        "As found when the run began.",
+        "Recorded when the run began.",
         (Table("environment", "Environment", columns, rows),),
     )
 
@@ -238,22 +237,22 @@ def method(run: RunData) -> Section:
     """How it was measured, in short, and how to do it again."""
     notes = (
         "Throughput, latency, recall and errors of a row come from the same requests.",
-        "Closed loop: a client sends its next request when the last is answered; latency counts "
-        "from sending to the answer, so waiting that a fixed schedule would show is not in it.",
-        "Recall is tie-aware: an id counts when its true distance is within the k-th true "
-        "distance; duplicates count once. The truth is exact and our own.",
+        "Closed loop: a client sends its next request when the last one is answered. Latency "
+        "counts from sending, so it leaves out the queueing that a fixed arrival rate would show.",
+        "Recall is tie-aware: an id counts if its true distance is at most the k-th true distance; "
+        "duplicates count once. Vectrial computes the exact ground truth itself.",
         "Median over repeats. With three repeats or more the small print is the bootstrap 95 % "
         f"interval of the median (of three to {RANGE_REPEATS} repeats that is their range); with "
         "fewer the range, and no interval. Where spreads overlap, no order is claimed.",
-        "A Pareto front holds the points that no other beats in both recall and speed. Points of a "
-        "store that failed the gate, or that are invalid, are on no front.",
+        "A Pareto front holds the points that no other beats in both recall and QPS. Invalid "
+        "points and those of a store that failed the gate are on no front.",
         "Errors are counted, never retried inside a sample. Warm-up is not in the figures.",
         "Disk is allocated blocks after flush; memory is the growth of the measuring process "
         "while everything is loaded.",
     )
     return Section(
         "method",
-        "How it was measured, and how to repeat it",
+        "Method, and how to repeat the run",
         "Every figure can be recomputed from the run folder.",
         (
             Text((str(run.run["command"]),), "The command", code=True),

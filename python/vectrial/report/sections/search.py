@@ -40,9 +40,9 @@ def speed(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
         blocks += [_recall_qps(sweep, looks), _equal_recall(run, sweep)]
     return Section(
         "speed",
-        "Which recall at which speed",
-        "Every marker is one measured operating point: recall, answers per second and latency "
-        "come from the same requests. Up and to the right is better.",
+        "Recall and QPS",
+        "Each marker is one measured operating point: recall, QPS and latency come from the same "
+        "requests. Up and to the right is better.",
         tuple(blocks),
     )
 
@@ -52,22 +52,22 @@ def _recall_qps(sweep: Sweep, looks: Looks) -> Figure:
     hidden = sum((p.value("recall_mean") or 0) < charts_search.recall_floor(sweep) for p in bad)
     caption = (
         "Lines join each store's Pareto front; the broad band beneath is the front of all stores. "
-        "Small, pale markers are measured points that another setting of the same store beats. "
-        f"Upright strokes are the spread over repeats ({_repeats(sweep.points)})."
+        "Small, pale markers are points that another setting of the same store beats. "
+        f"Vertical bars are the spread over repeats ({_repeats(sweep.points)})."
     )
     if bad:
         caption += (
             f" Hollow, crossed-out markers ({len(bad)}) failed the correctness gate, are invalid "
-            "or not to be believed, and are on no front."
+            "or contradict other values. They are on no front."
         )
     if hidden:
-        caption += f" {hidden} of them lie left of the axis."
+        caption += f" {hidden} of them are left of the axis."
     front = [looks.labels[p.series] for p in sweep.front()]
     return Figure(
         f"recall-qps-{sweep.facet.slug}",
-        f"Recall and speed: {sweep.facet.title}",
+        f"Recall and QPS: {sweep.facet.title}",
         caption,
-        f"Recall against answers per second on {sweep.facet.title}. On the front of all stores: "
+        f"Recall against QPS on {sweep.facet.title}. On the front of all stores: "
         + (formatting.joined(list(dict.fromkeys(front))) or "none")
         + ".",
         charts_search.recall_qps(sweep, looks, TARGETS[0]),
@@ -82,15 +82,15 @@ def _repeats(points: tuple[Point, ...] | list[Point]) -> str:
 
 _EQUAL = (
     Column("store", "Store", numeric=False),
-    Column("target", "Recall asked for"),
-    Column("qps", "Answers/s", "1/s", "Fastest measured point that reaches it", spread=True),
-    Column("recall", "Recall", "1", "Fastest measured point that reaches it", spread=True),
-    Column("latency_p50", "p50", "us", "Fastest measured point that reaches it", spread=True),
-    Column("latency_p99", "p99", "us", "Fastest measured point that reaches it", spread=True),
-    Column("clients", "Clients", "1", "Fastest measured point that reaches it"),
-    Column("errors", "Errors", "1", "Fastest measured point that reaches it"),
-    Column("at", "Setting", "", "Fastest measured point that reaches it", numeric=False),
-    Column("qps_between", "Answers/s at exactly this recall", "1/s"),
+    Column("target", "Target recall"),
+    Column("qps", "QPS", "1/s", "Fastest measured point at this recall", spread=True),
+    Column("recall", "Recall", "1", "Fastest measured point at this recall", spread=True),
+    Column("latency_p50", "p50", "us", "Fastest measured point at this recall", spread=True),
+    Column("latency_p99", "p99", "us", "Fastest measured point at this recall", spread=True),
+    Column("clients", "Clients", "1", "Fastest measured point at this recall"),
+    Column("errors", "Errors", "1", "Fastest measured point at this recall"),
+    Column("at", "Setting", "", "Fastest measured point at this recall", numeric=False),
+    Column("qps_between", "QPS at exactly this recall", "1/s"),
 )
 
 
@@ -105,9 +105,9 @@ def _equal_recall(run: RunData, sweep: Sweep) -> Table:
         _EQUAL,
         tuple(rows),
         (
-            "“Answers/s at exactly this recall” lies between two neighbouring measured points of "
-            "the store's front (straight in recall and log answers/s). Nothing is extended beyond "
-            "measured points: without one on each side it stays empty.",
+            "“QPS at exactly this recall” is interpolated between two neighbouring measured points "
+            "of the store's front (linear in recall and log QPS). It is empty without a measured "
+            "point on each side: nothing is extrapolated.",
         ),
         grouped_by=1,
     )
@@ -119,7 +119,7 @@ def _fastest_first(row: Row) -> tuple[int, float]:
 
 
 def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) -> Row:
-    """What a series reaches at a recall: all figures of one row come from the same requests."""
+    """A series at a target recall: all figures of one row come from the same requests."""
     head = (plain(run.labels[series]), plain(target, f"≥ {target:.2f}"))
     wrong = sweep.of(series, "wrong")
     if wrong and not sweep.of(series):
@@ -183,9 +183,9 @@ _PERCENTILES = (
     Column("at", "Setting", numeric=False),
 )
 _POOLED = (
-    "Here a percentile is that of the requests of all repeats, not the median of those of the "
-    "repeats, as elsewhere. With three repeats or more the small print is its bootstrap 95 % "
-    "interval, for which whole repeats are drawn; with two, what each of them had.",
+    "These percentiles pool the requests of all repeats; elsewhere the report shows the median "
+    "over repeats. With three repeats or more the small print is the bootstrap 95 % interval, "
+    "resampled by repeat; with two it is the range.",
 )
 
 
@@ -238,15 +238,15 @@ def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
         blocks.append(Table(name, title, _PERCENTILES, rows, _POOLED))
     if not blocks:
         return None
-    lead = "How long single searches take, and how long the slowest of them."
-    return Section("latency", "How long a search takes", lead, tuple(blocks))
+    lead = "The latency of single searches, and of the slowest of them."
+    return Section("latency", "Search latency", lead, tuple(blocks))
 
 
 _CONCURRENCY = (
     Column("store", "Store", numeric=False),
     Column("clients", "Clients"),
-    Column("qps", "Answers/s", "1/s", spread=True),
-    Column("speedup", "Against 1 client", "1"),
+    Column("qps", "QPS", "1/s", spread=True),
+    Column("speedup", "Relative to 1 client", "1"),
     Column("latency_p50", "p50", "us", spread=True),
     Column("latency_p99", "p99", "us", spread=True),
     Column("recall", "Recall", "1", spread=True),
@@ -256,19 +256,19 @@ _CONCURRENCY = (
 
 
 def concurrency(run: RunData, looks: Looks) -> Section | None:
-    """Qps and p99 against clients."""
+    """QPS and p99 against clients."""
     blocks: list[Block] = []
     for facet, members in by_facet(run.select("concurrency"), with_k=True):
         points = [p for p in members if charts_search.clients_of(p) is not None]
         if not any(p.spread("qps") for p in points):
             continue
         series = run.ordered(points)
-        for metric, what in (("qps", "Answers per second"), ("latency_p99", "p99 latency")):
+        for metric, what in (("qps", "QPS"), ("latency_p99", "p99 latency")):
             if any(p.spread(metric) for p in points):
                 blocks.append(
                     Figure(
                         f"concurrency-{metric.replace('_', '-')}-{facet.slug}",
-                        f"{what} with more clients: {facet.title}",
+                        f"{what} by number of clients: {facet.title}",
                         "Closed loop: each client has one request in flight and sends the next "
                         "when it is answered. Hollow markers are invalid or failed the gate.",
                         f"{what} against the number of clients on {facet.title}.",
@@ -280,11 +280,11 @@ def concurrency(run: RunData, looks: Looks) -> Section | None:
     if not blocks:
         return None
     lead = (
-        "What several callers at once get, and what each of them waits for it. Callers of the "
-        "embedded lane are threads of one Python process: a tail of milliseconds with more of them "
-        "than cores, or where throughput does not grow, is time spent waiting for a turn."
+        "QPS and latency with several concurrent clients. Clients of the embedded lane are threads "
+        "of one Python process: with more clients than cores, or where QPS does not grow, a tail "
+        "of milliseconds is time spent waiting for a core."
     )
-    return Section("concurrency", "Many callers at once", lead, tuple(blocks))
+    return Section("concurrency", "Concurrent clients", lead, tuple(blocks))
 
 
 def _concurrency_table(run: RunData, slug: str, title: str, points: list[Point]) -> Table:

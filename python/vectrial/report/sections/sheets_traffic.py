@@ -8,14 +8,13 @@ SHEETS = (
     Sheet(
         "transport",
         "Rows in and out in bulk",
-        "Puts into an empty store until the last row was acknowledged (put); from the first until "
-        "every row is served by the final index (indexed); reads of everything (get). Then puts "
-        "and whole reads by turns, each caller on a collection of its own, which grows (mixed, "
-        "with its halves). MB are 10^6 bytes of Arrow batches (ids, vectors, metadata) or of "
-        "vectors alone, over the time of all callers together. Latency is of a batch put, or of a "
-        "whole read.",
+        "put: writes into an empty store until the last row is acknowledged. indexed: from the "
+        "first write until the final index serves every row. get: reads of all rows. mixed: "
+        "alternating puts and full reads, each client on its own growing collection. MB are 10^6 "
+        "bytes of Arrow batches (ids, vectors, metadata) or of vectors alone, over the time of all "
+        "clients together. Latency is that of one batch put or one full read.",
         ("put", "indexed", "get", "mixed", "mixed_put", "mixed_get"),
-        (("rows", "Rows"), ("clients", "Callers"), ("phase", "What")),
+        (("rows", "Rows"), ("clients", "Clients"), ("phase", "What")),
         (
             metric("payload_mb_per_s", "all", "MB/s", "MB/s put"),
             metric("mb_per_s", "vectors", "MB/s", "MB/s put"),
@@ -36,10 +35,10 @@ SHEETS = (
     Sheet(
         "durability",
         "Rows after a crash",
-        "Rows were written, the process that held them was ended by SIGKILL and started again. "
-        "Promised are all acknowledged rows where writes are synced, those that were due where "
-        "they are buffered, else those that were flushed. What the system had not written to the "
-        "disk outlives a process: a power cut was not tried.",
+        "Rows were written, then the process was ended by SIGKILL and started again. With synced "
+        "writes the store promises every acknowledged row; with buffered writes, those whose flush "
+        "was due; else those that were flushed. The page cache survives a killed process: this is "
+        "not a power cut.",
         ("crash",),
         (("durability", "Writes are"), ("rows", "Rows")),
         (
@@ -53,17 +52,17 @@ SHEETS = (
     Sheet(
         "mixed",
         "Searching while rows change",
-        "One caller who searches, inserts, updates and deletes in random order (closed); or each "
-        "at a rate of its own (open), with latency from when a request was due. Recall is against "
-        "the rows alive at each search: exact with one caller; else what is alive is known but for "
-        "the writes under way, and recall lies between the two figures. Only a row certainly not "
-        "there while the search ran is called dead.",
+        "closed: one client searches, inserts, updates and deletes in random order. open: each "
+        "operation has its own rate, and latency counts from the scheduled time. Recall is against "
+        "the rows alive at each search. With one client it is exact; otherwise writes in flight "
+        "leave a range, and both bounds are shown. A row counts as dead only if it was certainly "
+        "absent for the whole search.",
         ("search", "insert", "update", "delete"),
         (
             ("mix", "Mix"),
             ("loop", "Loop"),
-            ("rate", "Wanted/s"),
-            ("clients", "Callers"),
+            ("rate", "Offered/s"),
+            ("clients", "Clients"),
             ("phase", "Operation"),
         ),
         (

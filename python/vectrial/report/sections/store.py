@@ -78,9 +78,9 @@ def crud(run: RunData, looks: Looks) -> Section | None:
                 Figure(
                     f"operations-{facet.slug}",
                     f"Single operations, p50 to p99: {facet.title}",
-                    "The marker is the median, the line reaches to the 99th percentile. One "
-                    "caller, one operation at a time. Hollow markers did not do what they "
-                    "acknowledged, or belong to a store that failed the gate.",
+                    "The marker is the median; the line ends at the 99th percentile. One "
+                    "client, one operation at a time. Hollow markers did not have the effect "
+                    "they acknowledged, or the store failed the gate.",
                     f"Latency of single operations per store on {facet.title}.",
                     charts_store.operations(points, order, looks),
                     run.ordered(points),
@@ -91,9 +91,9 @@ def crud(run: RunData, looks: Looks) -> Section | None:
         return None
     return Section(
         "operations",
-        "What single operations cost",
-        "One operation at a time by one caller; whether each had its effect was checked "
-        "afterwards, outside the clock.",
+        "Single operations",
+        "One client, one operation at a time. The effect of each is checked afterwards, outside "
+        "the timed part.",
         tuple(blocks),
     )
 
@@ -121,7 +121,7 @@ _COLD = "First searches, cold"
 _INGEST = (
     _STORE,
     Column("rows", "Rows"),
-    Column("callers", "Callers"),
+    Column("callers", "Clients"),
     Column("batch_rows", "Rows a batch"),
     Column("durability", "Writes are", numeric=False),
     Column("rows_per_s", "Rows/s", "1/s", "Loading", spread=True),
@@ -164,7 +164,7 @@ def ingest(run: RunData, looks: Looks) -> Section | None:
         return None
     return Section(
         "loading",
-        "How fast it loads",
+        "Loading",
         "From an empty store until every row is served by the final index and a search has been "
         "answered. A store that indexes while inserting pays under load, one that indexes "
         "afterwards under build or wait, one that puts it off under first search; “together” is "
@@ -371,7 +371,7 @@ def footprint(run: RunData, looks: Looks) -> Section | None:
         return None
     return Section(
         "size",
-        "How big it gets",
+        "Size on disk and in memory",
         "Allocated blocks of the store's folder after flush, and how much resident memory grew "
         "while everything was loaded, beside the raw bytes of vectors and metadata.",
         tuple(blocks),

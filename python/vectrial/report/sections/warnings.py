@@ -1,4 +1,4 @@
-"""What a reader must know before believing a figure, as a report says at its head."""
+"""Warnings at the head of a report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AGAINST_SENSE = 0.05
 
 
 def warnings(run: RunData) -> tuple[str, ...]:
-    """What a reader must know before believing a figure."""
+    """Warnings for the reader, most serious first."""
     found: list[str] = []
     found += wrong_stores(run)
     counts = Counter(t.status for t in run.trials)
@@ -37,37 +37,43 @@ def warnings(run: RunData) -> tuple[str, ...]:
     invalid = [p for p in run.points if p.state == "invalid" and p.reason]
     if invalid:
         found.append(
-            f"{formatting.plural(len(invalid), 'row')} of measurements may not be trusted and "
-            "count nowhere; reasons below."
+            f"{formatting.plural(len(invalid), 'row')} of measurements "
+            f"{'is' if len(invalid) == 1 else 'are'} invalid and excluded; reasons below."
         )
     if doubtful := doubts(run.trials, run.histograms):
         found.append(
-            f"{formatting.plural(len(doubtful), 'figure')} cannot be believed beside what else was "
-            "recorded; reasons below."
+            f"{formatting.plural(len(doubtful), 'figure')} "
+            f"{'contradicts' if len(doubtful) == 1 else 'contradict'} other recorded values; "
+            "reasons below."
         )
     found += _unranked(run)
     few = _few_repeats(run)
     if few:
         found.append(f"{few}: no interval, so small differences may be chance.")
     if dict(flat(run.run["environment"])).get("git.dirty"):
-        found.append("Measured with changes to Vectrial that no revision holds.")
+        found.append("Measured with uncommitted changes to Vectrial.")
     found += filter(None, (_brief(run), _thin(run), _against_sense(run), _swapped(run), _busy(run)))
     found += interference.said(run)
     others = dict(flat(run.run["environment"])).get("resumed_at_revisions")
     if others:
-        found.append(f"Measured by several states of Vectrial: resumed at {', '.join(others)}.")
+        found.append(
+            f"Measured with more than one Vectrial revision: resumed at {', '.join(others)}."
+        )
     if run.run.get("finished_at") is None:
-        found.append("The run did not finish: what is here was measured before it stopped.")
+        found.append(
+            "The run did not finish: this report covers what was measured before it stopped."
+        )
     again = {
         row["name"]: f"{row['facts']['repeated_queries']:,} of the {row['queries']:,} queries of"
-        f" {row['name']} repeat an earlier one: who remembers answers has them for nothing."
+        f" {row['name']} repeat an earlier one: a store that caches results gets these for free."
         for row in run.datasets
         if row["facts"].get("repeated_queries")
     }
     found += again.values()
     stand_ins = {row["name"]: row["stand_in_for"] for row in run.datasets if row["stand_in_for"]}
     found += [
-        f"{name} stands in for {other}: not that dataset." for name, other in stand_ins.items()
+        f"{name} stands in for {other}; it is a different dataset."
+        for name, other in stand_ins.items()
     ]
     return tuple(found)
 
@@ -80,8 +86,8 @@ def _unranked(run: RunData) -> Iterator[str]:
             said[run.labels[point.series]][point.doubt] = None
     for store, reasons in said.items():
         first, *more = reasons
-        others = f" (and {len(more)} more such)" if more else ""
-        yield f"{store} is in no headline with what this is true of: {first}{others}."
+        others = f" (and {len(more)} more reasons)" if more else ""
+        yield f"{store} has measurements that are not ranked: {first}{others}."
 
 
 def _few_repeats(run: RunData) -> str:
@@ -112,7 +118,7 @@ def _brief(run: RunData) -> str | None:
         return None
     return (
         f"{formatting.plural(len(brief), 'load')} took less than {BRIEF_S:g} s, the shortest"
-        f" {min(brief) * 1e3:.0f} ms: rates of so short a time say little."
+        f" {min(brief) * 1e3:.0f} ms: rates over such short loads are unreliable."
     )
 
 
@@ -149,11 +155,11 @@ def _against_sense(run: RunData) -> str | None:
     ratio, more, less, name = max(found, key=lambda one: one[0])
     settings = {(more.series, str((more.index_params, more.params))) for _, more, _, _ in found}
     return (
-        f"{formatting.plural(len(settings), 'setting')} answered faster than one of less work,"
-        f" most of all {run.labels[more.series]} at {name} = {more.params[name]:g}: "
-        f"{formatting.number(more.value('qps') or 0)}/s, and at {less.params[name]:g} "
-        f"{formatting.number(less.value('qps') or 0)}/s. "
-        "What is nearer to each other than these may be chance."
+        f"{formatting.plural(len(settings), 'setting')} ran faster than a setting with less work."
+        f" The largest difference is {run.labels[more.series]}: {name} = {more.params[name]:g} "
+        f"reached {formatting.number(more.value('qps') or 0)} QPS, {less.params[name]:g} "
+        f"{formatting.number(less.value('qps') or 0)} QPS. "
+        "Smaller differences than this may be chance."
     )
 
 
