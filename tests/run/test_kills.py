@@ -193,7 +193,8 @@ class Chain:
             return
         go_on = f"interrupted; go on with: vectrial run --resume {folder}\n"
         complete = f"interrupted; the run is complete: vectrial report {folder}\n"
-        assert said[-1] in (go_on, complete), text
+        again = f"interrupted; start again with: vectrial run --resume {folder} --no-report\n"
+        assert said[-1] in (go_on, complete, again), text
         self._toll.by_force += (folder / "work").exists()
 
     def _check(self, started: list[psutil.Process]) -> None:
