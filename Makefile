@@ -62,6 +62,10 @@ lint: setup ## ruff, mypy strict, the direction of imports, rustfmt, clippy with
 	cargo fmt --all --check
 	cargo clippy --all-targets --quiet -- -D warnings
 
+# Tests start hundreds of processes. Without Python's cache, which some containers turn off, each
+# compiles every module that it imports.
+test test-fast setup-servers: export PYTHONDONTWRITEBYTECODE :=
+
 # Much of a test's time is waiting for a server or for another process.
 TEST_PROCESSES ?= 2
 
