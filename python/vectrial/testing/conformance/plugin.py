@@ -10,6 +10,7 @@ of its function), `module`, `case`, `outcome` (passed, failed or skipped) and `r
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from vectrial.testing.server_programs import must_run
 OUTCOMES = "VECTRIAL_OUTCOMES"
 
 
+@functools.cache  # every check asks, and to find out whether a server can run takes a while
 def _stores() -> tuple[list[type[Store]], dict[str, str]]:
     """The stores to run here, and why others are skipped."""
     wanted = os.environ.get("VECTRIAL_STORES")
@@ -77,6 +79,14 @@ def _telling_index(store: type[Store]) -> str:
     return max(can.indexes, key=lambda one: (len(can.under(one).filters), can.indexes[one].exact))
 
 
+def _marks(case: Case) -> list[pytest.MarkDecorator]:
+    """The tier of a case: of a library, one case is fast, and the others are slow."""
+    if case.store.server is not None:
+        return [pytest.mark.server]
+    fast = _telling_index(case.store), next(iter(case.can.scores))
+    return [] if (case.index, case.metric) == fast else [pytest.mark.slow]
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Note how a check ended, where somebody wants to know."""
     path = os.environ.get(OUTCOMES)
@@ -110,10 +120,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     stores, skipped = _stores()
     cases = [case for store in stores for case in _cases(store)]
-    parameters = [
-        pytest.param(case, id=str(case), marks=[pytest.mark.server] if case.store.server else [])
-        for case in cases
-    ]
+    parameters = [pytest.param(case, id=str(case), marks=_marks(case)) for case in cases]
     parameters += [
         pytest.param(None, id=name, marks=pytest.mark.skip(reason=f"{name} skipped: {reason}"))
         for name, reason in skipped.items()
