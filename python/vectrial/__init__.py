@@ -1,18 +1,93 @@
-"""Vectrial, a benchmark of vector databases."""
+"""Vectrial, a benchmark of vector databases.
+
+The names of `__all__` are the Python API, documented in docs/python.md. Importing `vectrial`
+imports nothing else: a name is looked up when it is first used.
+"""
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vectrial.api import Comparison, Run, compare, open_run, run_suite
+    from vectrial.model.errors import StoreError, Unsupported, UserError, VectrialError
+    from vectrial.model.filters import Filter
+    from vectrial.model.metric import Metric, ScoreKind
+    from vectrial.model.store import (
+        Capabilities,
+        Field,
+        FieldType,
+        Index,
+        IndexKind,
+        NoParams,
+        Params,
+        Schema,
+        Searcher,
+        Store,
+    )
+    from vectrial.stores.common.arrow import batch_of, ids_of, table_of, vectors_of
+
 __version__: str
 
+#: Modules, each with the names of the API that it holds.
+_MODULES = {
+    "vectrial.api": "Comparison Run compare open_run run_suite",
+    "vectrial.model.errors": "StoreError Unsupported UserError VectrialError",
+    "vectrial.model.filters": "Filter",
+    "vectrial.model.metric": "Metric ScoreKind",
+    "vectrial.model.store": (
+        "Capabilities Field FieldType Index IndexKind NoParams Params Schema Searcher Store"
+    ),
+    "vectrial.stores.common.arrow": "batch_of ids_of table_of vectors_of",
+}
 
-def __getattr__(name: str) -> str:
-    """`__version__`, found out when it is asked for: a command that was just started must end by
-    Ctrl-C without a word, and Python's imports before it answers with a traceback."""
-    if name != "__version__":
-        raise AttributeError(f"module 'vectrial' has no attribute '{name}'")
-    from importlib.metadata import PackageNotFoundError, version
+__all__ = [
+    "Capabilities",
+    "Comparison",
+    "Field",
+    "FieldType",
+    "Filter",
+    "Index",
+    "IndexKind",
+    "Metric",
+    "NoParams",
+    "Params",
+    "Run",
+    "Schema",
+    "ScoreKind",
+    "Searcher",
+    "Store",
+    "StoreError",
+    "Unsupported",
+    "UserError",
+    "VectrialError",
+    "__version__",
+    "batch_of",
+    "compare",
+    "ids_of",
+    "open_run",
+    "run_suite",
+    "table_of",
+    "vectors_of",
+]
 
-    try:
-        return version("vectrial")
-    except PackageNotFoundError:  # imported from a source tree by a store's own environment
-        return "0+source"
+
+def __getattr__(name: str) -> object:
+    """A name of the API, looked up when it is first used: a command that was just started must end
+    by Ctrl-C without a word, and Python's imports before it answers with a traceback."""
+    if name == "__version__":
+        from vectrial.util.version import version
+
+        return version()
+    for module, names in _MODULES.items():
+        if name in names.split():
+            from importlib import import_module
+
+            # All names of the module at once: importing it sets `vectrial.compare` to a package.
+            found = import_module(module)
+            globals().update({one: getattr(found, one) for one in names.split()})
+            return getattr(found, name)
+    raise AttributeError(f"module 'vectrial' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -30,6 +30,7 @@ from vectrial.report.document import Report
 from vectrial.report.render import markdown
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run import runner
+from vectrial.run.prepare import shape_of
 from vectrial.suite.model import Suite, validated
 from vectrial.worker import worker
 from vectrial.worker.messages import Finished, Kept
@@ -125,7 +126,7 @@ def measure(
             asked,
             where="liars",
             load_store=known.__getitem__,
-            shape_of=command.shape_of,
+            shape_of=shape_of,
             known_stores=known,
         )
         return _measured(plan, folder / "run")

@@ -17,10 +17,12 @@ from small_suite import REFUSED, TINY, Inside, Vectrial
 
 from vectrial.cli import run as run_command
 from vectrial.cli import run_status
-from vectrial.cli.run_suite import Wanted, keep, toml_of
+from vectrial.cli.run_suite import Wanted
 from vectrial.model.errors import SourceUnavailable
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
+from vectrial.run import prepare
+from vectrial.run.prepare import keep, toml_of
 from vectrial.run.runner import Outcome
 from vectrial.suite.model import parse_suite, read_suite
 
@@ -148,7 +150,7 @@ def test_what_cannot_begin_leaves_no_run(
     def gone(*given: object) -> object:
         raise SourceUnavailable("no package index answers")
 
-    monkeypatch.setattr(run_command.catalog, "ensure", gone)
+    monkeypatch.setattr(prepare.catalog, "ensure", gone)
     done = inside("run", str(tiny))
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines()[-1] == "vectrial: no package index answers"
@@ -164,7 +166,7 @@ def test_what_was_measured_stays_though_it_cannot_be_gone_on_with(
     with RunWriter(tmp_path / "run"):  # nor is one that holds nothing yet removed by another call
         pass
     (tmp_path / "run" / "suite.toml").write_text(TINY)
-    monkeypatch.setattr(run_command.catalog, "ensure", gone)
+    monkeypatch.setattr(prepare.catalog, "ensure", gone)
     assert inside("run", "--resume", "run").code == 2
     assert (tmp_path / "run" / "run.duckdb").is_file()
 

@@ -14,9 +14,9 @@ from vectrial.analysis import interference
 from vectrial.analysis.run_data import RunData
 from vectrial.cli import run as run_command
 from vectrial.cli.form import say
-from vectrial.cli.run_suite import toml_of
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
+from vectrial.run.prepare import RUNS, new_folder, plan_of, toml_of
 from vectrial.suite.model import Suite, validated
 from vectrial.util.suggest import suggestion
 
@@ -50,7 +50,7 @@ ExposedOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    typer.Option(help="Where run folders are made.", show_default=str(run_command.RUNS)),
+    typer.Option(help="Where run folders are made.", show_default=str(RUNS)),
 ]
 
 
@@ -149,10 +149,10 @@ def measure(
     Raises:
         UserError: the store cannot do what is asked.
     """
-    plan = run_command.plan_of(suite, suite.name)
+    plan = plan_of(suite, suite.name)
     if not plan.jobs:
         raise UserError("; ".join(dict.fromkeys(refusal.reason for refusal in plan.refusals)))
-    folder = run_command.new_folder(out, suite)
+    folder = new_folder(out, suite)
     text = toml_of(suite)
     run_command.measure(plan, suite, text, folder, console, allow_exposed=allow_exposed)
     return folder

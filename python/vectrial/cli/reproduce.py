@@ -27,6 +27,7 @@ from vectrial.reports.model import Reproduction
 from vectrial.reports.planning import PartPlan, Settings, plan_parts
 from vectrial.reports.published import figures
 from vectrial.results.database import DATABASE
+from vectrial.run.prepare import check_machine, plan_of
 from vectrial.stores import registry
 from vectrial.suite.model import Suite
 
@@ -250,7 +251,7 @@ def _dry_run(
 
 def _plan(part: PartPlan, suite: Suite, report: Reproduction, folder: Path | None) -> Plan:
     """Of a part; of one that is gone on with, what is left of it."""
-    plan = run_command.plan_of(suite, report.name)
+    plan = plan_of(suite, report.name)
     if folder is None:
         return plan
     return run_command.left_of(plan, folder / part.part.name, on_stderr())
@@ -278,7 +279,7 @@ def _measure(
 ) -> None:
     for part in parts:
         if part.suite is not None:
-            run_command.check_machine(run_command.plan_of(part.suite, report.name))
+            check_machine(plan_of(part.suite, report.name))
     folder.mkdir(parents=True, exist_ok=True)
     manifest = {
         "report": report.name,
@@ -295,7 +296,7 @@ def _measure(
         if part.suite is None:
             continue
         console.print(f"{part.part.title}: {part.rows:,} rows of {part.dataset}", highlight=False)
-        plan = run_command.plan_of(part.suite, report.name)
+        plan = plan_of(part.suite, report.name)
         text = tomli_w.dumps(part.suite.model_dump(mode="json", exclude_none=True))
         again = f"vectrial reproduce --resume {folder}"
         run_command.measure(

@@ -3,47 +3,40 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
-import psutil
 import typer
 from rich.console import Console
 
-from vectrial import __version__
 from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
 from vectrial.cli.run_status import KeptView
-from vectrial.cli.run_suite import RESOLVED, Fingerprints, keep, require_same, wanted
-from vectrial.cli.run_view import View, dry_run_table, make_view, plan_lines
-from vectrial.datasets import catalog, library
-from vectrial.datasets.catalog.model import Entry
-from vectrial.datasets.inspect import repeated_queries
-from vectrial.model.context import fields_of, own_filters
-from vectrial.model.dataset import Dataset
+from vectrial.cli.run_suite import wanted
+from vectrial.cli.run_view import dry_run_table, make_view, plan_lines
 from vectrial.model.errors import UserError
-from vectrial.model.store import ALL_OPERATORS
 from vectrial.plan.checks import cautions
-from vectrial.plan.plan import DatasetShape, Plan, make_plan
-from vectrial.results.folder import replace_text
+from vectrial.plan.plan import Plan
 from vectrial.results.reader import measured_keys
 from vectrial.results.writer import RunWriter
 from vectrial.run import exposure
+from vectrial.run.prepare import (
+    RESOLVED,
+    RUNS,
+    Fingerprints,
+    check_machine,
+    new_folder,
+    plan_of,
+    prepare,
+)
 from vectrial.run.runner import Outcome, run_plan
-from vectrial.servers.provide import check_environment
-from vectrial.stores import registry
-from vectrial.suite.model import DatasetRef, Suite
-from vectrial.telemetry.environment import environment_facts
+from vectrial.suite.model import Suite
 from vectrial.util import interrupts
-from vectrial.util.file_modes import private_files, readable_files
+from vectrial.util.file_modes import private_files
 from vectrial.util.formatting import plural
-
-RUNS = Path("runs")
 
 
 def run(
@@ -186,71 +179,6 @@ def _show_plan(plan: Plan, form: Form) -> None:
         print(line)
 
 
-def shape_of(ref: DatasetRef) -> DatasetShape:
-    """From the library when the dataset is here, else from the catalogue."""
-    whole: Dataset | Entry
-    if ref.name in library.names():
-        whole = library.load(ref.name)
-        fields, queries = fields_of(whole), len(whole.queries)
-        own = own_filters(whole)
-        labels = whole.query_metadata.column_names if whole.query_metadata is not None else []
-    else:
-        whole = catalog.entry(ref.name)
-        fields, queries = whole.fields, whole.queries
-        own = (whole.operators or ALL_OPERATORS) if whole.filtered else None
-        labels = [field.name for field in whole.query_fields]
-    for what, asked, there in (("rows", ref.rows, whole.rows), ("queries", ref.queries, queries)):
-        if asked is not None and asked > there:
-            raise UserError(
-                f"dataset '{ref.name}' has {there:,} {what}, {asked:,} are asked for",
-                remedy=f"ask for fewer {what}",
-            )
-    return DatasetShape(
-        ref.name,
-        ref.rows or whole.rows,
-        whole.dim,
-        whole.metric,
-        fields if ref.metadata else (),
-        own if ref.metadata else None,
-        frozenset(labels),
-        ref.metadata,
-    )
-
-
-def new_folder(out: Path | None, suite: Suite) -> Path:
-    """Where the run of a suite that begins now is kept, under `out`, or `RUNS`; it is not made
-    yet."""
-    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in suite.name)
-    folder = ((out or RUNS) / f"{stamp}-{safe}").resolve()
-    if folder.exists():
-        raise UserError("the run folder exists already", where=str(folder))
-    return folder
-
-
-def plan_of(suite: Suite, where: str) -> Plan:
-    """The plan of a suite with the stores and datasets of this machine; see `make_plan`."""
-    return make_plan(
-        suite,
-        where=where,
-        load_store=registry.load,
-        shape_of=shape_of,
-        known_stores=registry.STORES.working()[0],
-    )
-
-
-def check_machine(plan: Plan) -> None:
-    """See to it that a plan fits this machine and its environment, before anything is done.
-
-    Raises:
-        UserError: it names cores that are not here, or a variable of the environment makes no
-            sense.
-    """
-    plan.suite.placement.resolved()
-    for store in dict.fromkeys(job.store for job in plan.jobs):
-        check_environment(store, plan.suite.provider(store.name))
-
-
 def measure(
     plan: Plan,
     suite: Suite,
@@ -279,7 +207,7 @@ def measure(
     interrupts.set_hint(f"interrupted; go on with: {again}")
     try:
         with private_files(), RunWriter(folder) as writer, _view(plan, writer, console) as view:
-            _prepare(plan, writer, view, suite, text, same or {})
+            prepare(plan, writer, view.fetching, suite, text, same)
             try:
                 outcome = run_plan(plan, writer, view, allow_exposed)
                 writer.finish()
@@ -294,45 +222,10 @@ def measure(
     return outcome
 
 
-def _prepare(
-    plan: Plan, writer: RunWriter, view: View, suite: Suite, text: str, same: Fingerprints
-) -> None:
-    """Keep what the run is, and have its data here; what cannot be prepared is no run."""
-    try:
-        _begin(writer, suite, text)
-        interrupts.check()  # what the database imports may have swallowed one
-        for ref in plan.datasets:
-            with readable_files():
-                dataset = catalog.ensure(ref.name, view.fetching)
-            cut = library.subset(dataset, ref.rows, ref.queries, metadata=ref.metadata)
-            require_same(cut, same)
-            writer.dataset(_dataset_row(cut))
-        _point_latest(writer.folder)
-    except Exception:
-        writer.discard()
-        raise
-    except KeyboardInterrupt:
-        if not (writer.folder / RESOLVED).is_file():
-            writer.discard()
-        raise
-
-
 def _view(plan: Plan, writer: RunWriter, console: Console) -> KeptView:
     """What one sees. Trials that an earlier process measured are done from the beginning."""
     before = len(writer.finished_keys() & {trial.row.key for trial in plan.trials})
     return KeptView(plan, make_view(plan, console, before), writer.folder, before)
-
-
-def _begin(writer: RunWriter, suite: Suite, text: str) -> None:
-    """Keep what the run is: the suite, the machine, the command."""
-    keep(writer.folder, suite, text)
-    environment = environment_facts()
-    facts = json.dumps(environment, indent=2, default=str)
-    replace_text(writer.folder / "environment.json", facts)
-    command = shlex.join(["vectrial", *sys.argv[1:]])
-    writer.begin(
-        suite_name=suite.name, command=command, version=__version__, environment=environment
-    )
 
 
 def _show(folder: Path, report: bool, console: Console) -> None:
@@ -365,36 +258,3 @@ def _compare(bundle: Path, folder: Path, console: Console, form: Form) -> None:
     else:
         console.print(write.table(comparison))
     say(console, f"again: {shlex.join(['vectrial', 'compare', str(bundle), str(folder)])}")
-
-
-def _dataset_row(dataset: Dataset) -> dict[str, object]:
-    metadata = dataset.metadata
-    return {
-        "name": dataset.name,
-        "fingerprint": dataset.fingerprint,
-        "rows": dataset.rows,
-        "dim": dataset.dim,
-        "queries": len(dataset.queries),
-        "metric_space": str(dataset.metric),
-        "raw_bytes": dataset.raw_bytes,
-        "metadata_bytes": 0 if metadata is None else metadata.nbytes,
-        "source": dataset.provenance.source,
-        "licence": dataset.provenance.licence,
-        "stand_in_for": dataset.provenance.stand_in_for,
-        "facts": json.dumps(
-            {**dataset.facts, "repeated_queries": repeated_queries(dataset)},
-            default=str,
-            allow_nan=False,
-        ),
-    }
-
-
-def _point_latest(folder: Path) -> None:
-    """`latest` beside the run folder points at it; replaced in one step."""
-    link, fresh = folder.parent / "latest", folder.parent / f".latest-{os.getpid()}"
-    for left in folder.parent.glob(".latest-*"):  # of a run that was killed just here
-        pid = left.name.rpartition("-")[2]
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):
-            left.unlink(missing_ok=True)
-    fresh.symlink_to(folder.name, target_is_directory=True)
-    fresh.replace(link)

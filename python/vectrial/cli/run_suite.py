@@ -7,21 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
 from vectrial.datasets import catalog
-from vectrial.model.dataset import Dataset
 from vectrial.model.errors import UserError
 from vectrial.results.bundle import opened
-from vectrial.results.folder import replace_text
 from vectrial.results.reader import RunReader
-from vectrial.suite.model import Suite, parse_suite, read_suite, suite_text
+from vectrial.run.prepare import RESOLVED, Fingerprints
+from vectrial.suite.model import Suite, parse_suite, suite_text
 from vectrial.util.suggest import suggestion
-
-#: In a run's folder: the suite that it measures.
-RESOLVED = "suite.toml"
-#: Of datasets, by name and rows.
-Fingerprints = Mapping[tuple[str, int], str]
 
 
 @dataclass(frozen=True)
@@ -134,52 +126,3 @@ def _require_here(suite: Suite, measured: Sequence[Mapping[str, Any]], sealed: P
             f" imported with there: `vectrial data import FILE --name {name}{metric} …`;"
             " the fingerprint tells whether they are the same",
         )
-
-
-def require_same(dataset: Dataset, same: Fingerprints) -> None:
-    """Refuse a dataset, cut as it is loaded, that is not what `same` says.
-
-    Raises:
-        UserError: it was measured with other rows, or with other content. Where none of its name
-            was measured, the run ended before, and it is as good as any.
-    """
-    sizes = sorted(rows for name, rows in same if name == dataset.name)
-    if not sizes:
-        return
-    fingerprint = same.get((dataset.name, dataset.rows))
-    if fingerprint is None:
-        there = " and ".join(f"{rows:,}" for rows in sizes)
-        raise UserError(
-            f"dataset '{dataset.name}' is not the one that the bundle's run measured:"
-            f" {dataset.rows:,} rows of it would be loaded, there it was {there}",
-            remedy="import it with the options that it was imported with there (--queries, --rows,"
-            " --keep), or run the suite without --from",
-        )
-    if dataset.fingerprint != fingerprint:
-        raise UserError(
-            f"dataset '{dataset.name}' is not the one that the bundle's run measured: its"
-            f" fingerprint is {dataset.fingerprint[:12]}, there it was {fingerprint[:12]}",
-            remedy="fetch it anew (vectrial data fetch), import it with the options that it was"
-            " imported with there, or run the suite without --from",
-        )
-
-
-def toml_of(suite: Suite) -> str:
-    """The suite as a file."""
-    return tomli_w.dumps(suite.model_dump(mode="json", exclude_none=True))
-
-
-def keep(folder: Path, suite: Suite, text: str) -> None:
-    """Have a run's folder say what is measured into it, for whoever goes on with it or repeats it.
-
-    A folder keeps the suite that it has, but for its repeats: more of them are the run's from now
-    on. That `suite` may name fewer stores restricts a call, and not the run.
-    """
-    kept = folder / RESOLVED
-    if not kept.exists():
-        unchanged = parse_suite(text, RESOLVED) == suite
-        replace_text(kept, text if unchanged else toml_of(suite))
-        return
-    was = read_suite(kept)
-    if suite.repeats > was.repeats:
-        replace_text(kept, toml_of(was.model_copy(update={"repeats": suite.repeats})))

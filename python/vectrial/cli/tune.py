@@ -18,12 +18,12 @@ from vectrial.analysis.trial import Trial
 from vectrial.cli import one_store as one
 from vectrial.cli import run as run_command
 from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
-from vectrial.cli.run_suite import RESOLVED, toml_of
 from vectrial.experiments.common.recall_parameter import ladder
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.placement import size_bytes
 from vectrial.model.store import Store
 from vectrial.results.folder import CHOSEN, replace_text
+from vectrial.run.prepare import RESOLVED, new_folder, plan_of, shape_of, toml_of
 from vectrial.stores import registry
 from vectrial.suite.model import DatasetRef, Suite, read_suite
 from vectrial.tune.search import Build, Candidate, Limits, Measured, Tried, front, judged, search
@@ -93,10 +93,10 @@ def tune(
     if resume is not None and out is not None:
         raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
     console = on_stderr()
-    shape = run_command.shape_of(DatasetRef(name=dataset, rows=rows))
+    shape = shape_of(DatasetRef(name=dataset, rows=rows))
     bench = _Bench(kind, dataset, shape.rows, lane, k, seconds, console, allow_exposed)
     if resume is None:
-        bench.folder = run_command.new_folder(out, bench.suite(Build(chosen[0], {}), shape.rows))
+        bench.folder = new_folder(out, bench.suite(Build(chosen[0], {}), shape.rows))
     else:
         _go_on(bench, resume)
     turned = {
@@ -223,7 +223,7 @@ class _Bench:
     def measured(self, build: Build, rows: int) -> Measured:
         """Load a build once and search it at every value of the ladder."""
         suite = self.suite(build, rows)
-        plan = run_command.plan_of(suite, suite.name)
+        plan = plan_of(suite, suite.name)
         refused = [r.reason for r in plan.refusals if r.row.experiment == "recall_sweep"]
         if refused:
             raise UserError(refused[0])

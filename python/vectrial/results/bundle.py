@@ -27,13 +27,13 @@ from typing import Any, BinaryIO
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from vectrial import __version__
 from vectrial.model.errors import DataError, UserError
 from vectrial.results.database import DATABASE
 from vectrial.results.folder import CHOSEN, is_own
 from vectrial.results.reader import RunReader
 from vectrial.util.archive import safe_unpack
 from vectrial.util.redaction import Redaction, environment_secrets, is_short, of_environment
+from vectrial.util.version import version
 
 SUFFIX = ".vectrial.tar.gz"
 FORMAT = 1
@@ -101,7 +101,7 @@ def seal(run: Path, out: Path | None = None) -> Bundle:
     target = _target(folder, out)
     manifest = Manifest(
         format=FORMAT,
-        vectrial_version=__version__,
+        vectrial_version=version(),
         run_id=str(record["run_id"]),
         suite_name=str(record["suite_name"]),
         started_at=record["started_at"].isoformat(),

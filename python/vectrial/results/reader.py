@@ -165,9 +165,13 @@ class RunReader:
         """What is said of a run that holds what no run does."""
         return not_a_runs(self.folder, why)
 
+    def measurements(self) -> pa.Table:
+        """Every measured value with the columns of `_MEASURED`; parameters as JSON."""
+        return self.query(_MEASURED)
+
     def measured(self) -> list[dict[str, Any]]:
-        """Every measured value with the columns of `_MEASURED`; json columns as dicts."""
-        rows = self.rows(_MEASURED)
+        """As `measurements`, as plain dicts; json columns as dicts."""
+        rows = self.measurements().to_pylist()
         for row in rows:
             for column in ("index_params", "trial_params", "phase_params"):
                 row[column] = self.parsed(row[column], dict)

@@ -1,0 +1,212 @@
+"""Running suites and reading their results from Python; docs/python.md has an example."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from vectrial.compare.build import DEFAULT_METRICS, Comparison, metrics_of
+from vectrial.compare.build import compare as judge
+from vectrial.compare.cells import Asked
+from vectrial.compare.sides import sides_of
+from vectrial.model.live import Live
+from vectrial.plan.plan import Job, PlannedTrial
+from vectrial.results.bundle import run_folder
+from vectrial.results.foreign import understood
+from vectrial.results.reader import RunReader
+from vectrial.results.writer import RunWriter, TrialRecord
+from vectrial.run import exposure
+from vectrial.run.prepare import check_machine, new_folder, plan_of, prepare, toml_of
+from vectrial.run.runner import run_plan
+from vectrial.suite.model import Suite, parse_suite, suite_text, validated
+from vectrial.util.file_modes import private_files
+from vectrial.worker.messages import Progress
+
+__all__ = ["Comparison", "Run", "compare", "open_run", "run_suite"]
+
+
+def run_suite(
+    suite: str | Path | Mapping[str, Any],
+    *,
+    out: str | Path | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+    allow_exposed: bool = False,
+) -> Run:
+    """Measure a suite, as `vectrial run` does, and return its run.
+
+    Args:
+        suite: the path of a suite file, or the suite as a dict with the same keys.
+        out: the folder in which the run's own folder is made; `runs` unless given.
+        progress: gets a line when a job begins, when a trial ends, and for other news.
+        allow_exposed: start servers that others on the network can reach, too.
+
+    Trials that failed are in the results, with the reason. On KeyboardInterrupt what was measured
+    stays; `vectrial run --resume FOLDER` goes on.
+
+    Raises:
+        UserError: the suite, its data or this machine do not allow it; nothing is left.
+    """
+    if isinstance(suite, Mapping):
+        model, where = validated(Suite, dict(suite), "suite"), "suite"
+        text = toml_of(model)
+    else:
+        where, text = str(suite), suite_text(Path(suite))
+        model = parse_suite(text, where)
+    plan = plan_of(model, where)
+    check_machine(plan)
+    exposure.check(plan, progress, allow_exposed=allow_exposed)
+    folder = new_folder(None if out is None else Path(out), model)
+    watcher = _Lines(progress)
+    with private_files(), RunWriter(folder) as writer:
+        prepare(plan, writer, watcher.fetching, model, text)
+        run_plan(plan, writer, watcher, allow_exposed)
+        writer.finish()
+    return Run(folder)
+
+
+def open_run(path: str | Path) -> Run:
+    """The run in a folder, or in a bundle, whose checksums are checked.
+
+    Raises:
+        UserError: there is no run, it is being written, or it is newer than this Vectrial.
+        DataError: a bundle was changed after it was sealed.
+    """
+    run = Path(path)
+    with _reader(run) as reader:
+        reader.run()
+    return Run(run.resolve())
+
+
+def compare(
+    a: Run | str | Path,
+    b: Run | str | Path,
+    *,
+    metrics: Sequence[str] = DEFAULT_METRICS,
+    recalls: Sequence[float] = (),
+    experiments: Sequence[str] = (),
+    threshold: float = 0.05,
+) -> Comparison:
+    """Judge B against A, as `vectrial compare` does: better, worse, tie, or not comparable and why.
+
+    Args:
+        a, b: runs; or text as on the command line, "RUN:STORE" for one store of a run.
+        metrics: names of metrics. recalls: at which searches are compared; 0.9, 0.95 and 0.99
+            where both reach them unless given. experiments: all unless given.
+        threshold: differences below this share of A are ties.
+
+    Raises:
+        UserError: an unknown metric, no store in common, or nothing to compare.
+    """
+    first, second = (str(one.folder) if isinstance(one, Run) else str(one) for one in (a, b))
+    asked = Asked(metrics_of(metrics), tuple(recalls), tuple(experiments))
+    with understood(f"{first} and {second}"):
+        return judge(*sides_of(first, second, None), asked, threshold)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The results of one execution of a suite, read-only.
+
+    Tables are pyarrow's; docs/results-format.md explains their columns. Parameters are JSON text.
+
+    folder: of the run, or the bundle that holds it.
+    """
+
+    folder: Path
+
+    def trials(self) -> pa.Table:
+        """A row for each trial: what was measured, its status, and why it did not go well."""
+        return self.table("trial")
+
+    def phases(self) -> pa.Table:
+        """A row for each timed part of a trial."""
+        return self.table("phase")
+
+    def metrics(self) -> pa.Table:
+        """A row for each measured value, with what it was measured on: store, index, dataset,
+        experiment, phase, parameters, repeat, `metric`, `value`, `unit`, `valid`, `reason`."""
+        with _reader(self.folder) as reader:
+            return reader.measurements()
+
+    def errors(self) -> pa.Table:
+        """A row for each phase and class of error."""
+        return self.table("error")
+
+    def gate(self) -> pa.Table:
+        """A row for each correctness check of each trial."""
+        return self.table("gate")
+
+    def datasets(self) -> pa.Table:
+        """A row for each dataset that was loaded, at each number of rows."""
+        return self.table("dataset")
+
+    def table(self, name: str) -> pa.Table:
+        """A table of the results by its name."""
+        with _reader(self.folder) as reader:
+            return reader.table(name)
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> pa.Table:
+        """The answer to a query in DuckDB's SQL over these tables."""
+        with _reader(self.folder) as reader:
+            return reader.query(sql, list(parameters))
+
+    def suite(self) -> str:
+        """The suite, as TOML."""
+        with _reader(self.folder) as reader:
+            return reader.suite()
+
+    def environment(self) -> dict[str, Any]:
+        """The machine and the versions that it was measured with."""
+        with _reader(self.folder) as reader:
+            found: dict[str, Any] = reader.run()["environment"]
+            return found
+
+
+@contextmanager
+def _reader(run: Path) -> Iterator[RunReader]:
+    with understood(run), run_folder(run) as folder, RunReader(folder) as reader:
+        yield reader
+
+
+class _Lines:
+    """A watcher that tells of a run in lines."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._fetched = ""
+
+    def fetching(self, done: float, of: float, what: str) -> None:
+        """A dataset is being prepared: a line when what is done changes."""
+        if what != self._fetched:
+            self._fetched = what
+            self._say(what)
+
+    def job(self, job: Job, number: int, of: int) -> None:
+        """A job begins."""
+        self._say(f"job {number} of {of}: {job.label}")
+
+    def progress(self, progress: Progress) -> None:
+        """Too much for lines."""
+
+    def live(self, live: Live) -> None:
+        """Too much for lines."""
+
+    def started(self, trial: PlannedTrial) -> None:
+        """A line follows when it has ended."""
+
+    def finished(self, record: TrialRecord) -> None:
+        """A trial has ended, and is written."""
+        row = record.row
+        point = json.dumps(dict(row.params), default=str)
+        reason = f": {record.reason}" if record.reason else ""
+        self._say(f"{row.store} {row.experiment} {point}: {record.status}{reason}")
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        self._say(text)

@@ -1,0 +1,229 @@
+"""What comes before measuring: a suite becomes a plan, a folder and its data, on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+import tomli_w
+
+from vectrial.datasets import catalog, library
+from vectrial.datasets.catalog.model import Entry
+from vectrial.datasets.inspect import repeated_queries
+from vectrial.model.context import fields_of, own_filters
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import UserError
+from vectrial.model.progress import Progress
+from vectrial.model.store import ALL_OPERATORS
+from vectrial.plan.plan import DatasetShape, Plan, make_plan
+from vectrial.results.folder import replace_text
+from vectrial.results.writer import RunWriter
+from vectrial.servers.provide import check_environment
+from vectrial.stores import registry
+from vectrial.suite.model import DatasetRef, Suite, parse_suite, read_suite
+from vectrial.telemetry.environment import environment_facts
+from vectrial.util import interrupts
+from vectrial.util.file_modes import readable_files
+from vectrial.util.version import version
+
+#: Where run folders are made unless somebody says otherwise.
+RUNS = Path("runs")
+#: In a run's folder: the suite that it measures.
+RESOLVED = "suite.toml"
+#: Of datasets, by name and rows.
+Fingerprints = Mapping[tuple[str, int], str]
+
+
+def plan_of(suite: Suite, where: str) -> Plan:
+    """The plan of a suite with the stores and datasets of this machine; see `make_plan`."""
+    return make_plan(
+        suite,
+        where=where,
+        load_store=registry.load,
+        shape_of=shape_of,
+        known_stores=registry.STORES.working()[0],
+    )
+
+
+def shape_of(ref: DatasetRef) -> DatasetShape:
+    """From the library when the dataset is here, else from the catalogue."""
+    whole: Dataset | Entry
+    if ref.name in library.names():
+        whole = library.load(ref.name)
+        fields, queries = fields_of(whole), len(whole.queries)
+        own = own_filters(whole)
+        labels = whole.query_metadata.column_names if whole.query_metadata is not None else []
+    else:
+        whole = catalog.entry(ref.name)
+        fields, queries = whole.fields, whole.queries
+        own = (whole.operators or ALL_OPERATORS) if whole.filtered else None
+        labels = [field.name for field in whole.query_fields]
+    for what, asked, there in (("rows", ref.rows, whole.rows), ("queries", ref.queries, queries)):
+        if asked is not None and asked > there:
+            raise UserError(
+                f"dataset '{ref.name}' has {there:,} {what}, {asked:,} are asked for",
+                remedy=f"ask for fewer {what}",
+            )
+    return DatasetShape(
+        ref.name,
+        ref.rows or whole.rows,
+        whole.dim,
+        whole.metric,
+        fields if ref.metadata else (),
+        own if ref.metadata else None,
+        frozenset(labels),
+        ref.metadata,
+    )
+
+
+def new_folder(out: Path | None, suite: Suite) -> Path:
+    """Where the run of a suite that begins now is kept, under `out`, or `RUNS`; it is not made
+    yet."""
+    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in suite.name)
+    folder = ((out or RUNS) / f"{stamp}-{safe}").resolve()
+    if folder.exists():
+        raise UserError("the run folder exists already", where=str(folder))
+    return folder
+
+
+def check_machine(plan: Plan) -> None:
+    """See to it that a plan fits this machine and its environment, before anything is done.
+
+    Raises:
+        UserError: it names cores that are not here, or a variable of the environment makes no
+            sense.
+    """
+    plan.suite.placement.resolved()
+    for store in dict.fromkeys(job.store for job in plan.jobs):
+        check_environment(store, plan.suite.provider(store.name))
+
+
+def prepare(
+    plan: Plan,
+    writer: RunWriter,
+    fetching: Progress,
+    suite: Suite,
+    text: str,
+    same: Fingerprints | None = None,
+) -> None:
+    """Keep what the run is, and have its data here; what cannot be prepared is no run.
+
+    fetching: is told of datasets that are fetched. text: the suite as it is kept. same: what the
+    datasets must be; any where it does not name them.
+    """
+    try:
+        _begin(writer, suite, text)
+        interrupts.check()  # what the database imports may have swallowed one
+        for ref in plan.datasets:
+            with readable_files():
+                dataset = catalog.ensure(ref.name, fetching)
+            cut = library.subset(dataset, ref.rows, ref.queries, metadata=ref.metadata)
+            require_same(cut, same or {})
+            writer.dataset(_dataset_row(cut))
+        _point_latest(writer.folder)
+    except Exception:
+        writer.discard()
+        raise
+    except KeyboardInterrupt:
+        if not (writer.folder / RESOLVED).is_file():
+            writer.discard()
+        raise
+
+
+def _begin(writer: RunWriter, suite: Suite, text: str) -> None:
+    """Keep what the run is: the suite, the machine, the command."""
+    keep(writer.folder, suite, text)
+    environment = environment_facts()
+    facts = json.dumps(environment, indent=2, default=str)
+    replace_text(writer.folder / "environment.json", facts)
+    command = shlex.join(["vectrial", *sys.argv[1:]])
+    writer.begin(suite_name=suite.name, command=command, version=version(), environment=environment)
+
+
+def require_same(dataset: Dataset, same: Fingerprints) -> None:
+    """Refuse a dataset, cut as it is loaded, that is not what `same` says.
+
+    Raises:
+        UserError: it was measured with other rows, or with other content. Where none of its name
+            was measured, the run ended before, and it is as good as any.
+    """
+    sizes = sorted(rows for name, rows in same if name == dataset.name)
+    if not sizes:
+        return
+    fingerprint = same.get((dataset.name, dataset.rows))
+    if fingerprint is None:
+        there = " and ".join(f"{rows:,}" for rows in sizes)
+        raise UserError(
+            f"dataset '{dataset.name}' is not the one that the bundle's run measured:"
+            f" {dataset.rows:,} rows of it would be loaded, there it was {there}",
+            remedy="import it with the options that it was imported with there (--queries, --rows,"
+            " --keep), or run the suite without --from",
+        )
+    if dataset.fingerprint != fingerprint:
+        raise UserError(
+            f"dataset '{dataset.name}' is not the one that the bundle's run measured: its"
+            f" fingerprint is {dataset.fingerprint[:12]}, there it was {fingerprint[:12]}",
+            remedy="fetch it anew (vectrial data fetch), import it with the options that it was"
+            " imported with there, or run the suite without --from",
+        )
+
+
+def toml_of(suite: Suite) -> str:
+    """The suite as a file."""
+    return tomli_w.dumps(suite.model_dump(mode="json", exclude_none=True))
+
+
+def keep(folder: Path, suite: Suite, text: str) -> None:
+    """Have a run's folder say what is measured into it, for whoever goes on with it or repeats it.
+
+    A folder keeps the suite that it has, but for its repeats: more of them are the run's from now
+    on. That `suite` may name fewer stores restricts a call, and not the run.
+    """
+    kept = folder / RESOLVED
+    if not kept.exists():
+        unchanged = parse_suite(text, RESOLVED) == suite
+        replace_text(kept, text if unchanged else toml_of(suite))
+        return
+    was = read_suite(kept)
+    if suite.repeats > was.repeats:
+        replace_text(kept, toml_of(was.model_copy(update={"repeats": suite.repeats})))
+
+
+def _dataset_row(dataset: Dataset) -> dict[str, object]:
+    metadata = dataset.metadata
+    return {
+        "name": dataset.name,
+        "fingerprint": dataset.fingerprint,
+        "rows": dataset.rows,
+        "dim": dataset.dim,
+        "queries": len(dataset.queries),
+        "metric_space": str(dataset.metric),
+        "raw_bytes": dataset.raw_bytes,
+        "metadata_bytes": 0 if metadata is None else metadata.nbytes,
+        "source": dataset.provenance.source,
+        "licence": dataset.provenance.licence,
+        "stand_in_for": dataset.provenance.stand_in_for,
+        "facts": json.dumps(
+            {**dataset.facts, "repeated_queries": repeated_queries(dataset)},
+            default=str,
+            allow_nan=False,
+        ),
+    }
+
+
+def _point_latest(folder: Path) -> None:
+    """`latest` beside the run folder points at it; replaced in one step."""
+    link, fresh = folder.parent / "latest", folder.parent / f".latest-{os.getpid()}"
+    for left in folder.parent.glob(".latest-*"):  # of a run that was killed just here
+        pid = left.name.rpartition("-")[2]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            left.unlink(missing_ok=True)
+    fresh.symlink_to(folder.name, target_is_directory=True)
+    fresh.replace(link)

@@ -1,0 +1,13 @@
+"""The version of this package."""
+
+from __future__ import annotations
+
+
+def version() -> str:
+    """As its metadata say; "0+source" where a store's own environment imports the source tree."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("vectrial")
+    except metadata.PackageNotFoundError:
+        return "0+source"
