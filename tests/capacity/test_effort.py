@@ -18,7 +18,7 @@ from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
 from vectrial.model.placement import Placement
 from vectrial.model.store import Index, IndexKind, NoParams, Params
-from vectrial.model.workload import Closed, Load, Open
+from vectrial.model.workload import ClosedLoop, Load, OpenLoop
 
 RECALL = 0.95
 #: The least value of the ladder 10, 14, 20, 28, … that gives the recall to one caller.
@@ -44,12 +44,12 @@ class Simulated:
 
     def __init__(self, beyond: str = "late", lost: float = 0.0) -> None:
         self.beyond, self.lost = beyond, lost
-        self.loads: list[Open] = []
+        self.loads: list[OpenLoop] = []
 
     def __call__(self, context: Context, point: Mapping[str, Any], load: Load, **how: Any) -> Phase:
         recall = 1 - 1 / (point["ef_search"] + 1)
         phase = Phase(how["name"], 0, 1, {"ef_search": point["ef_search"]})
-        if isinstance(load, Closed):
+        if isinstance(load, ClosedLoop):
             self._told(phase, recall, qps=CAPACITY / 5, p99_us=900.0)
             return phase
         self.loads.append(load)

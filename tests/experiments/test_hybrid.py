@@ -36,7 +36,7 @@ from vectrial.model.store import (
     Store,
 )
 from vectrial.stores.memory import MemoryStore
-from vectrial.workload.ndcg import Grader, Judgement, ndcg
+from vectrial.workload.ndcg import NdcgScorer, RelevanceJudgments, ndcg
 from vectrial.workload.python.closed_loop import closed_loop
 
 
@@ -96,10 +96,10 @@ def test_ndcg_is_the_formula_and_a_row_gains_once() -> None:
     assert ndcg(np.array([5, 6, 1]), two, 3) == 1
     assert ndcg(np.array([1, 5, 5]), two, 3) == pytest.approx((1 / np.log2(3)) / most)
     assert ndcg(np.array([1, 2, 3, 9]), one, 3) == 0
-    grader = Grader.of(Judgement(3, (two, one), (1.0, 1.0)), 2)
-    grader.grade(0, 1, np.array([9]))
-    grader.grade(1, 1, np.array([], np.int64))
-    assert grader.all().metrics() == {"ndcg": 0.5, "ndcg_exact": 1.0}
+    scorer = NdcgScorer.of(RelevanceJudgments(3, (two, one), (1.0, 1.0)), 2)
+    scorer.add_answer(0, 1, np.array([9]))
+    scorer.add_answer(1, 1, np.array([], np.int64))
+    assert scorer.all().metrics() == {"ndcg": 0.5, "ndcg_exact": 1.0}
 
 
 def test_the_exact_fusion_is_worth_what_it_is_for_the_requests_that_were_answered() -> None:
@@ -112,10 +112,12 @@ def test_the_exact_fusion_is_worth_what_it_is_for_the_requests_that_were_answere
     def finds(vector: object, /) -> Hits:
         return np.array([9]), np.array([1.0], np.float32)
 
-    judgement = Judgement(1, [frozenset({5}), frozenset({9}), frozenset({9})], (1.0, 0.25, 0.75))
+    judgments = RelevanceJudgments(
+        1, [frozenset({5}), frozenset({9}), frozenset({9})], (1.0, 0.25, 0.75)
+    )
     queries = np.zeros((3, 2), np.float32)
     phase = closed_loop(
-        [fails, finds, finds], queries, None, warmup_count=0, count=6, judgement=judgement
+        [fails, finds, finds], queries, None, warmup_count=0, count=6, judgments=judgments
     )
     assert (phase.metrics["count"], phase.metrics["errors"]) == (4, 2)
     assert (phase.metrics["ndcg"], phase.metrics["ndcg_exact"]) == (1.0, 0.5)
@@ -162,11 +164,11 @@ def test_at_the_ends_the_exact_fusion_is_one_side() -> None:
     vector, text = hybrid_truth.exact(task, 4, blends, whole_text=False)
     ids, dataset = task.dataset.ids, task.dataset
     assert dataset.metadata is not None
-    assert vector.judgement is not None
+    assert vector.judgments is not None
     for at, (found, query) in enumerate(zip(vector.truth.ids, dataset.queries, strict=True)):
         near = np.argsort(distances(query, dataset.vectors, dataset.metric))[:4]
         assert found.tolist() == ids[near].tolist()
-        assert vector.judgement.exact[at] == ndcg(found, vector.judgement.relevant[at], 4)
+        assert vector.judgments.exact[at] == ndcg(found, vector.judgments.relevant[at], 4)
     index = Bm25(dataset.metadata["about"].to_pylist())
     truth = text.truth
     for at, asked in enumerate(task.texts):

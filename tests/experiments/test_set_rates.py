@@ -269,7 +269,7 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
         rated().points(without(MemoryStore, delete=False), FLAT, ROWS)
     shape = Data(Schema(DIM, Metric.L2))
     (point,) = rated(clients=4).points(MemoryStore, FLAT, ROWS)
-    with pytest.raises(Unsupported, match="one caller"):
+    with pytest.raises(Unsupported, match="one client"):
         rated(clients=4).refuse_point(MemoryStore, FLAT, shape, Lane.EMBEDDED, point)
     with pytest.raises(StoreError, match="more than half"):
         run(rated(duration_s=30.0), MemoryStore, tmp_path)

@@ -21,8 +21,8 @@ from vectrial.model.results_schema import METRICS
 from vectrial.model.store import Index, NoParams, Schema
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
-from vectrial.workload.python import transfer
-from vectrial.workload.python.transfer import _Turns
+from vectrial.workload.python import bulk_io
+from vectrial.workload.python.bulk_io import _TransferLog
 
 FLAT = Index("flat", NoParams())
 QUICK = Transport(sizes=(1.0,), clients=(1,), min_s=0.0, mixed_s=0.05, mixed_rows=7)
@@ -86,13 +86,13 @@ def test_checking_what_was_read_is_no_part_of_the_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked: list[int] = []
-    check = _Turns._check
+    check = _TransferLog._check
 
-    def noted(self: _Turns) -> None:
+    def noted(self: _TransferLog) -> None:
         checked.append(perf_counter_ns())
         check(self)
 
-    monkeypatch.setattr(_Turns, "_check", noted)
+    monkeypatch.setattr(_TransferLog, "_check", noted)
     asked = Transport(sizes=(1.0,), clients=(1,), min_s=0.05, mixed_s=0)
     get = named(run(asked, MemoryStore, tmp_path))["get"]
     assert (get.metrics["count"] or 0) > 1
@@ -103,21 +103,21 @@ def test_checking_what_was_read_is_no_part_of_the_reads(
 def test_what_waits_to_be_checked_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "_CHECKED_AT", 1000)
-    turns = _Turns(0)
+    monkeypatch.setattr(bulk_io, "_CHECKED_AT", 1000)
+    log = _TransferLog(0)
     with world(Forgetful, "flat", tmp_path, State.LOADED) as context:
         for _ in range(3):
-            assert turns.get(context.store, 1000, np.sort(context.dataset.ids))
-            assert turns._held == 0
-    moved = turns.moved()
+            assert log.get(context.store, 1000, np.sort(context.dataset.ids))
+            assert log._held == 0
+    moved = log.result()
     assert (moved.wrong, moved.got_rows) == (3, 3 * (ROWS - 1))
 
 
 def test_pages_are_not_kept_for_their_ids(tmp_path: Path) -> None:
-    turns = _Turns(0)
+    log = _TransferLog(0)
     with world(MemoryStore, "flat", tmp_path, State.LOADED) as context:
-        assert turns.get(context.store, 100, np.sort(context.dataset.ids))
-    ((seen, _),) = turns._unchecked
+        assert log.get(context.store, 100, np.sort(context.dataset.ids))
+    ((seen, _),) = log._unchecked
     assert all(ids.flags.owndata for ids in seen)
 
 
@@ -153,7 +153,7 @@ def test_sizes_and_callers_are_points() -> None:
     assert [p["rows"] for p in points if "mixed_s" in p] == [600, 600]
     with pytest.raises(Unsupported, match="does not read out"):
         asked.points(without(MemoryStore, scan=False), FLAT, 600)
-    with pytest.raises(Unsupported, match="by one caller"):
+    with pytest.raises(Unsupported, match="by one client"):
         asked.refuse_point(
             MemoryStore, FLAT, Data(Schema(DIM, Metric.L2)), Lane.EMBEDDED, points[1]
         )

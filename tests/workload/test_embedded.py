@@ -18,9 +18,9 @@ from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.results_schema import METRICS
 from vectrial.model.store import Hits
-from vectrial.workload.python.closed_loop import Crew, closed_loop
+from vectrial.workload.python.closed_loop import ClientPool, closed_loop
 from vectrial.workload.python.operations import timed_operations
-from vectrial.workload.record import Outset
+from vectrial.workload.record import PhaseStart
 
 Search = Callable[[NDArray[np.float32]], Hits]
 
@@ -130,10 +130,10 @@ def test_no_request_is_sent_after_max_s(clients: int) -> None:
 def test_who_begins_when_the_time_is_over_sends_nothing(clients: int) -> None:
     """As a client whose thread the machine lets wait for longer than the phase lasts."""
     log = Log()
-    crew = Crew(log, VECTORS, None, clients, 0, 0.0, 1.0, None)
-    crew.begin = lambda: replace(Outset.now(), started_ns=time.perf_counter_ns() - 10**9)
-    crew.run(lambda: None, in_threads=clients > 1)
-    assert crew.issued == [0] * clients
+    pool = ClientPool(log, VECTORS, None, clients, 0, 0.0, 1.0, None)
+    pool.begin = lambda: replace(PhaseStart.now(), started_ns=time.perf_counter_ns() - 10**9)
+    pool.run(lambda: None, in_threads=clients > 1)
+    assert pool.issued == [0] * clients
     assert log.asked == {}
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vectrial.model.dataset import Truth
 from vectrial.model.phase import Phase
 from vectrial.model.store import Hits
-from vectrial.model.workload import Open
+from vectrial.model.workload import OpenLoop
 from vectrial.workload.python.embedded import search
 
 QUERIES = np.eye(4, dtype=np.float32)
@@ -49,7 +49,7 @@ def served(
     in_flight: int = 64,
     duration_s: float = 0.5,
 ) -> Phase:
-    load = Open(rate, duration_s, "constant", in_flight=in_flight)
+    load = OpenLoop(rate, duration_s, "constant", in_flight=in_flight)
     return search(library, QUERIES, TRUTH, load, alone=alone, warmup_queries=4)
 
 
@@ -62,7 +62,7 @@ def test_every_figure_is_of_the_same_requests() -> None:
     assert found["recall_mean"] == 1
     assert found["offered_rate"] == pytest.approx(25)
     assert found["concurrency"] == 64
-    assert found["warmup_count"] == 64, "each caller has at least one"
+    assert found["warmup_count"] == 64, "each client has at least one"
     assert len(library.threads) > 1
     assert found["service_p50"] is not None
     assert found["service_p50"] >= 2000
@@ -100,7 +100,7 @@ def test_wrong_answers_are_judged_and_failures_counted() -> None:
             raise RuntimeError("query 0 is refused")
         return np.array([int(np.argmax(vector))], dtype=np.int64), np.zeros(1, np.float32)
 
-    phase = search(fails, QUERIES, TRUTH, Open(200, 0.5, "constant"), alone=False)
+    phase = search(fails, QUERIES, TRUTH, OpenLoop(200, 0.5, "constant"), alone=False)
     assert phase.metrics["errors"] == 25
     assert phase.errors[0][0] == "RuntimeError"
     assert not phase.valid
@@ -110,7 +110,7 @@ def test_wrong_answers_are_judged_and_failures_counted() -> None:
 def test_progress_is_told_while_one_caller_waits() -> None:
     told: list[tuple[float, float, str]] = []
     search(
-        Library(0.0), QUERIES, TRUTH, Open(50, 0.6, "constant"), alone=True,
+        Library(0.0), QUERIES, TRUTH, OpenLoop(50, 0.6, "constant"), alone=True,
         progress=lambda *said: told.append(said),
     )  # fmt: skip
     assert told

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Recorder
 from vectrial.model.store import Hits
-from vectrial.model.workload import Open
-from vectrial.workload.python.closed_loop import Crew
-from vectrial.workload.python.open_loop import Counter, Turns, schedule
+from vectrial.model.workload import OpenLoop
+from vectrial.workload.python.closed_loop import ClientPool
+from vectrial.workload.python.open_loop import ArrivalQueue, Schedule, due_times
 from vectrial.workload.python.sdk_process import done
 
 QUERIES = np.eye(4, dtype=np.float32)
@@ -20,20 +20,22 @@ MS = 1_000_000
 
 
 def test_schedules_are_of_their_rate_and_their_seed() -> None:
-    poisson = schedule(Open(1000, 20), seed=3)
+    poisson = due_times(OpenLoop(1000, 20), seed=3)
     assert len(poisson) == pytest.approx(20_000, abs=600)
     gaps = np.diff(poisson)
     assert gaps.min() >= 0
     assert gaps.std() == pytest.approx(gaps.mean(), rel=0.05), "as of an exponential distribution"
-    assert np.array_equal(poisson, schedule(Open(1000, 20), seed=3))
-    assert not np.array_equal(poisson[:100], schedule(Open(1000, 20), seed=4)[:100])
-    constant = schedule(Open(1000, 0.5, "constant"), seed=0)
+    assert np.array_equal(poisson, due_times(OpenLoop(1000, 20), seed=3))
+    assert not np.array_equal(poisson[:100], due_times(OpenLoop(1000, 20), seed=4)[:100])
+    constant = due_times(OpenLoop(1000, 0.5, "constant"), seed=0)
     assert np.array_equal(constant, np.arange(500) * MS)
     trace = np.array([0, 5, 700], dtype=np.int64) * MS
-    assert schedule(Open(1, 0.5, "trace", trace), seed=0).tolist() == [0, 5 * MS]
+    assert due_times(OpenLoop(1, 0.5, "trace", trace), seed=0).tolist() == [0, 5 * MS]
 
 
-def serve(clients: int, due: list[int], length_ns: int, takes_s: float) -> tuple[Counter, Recorder]:
+def serve(
+    clients: int, due: list[int], length_ns: int, takes_s: float
+) -> tuple[ArrivalQueue, Recorder]:
     """Searches that take so long, under a schedule; and what was recorded."""
 
     def searcher(vector: NDArray[np.float32]) -> Hits:
@@ -42,22 +44,24 @@ def serve(clients: int, due: list[int], length_ns: int, takes_s: float) -> tuple
             raise RuntimeError("query 0 is refused")
         return np.array([1], dtype=np.int64), np.array([0.5], dtype=np.float32)
 
-    crew = Crew(searcher, QUERIES, None, clients, 0, 0.0, None, None)
+    pool = ClientPool(searcher, QUERIES, None, clients, 0, 0.0, None, None)
     offsets = np.array(due, dtype=np.int64)
-    counter = Counter(crew, Turns(offsets, np.arange(len(due), dtype=np.int64) % 4, length_ns))
-    crew.loop = counter.work
-    crew.run(lambda: None, in_threads=True)
-    served = counter.served(done(crew, 0))
-    assert served.done.issued + served.unsent == len(due), "every arrival is accounted for"
-    return counter, Recorder.unpack(served.done.record)
+    queue = ArrivalQueue(
+        pool, Schedule(offsets, np.arange(len(due), dtype=np.int64) % 4, length_ns)
+    )
+    pool.loop = queue.work
+    pool.run(lambda: None, in_threads=True)
+    result = queue.result(done(pool, 0))
+    assert result.done.issued + result.unsent == len(due), "every arrival is accounted for"
+    return queue, Recorder.unpack(result.done.record)
 
 
 def test_a_slow_answer_holds_up_nobody_while_a_client_is_free() -> None:
-    counter, record = serve(8, [0, 2 * MS, 4 * MS, 6 * MS, 300 * MS], 400 * MS, 0.05)
+    queue, record = serve(8, [0, 2 * MS, 4 * MS, 6 * MS, 300 * MS], 400 * MS, 0.05)
     seen = record.summary()
     assert (seen["count"], seen["errors"]) == (3, 2), "failures are recorded in their own class"
-    assert sum(counter.unsent) == 0
-    assert sum(counter.in_flight_ns) >= 5 * 50 * MS
+    assert sum(queue.unsent) == 0
+    assert sum(queue.in_flight_ns) >= 5 * 50 * MS
     assert seen["latency_p50"] is not None
     assert seen["latency_p50"] >= 50_000
 
@@ -66,11 +70,11 @@ def test_who_is_late_is_late_from_when_it_was_due() -> None:
     """One client at 300 ms a search, asked every 75 ms: it sends four at most, of which the first
     is refused."""
     due = [75 * MS * n + 15 * MS for n in range(20)]
-    counter, record = serve(1, due, 1200 * MS, 0.3)
-    unsent = sum(counter.unsent)
+    queue, record = serve(1, due, 1200 * MS, 0.3)
+    unsent = sum(queue.unsent)
     assert unsent >= 16, "who would be sent after the end is not sent"
-    assert sum(counter.late) >= 20 - unsent - 1
-    latest, lag = record.summary()["latency_max"], counter.lags[0].summary()["latency_max"]
+    assert sum(queue.late) >= 20 - unsent - 1
+    latest, lag = record.summary()["latency_max"], queue.lags[0].summary()["latency_max"]
     assert latest is not None
     assert lag is not None
     assert latest > 500_000, "some 225 ms later with each"

@@ -13,7 +13,7 @@ from null_store import StampingStore
 from vectrial.datasets.truth import exact_topk
 from vectrial.model.metric import Metric
 from vectrial.model.store import Index, NoParams, Schema
-from vectrial.model.workload import Closed
+from vectrial.model.workload import ClosedLoop
 from vectrial.stores.common.arrow import batch_of
 from vectrial.workload.python import sdk_search
 from vectrial.workload.python.sdk_process import Opening
@@ -42,7 +42,7 @@ def test_processes_are_started_connected_and_warm_before_the_clock_starts(
         sdk_search.Question(opening, K, NoParams()),
         queries,
         exact_topk(vectors, ids, queries, Metric.L2, K),
-        Closed(CLIENTS, min_s=0, max_s=60),
+        ClosedLoop(CLIENTS, min_s=0, max_s=60),
         warmup_queries=WARM_UP,
     )
     assert phase.metrics["count"] == CLIENTS * len(queries)

@@ -19,7 +19,7 @@ from vectrial.model.placement import Placement
 from vectrial.model.store import Index, NoParams, Params, Schema, Searcher, Wire, WireRows
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload.ingest import make_batch
-from vectrial.workload.streams import Stream, by_callers, by_engine
+from vectrial.workload.streams import Stream, by_clients, by_engine
 
 QUERIES = np.eye(4, dtype=np.float32)
 
@@ -56,14 +56,14 @@ class Counted(MemoryStore):
 
 
 def test_searchers_are_made_before_the_clock_starts(tmp_path: Path) -> None:
-    """As many as there are callers, and none later: what making one takes is no latency."""
+    """As many as there are clients, and none later: what making one takes is no latency."""
     schema = Schema(4, Metric.L2)
     store = Counted(tmp_path)
     store.create(schema, Index("flat", NoParams()))
     store.insert(make_batch(schema, np.arange(4), QUERIES, None))
     due = np.arange(8, dtype=np.int64) * 1_000_000
     searches = Stream("search", "search", due, QUERIES[due // 1_000_000 % 4])
-    outcome = by_callers(
+    outcome = by_clients(
         [store, store], [searches], schema, 1, NoParams(), 0.05,
         warmup=QUERIES, progress=lambda *_: None,
     ).outcome  # fmt: skip

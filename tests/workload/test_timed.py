@@ -26,16 +26,16 @@ from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.model.phase import State
 from vectrial.model.store import Hits, Index, NoParams, Params, Schema, Searcher
-from vectrial.model.workload import Open
+from vectrial.model.workload import OpenLoop
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload import ingest
-from vectrial.workload.python import embedded, sdk_ingest, transfer
+from vectrial.workload.python import bulk_io, embedded, sdk_ingest
 from vectrial.workload.python.closed_loop import closed_loop
 from vectrial.workload.python.operations import timed_operations
 from vectrial.workload.python.sdk_ingest import Portion
 from vectrial.workload.python.sdk_process import Opening
 from vectrial.workload.python.timed import record_answer, record_operation, timed, timed_search
-from vectrial.workload.streams import Stream, by_callers
+from vectrial.workload.streams import Stream, by_clients
 
 SCHEMA, FLAT = Schema(DIM, Metric.L2), Index("flat", NoParams())
 Errors = list[tuple[str, int, list[str]]]
@@ -131,7 +131,7 @@ def by_closed_loop(script: Script, folder: Path) -> Errors:
 def by_open_loop(script: Script, folder: Path) -> Errors:
     search, rows = loaded(folder).searcher(K, NoParams()), dataset()
     script.begin("search")  # the first request is the warm-up
-    load, truth = Open(1000, 0.02, "constant"), truth_of(rows, K, None)
+    load, truth = OpenLoop(1000, 0.02, "constant"), truth_of(rows, K, None)
     phase = embedded.search(search, rows.queries, truth, load, alone=True, warmup_queries=1)
     return phase.errors
 
@@ -148,7 +148,7 @@ def by_stream(script: Script, folder: Path, operation: str) -> Errors:
         case _:
             stream = Stream("delete", "delete", due, None, rows.ids[:6])
     script.begin(operation)
-    outcome = by_callers(
+    outcome = by_clients(
         [store], [stream], SCHEMA, K, NoParams(), 60.0,
         warmup=rows.queries[:0], progress=lambda *_: None,
     ).outcome  # fmt: skip
@@ -183,8 +183,8 @@ def by_scans(script: Script, folder: Path) -> Errors:
         script.begin("scan")
         return perf_counter_ns()
 
-    work = transfer.Reading(np.sort(dataset().ids), 100, 0.0)
-    return Recorder.unpack(transfer.read_out(store, work, begin).gets).errors()
+    work = bulk_io.FullScan(np.sort(dataset().ids), 100, 0.0)
+    return Recorder.unpack(bulk_io.read_out(store, work, begin).gets).errors()
 
 
 def by_puts(script: Script, folder: Path) -> Errors:
@@ -195,8 +195,8 @@ def by_puts(script: Script, folder: Path) -> Errors:
         script.begin("insert", 1)
         return perf_counter_ns()
 
-    work = transfer.Alternating("made", ROWS, 10, 100, 0.01)
-    return Recorder.unpack(transfer.alternate(store, work, dataset(), SCHEMA, begin).puts).errors()
+    work = bulk_io.PutScanLoop("made", ROWS, 10, 100, 0.01)
+    return Recorder.unpack(bulk_io.alternate(store, work, dataset(), SCHEMA, begin).puts).errors()
 
 
 def by_mixed(script: Script, folder: Path, operation: str) -> Errors:

@@ -36,7 +36,7 @@ from vectrial.model.phase import (
     Phase,
 )
 from vectrial.model.store import Index, Returning, Store
-from vectrial.model.workload import Closed
+from vectrial.model.workload import ClosedLoop
 from vectrial.stats.detection import auroc, share_below, threshold_for
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.workload import dispatch
@@ -139,7 +139,7 @@ class Anomaly(Experiment):
             every = np.tile(every, self.copies)
             context = _only(context, every, classes)
         where = [Eq(CLASS, classes[at]) for at in every.tolist()]
-        load = Closed(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
+        load = ClosedLoop(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
         return dispatch.search(
             context, point, load, warmup_queries=self.warmup_queries, where=where
         )

@@ -16,7 +16,7 @@ from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
 from vectrial.model.store import Index, Returning, Store
-from vectrial.model.workload import IN_FLIGHT, Closed, Open
+from vectrial.model.workload import IN_FLIGHT, ClosedLoop, OpenLoop
 from vectrial.workload import dispatch
 from vectrial.workload.ceiling import beside_client, client_bound
 from vectrial.workload.record import ERROR_SHARE
@@ -27,7 +27,7 @@ from vectrial.workload.record import ERROR_SHARE
 _ARRIVALS, _QUERIES, _LONGER = 300, 1000, 10
 #: Rates beyond these are not looked at: arrivals per second.
 _LEAST, _MOST = 0.5, 1e6
-#: Of the rate of one caller without a pause, where the search begins.
+#: Of the rate of one client without a pause, where the search begins.
 _START_SHARE = 0.5
 _PASS_MAX_S = 30.0
 
@@ -127,11 +127,11 @@ class Capacity(Experiment):
                 low = dial.at + 1
 
     def _one_pass(self, context: Context, point: Mapping[str, Any], dial: _Dial) -> Phase:
-        """All queries once, by one caller."""
+        """All queries once, by one client."""
         phase = dispatch.search(
             _labelled(context, f"recall{dial.label}", 0),
             {**point, **dial.setting},
-            Closed(1, min_s=0.0, max_s=_PASS_MAX_S),
+            ClosedLoop(1, min_s=0.0, max_s=_PASS_MAX_S),
             warmup_queries=self.warmup_queries,
             name="recall",
         )
@@ -155,7 +155,7 @@ class Capacity(Experiment):
         phase = dispatch.search(
             _labelled(context, f"{attempt.purpose} {attempt.rate:,.5g}/s{dial.label}", number),
             {**point, **dial.setting},
-            Open(attempt.rate, length_s, self.arrivals, in_flight=self.in_flight),
+            OpenLoop(attempt.rate, length_s, self.arrivals, in_flight=self.in_flight),
             warmup_queries=self.warmup_queries,
             name="confirm" if confirms else "rate",
         )
@@ -244,7 +244,7 @@ class Capacity(Experiment):
         return phase
 
     def _hopeless(self, alone: Phase, dial: _Dial) -> str | None:
-        """Why no rate can hold, where one caller alone has shown it."""
+        """Why no rate can hold, where one client alone has shown it."""
         recall, p50 = alone.metrics["recall_mean"], alone.metrics["latency_p50"]
         if recall is None or p50 is None:
             return f"nothing was answered: {alone.reason}"
@@ -252,7 +252,7 @@ class Capacity(Experiment):
             at = f" at {dial.label.strip(', ')}" if dial.label else ""
             return f"recall {self.recall:g} is not reached: it is {recall:.4f}{at}"
         if p50 > self.p99_ms * 1e3:
-            return f"one caller alone waits {p50 / 1e3:,.4g} ms (median), not {self.p99_ms:g}"
+            return f"one client alone waits {p50 / 1e3:,.4g} ms (median), not {self.p99_ms:g}"
         return None
 
     def _without(self, phase: Phase, dial: _Dial, reason: str) -> Phase:

@@ -14,7 +14,7 @@ from vectrial.model.inputs import Clients, PositiveSeconds, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
 from vectrial.model.store import Index, Returning, Store
-from vectrial.model.workload import Closed
+from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 
 
@@ -47,7 +47,7 @@ class Concurrency(Experiment):
         return int(point["clients"])
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        load = Closed(int(point["clients"]), min_s=self.duration_s, max_s=self.duration_s)
+        load = ClosedLoop(int(point["clients"]), min_s=self.duration_s, max_s=self.duration_s)
         yield dispatch.search(context, point, load, warmup_queries=self.warmup_queries)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:

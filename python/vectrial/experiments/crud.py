@@ -24,7 +24,7 @@ from vectrial.model.inputs import Count, PositiveSeconds, Samples
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
 from vectrial.model.store import Index, Store
-from vectrial.model.workload import Closed
+from vectrial.model.workload import ClosedLoop
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.workload import dispatch
 from vectrial.workload.ingest import make_batch
@@ -205,7 +205,7 @@ class Crud(Experiment):
 
     def _find_by_vector(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         if context.lane is Lane.NATIVE:
-            load = Closed(1, min_s=0.0, max_s=self.max_s)
+            load = ClosedLoop(1, min_s=0.0, max_s=self.max_s)
             phase = dispatch.search(context, point, load, warmup_queries=0, name="find_by_vector")
             yield _judged(phase)
             return

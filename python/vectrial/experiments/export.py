@@ -17,7 +17,7 @@ from vectrial.model.inputs import Count, Seconds
 from vectrial.model.phase import Phase
 from vectrial.model.store import Index, Store
 from vectrial.workload.python.timed import record_operation, timed
-from vectrial.workload.record import Outset, phase_of
+from vectrial.workload.record import PhaseStart, phase_of
 
 
 class Export(Experiment):
@@ -45,10 +45,10 @@ class Export(Experiment):
             context.progress(0, 1, "export: a first pass")
         seen: list[list[np.ndarray[Any, Any]]] = []
         requests, rows, moved = 0, 0, 0
-        outset = Outset.now()
-        recorder.start(outset.started_ns)
-        done = outset.started_ns
-        while not seen or done - outset.started_ns < self.min_s * 1e9:
+        phase_start = PhaseStart.now()
+        recorder.start(phase_start.started_ns)
+        done = phase_start.started_ns
+        while not seen or done - phase_start.started_ns < self.min_s * 1e9:
             ids: list[np.ndarray[Any, Any]] = []
             seen.append(ids)
             scan = _scan(context.store, self.page_rows)
@@ -78,7 +78,7 @@ class Export(Experiment):
         phase = phase_of(
             "export",
             recorder,
-            outset,
+            phase_start,
             ended_ns=done,
             cpu_ns=process_time_ns(),
             issued=requests,
@@ -86,7 +86,7 @@ class Export(Experiment):
             params={"page_rows": self.page_rows, "loop": "closed", "clients": 1},
             no_recall="a page has no answer to judge",
         )
-        seconds = (done - outset.started_ns) / 1e9
+        seconds = (done - phase_start.started_ns) / 1e9
         phase.metrics |= {
             "passes": float(len(seen)),
             "export_s": seconds / len(seen),

@@ -46,7 +46,7 @@ from vectrial.model.phase import (
     Phase,
 )
 from vectrial.model.store import FieldType, Index, Returning, Schema, Store, refuse_unindexed
-from vectrial.model.workload import Closed
+from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
 from vectrial.workload.searchers import searchers
 
@@ -279,7 +279,7 @@ class Filtered(Experiment):
     ) -> Iterator[Phase]:
         """The searches under a condition. Their answers are looked at when they have ended."""
         where = asked.where
-        load = Closed(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
+        load = ClosedLoop(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
         phase = dispatch.search(
             context, point, load, warmup_queries=self.warmup_queries, where=where
         )

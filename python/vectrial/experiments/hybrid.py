@@ -20,7 +20,7 @@ from vectrial.model.inputs import Clients, Count, PositiveSeconds, Seconds, Warm
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
 from vectrial.model.store import FieldType, Index, Schema, Store
-from vectrial.model.workload import Closed
+from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 
 #: Rows whose texts must find some row before anything is timed.
@@ -145,11 +145,11 @@ class HybridSearch(Experiment):
         phase = dispatch.hybrid(
             context,
             point,
-            Closed(self.clients, min_s=self.min_s, max_s=self.max_s),
+            ClosedLoop(self.clients, min_s=self.min_s, max_s=self.max_s),
             blend,
             task.texts,
             exact.truth,
-            exact.judgement,
+            exact.judgments,
             warmup_queries=self.warmup_queries,
         )
         phase.params = {
@@ -169,7 +169,7 @@ class HybridSearch(Experiment):
             phase.metrics.pop(name, None)
             phase.missing.pop(name, None)
         why = "no operation succeeded"
-        if exact.judgement is None:
+        if exact.judgments is None:
             why = "no column was named by `related` that says which rows are relevant"
         for name in ("ndcg", "ndcg_exact"):
             if phase.metrics.setdefault(name, None) is None:

@@ -34,7 +34,7 @@ class Ingest(Experiment):
 
     checkpoints: fractions of the rows (at most 1), or numbers of rows; all rows are loaded in any
         case, and a number beyond them is the same as all.
-    concurrency: callers, each with one batch in flight: a number, or a list to measure each.
+    concurrency: clients with one batch in flight each: a number, or a list to measure each.
     batch_rows: rows of a batch; unless given, the suite's.
     probes: rows at the end that are inserted one by one, by the store's own client in every lane,
         each searched for until found: between load and flush, and not part of the time until
@@ -72,9 +72,9 @@ class Ingest(Experiment):
         sizes = {min(rows, round(c * rows) if c <= 1 else int(c)) for c in self.checkpoints}
         own = {} if self.batch_rows is None else {"batch_rows": self.batch_rows}
         return [
-            {"rows": size, "concurrency": callers, **own}
+            {"rows": size, "concurrency": clients, **own}
             for size in sorted(sizes | {rows})
-            for callers in dict.fromkeys(self.concurrency)
+            for clients in dict.fromkeys(self.concurrency)
             if size > self.probes
         ]
 
@@ -86,13 +86,13 @@ class Ingest(Experiment):
         lane: Lane,
         point: Mapping[str, Any],
     ) -> None:
-        """Beside what every experiment refuses, several callers of a library."""
+        """Beside what every experiment refuses, several clients of a library."""
         super().refuse_point(store, index, data, lane, point)
         if lane is Lane.EMBEDDED and point["concurrency"] > 1:
-            raise Unsupported(f"{store.name} is a library: its rows are inserted by one caller")
+            raise Unsupported(f"{store.name} is a library: its rows are inserted by one client")
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Callers that insert."""
+        """Clients that insert."""
         return int(point["concurrency"])
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -108,7 +108,7 @@ class Ingest(Experiment):
         load = dispatch.load(
             context,
             stop=bulk_rows,
-            callers=int(point["concurrency"]),
+            clients=int(point["concurrency"]),
             batch_rows=point.get("batch_rows"),
         )
         yield load

@@ -25,9 +25,9 @@ from vectrial.model.phase import Phase
 from vectrial.model.store import Hits, Index, Params, Searcher, Store
 from vectrial.workload.ingest import make_batch
 from vectrial.workload.python.timed import Sample, record_operation, timed, timed_search
-from vectrial.workload.record import Outset, phase_of
+from vectrial.workload.record import PhaseStart, phase_of
 
-#: Callers at set rates, unless the suite says.
+#: Clients at set rates, unless the suite says.
 _CLIENTS = 8
 
 
@@ -35,7 +35,7 @@ class Mixed(Experiment):
     """Searching while rows are inserted, updated and deleted; see `live_set.judge` for how answers
     are judged.
 
-    Without `rates`, one caller by the store's own client, in random order, by the given shares:
+    Without `rates`, one client of the store's SDK, in random order, by the given shares:
     since every write is acknowledged before the next request is sent, the rows alive at each
     search are known exactly, and so is what it should have found.
 
@@ -47,9 +47,9 @@ class Mixed(Experiment):
     max_s: no request is sent later than this.
     rates: requests per second by kind: search, and insert, update or delete; no shares then.
     duration_s: of these. arrivals: "poisson" (seeded) or "constant".
-    clients: in the sdk lane so many callers, each with a connection of its own; in the native lane
+    clients: in the sdk lane clients with a connection of their own each; in the native lane
         connections of each kind, where one carries a single request at a time. Unless given 8; a
-        library has one caller.
+        library has one client.
     search: search parameters (no lists); what lets searches see every acknowledged change is among
         them where the store has a setting for it.
     """
@@ -95,15 +95,15 @@ class Mixed(Experiment):
         points = search_points(store, index, self.search)
         if self.rates is None:
             return points
-        callers = 1 if store.kind == "embedded" else _CLIENTS
-        return [{"clients": self.clients or callers, **point} for point in points]
+        clients = 1 if store.kind == "embedded" else _CLIENTS
+        return [{"clients": self.clients or clients, **point} for point in points]
 
     def _rates(self) -> dict[str, float]:
         """Requests per second by kind; none where shares are asked for."""
         return {str(kind): rate for kind, rate in (self.rates or {}).items()}
 
     def lanes(self) -> frozenset[Lane] | None:
-        """One caller is always the store's own client."""
+        """One client is always of the store's SDK."""
         return None if self.rates is None else frozenset(Lane)
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
@@ -118,10 +118,10 @@ class Mixed(Experiment):
         lane: Lane,
         point: Mapping[str, Any],
     ) -> None:
-        """Beside what every experiment refuses, several callers of a library."""
+        """Beside what every experiment refuses, several clients of a library."""
         super().refuse_point(store, index, data, lane, point)
         if lane is Lane.EMBEDDED and point.get("clients", 1) > 1:
-            raise Unsupported(f"{store.name} is a library: one caller searches it and writes to it")
+            raise Unsupported(f"{store.name} is a library: one client searches it and writes to it")
 
     def _mix(self) -> str:
         """What happens beside each kind of operation: "100/s search + 10/s insert", or in shares
@@ -144,9 +144,9 @@ class Mixed(Experiment):
         if self.rates is None:
             yield from self._in_order(context, point)
             return
-        callers = int(point["clients"])
-        offer = mixed_open_loop.Offer(self._rates(), self.duration_s, self.arrivals, callers)
-        yield from mixed_open_loop.run(context, point, offer)
+        clients = int(point["clients"])
+        mix = mixed_open_loop.OpenLoopMix(self._rates(), self.duration_s, self.arrivals, clients)
+        yield from mixed_open_loop.run(context, point, mix)
 
     def _in_order(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         point = seeing_writes(context, point)
@@ -156,13 +156,13 @@ class Mixed(Experiment):
         search = store.searcher(context.k, params)
         for query in warmup:
             search(query)
-        outset = Outset.now()
+        phase_start = PhaseStart.now()
         recorders = {kind: Recorder() for kind in KINDS}
         for recorder in recorders.values():
-            recorder.start(outset.started_ns)
+            recorder.start(phase_start.started_ns)
         store.settles = False  # what lets a search see a write is part of it: see `_play`
         try:
-            answers, done = self._play(context, script, recorders, outset, search, params)
+            answers, done = self._play(context, script, recorders, phase_start, search, params)
         finally:
             store.settles = True
         cpu_ns = process_time_ns()
@@ -175,7 +175,7 @@ class Mixed(Experiment):
             phase = phase_of(
                 kind,
                 recorders[kind],
-                outset,
+                phase_start,
                 ended_ns=done,
                 cpu_ns=cpu_ns,
                 issued=samples,
@@ -200,7 +200,7 @@ class Mixed(Experiment):
         context: Context,
         script: _Script,
         recorders: Mapping[str, Recorder],
-        outset: Outset,
+        phase_start: PhaseStart,
         first: Searcher,
         params: Params,
     ) -> tuple[dict[int, NDArray[np.int64]], int]:
@@ -211,9 +211,9 @@ class Mixed(Experiment):
         """
         store, answers = context.store, dict[int, NDArray[np.int64]]()
         search: Searcher | None = first
-        done = outset.started_ns
+        done = phase_start.started_ns
         for at, (kind, subject) in enumerate(zip(script.kinds, script.subjects, strict=True)):
-            if done - outset.started_ns > self.max_s * 1e9:
+            if done - phase_start.started_ns > self.max_s * 1e9:
                 script.cut(at)
                 break
             sample: Sample[Any]

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from vectrial.experiments.base import Experiment, Returns, search_points
+from vectrial.model import workload
 from vectrial.model.context import Context
 from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Warmup, read_bytes
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
 from vectrial.model.store import Index, Returning, Store
-from vectrial.model.workload import IN_FLIGHT, Open
 from vectrial.workload import dispatch
 
 #: Bytes of a file of arrival times: some four million of them.
@@ -35,7 +35,7 @@ class OpenLoop(Experiment):
         line. It is played at its own pace, or stretched to each of `rates` where these are given.
     duration_s: of each phase, after the warm-up; a trace ends earlier when it is over.
     in_flight: requests in flight at most; an arrival that finds no room waits, and is counted. In
-        the sdk lane, callers: at most 64, in threads of as many processes as there are cores; in
+        the sdk lane, clients: at most 64, in threads of as many processes as there are cores; in
         the embedded lane, 64 threads of one process, or one where a store allows no more.
     """
 
@@ -51,7 +51,7 @@ class OpenLoop(Experiment):
     returns: Returns = (Returning.IDS,)
     duration_s: PositiveSeconds = 10.0
     warmup_queries: Warmup = 100
-    in_flight: InFlight = IN_FLIGHT
+    in_flight: InFlight = workload.IN_FLIGHT
 
     @field_validator("trace", mode="before")
     @classmethod
@@ -104,13 +104,15 @@ class OpenLoop(Experiment):
         """Of the trace, by its times, so that results under two traces are told apart."""
         return hashlib.sha256(np.array(self.trace).tobytes()).hexdigest()[:8]
 
-    def offered(self, rate: float) -> Open:
+    def offered(self, rate: float) -> workload.OpenLoop:
         """So many arrivals per second."""
         if self.arrivals != "trace":
-            return Open(rate, self.duration_s, self.arrivals, in_flight=self.in_flight)
+            return workload.OpenLoop(rate, self.duration_s, self.arrivals, in_flight=self.in_flight)
         offsets = self.offsets(rate)
         length_s = min(self.duration_s, int(offsets[-1]) / 1e9 + 1 / rate)
-        return Open(rate, length_s, self.arrivals, offsets, self.in_flight, self._name())
+        return workload.OpenLoop(
+            rate, length_s, self.arrivals, offsets, self.in_flight, self._name()
+        )
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         load = self.offered(float(point["rate"]))

@@ -14,7 +14,7 @@ from vectrial.model.inputs import PositiveSeconds, Seconds, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
 from vectrial.model.store import Index, Store
-from vectrial.model.workload import Closed
+from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 
 
@@ -53,7 +53,7 @@ class SizeSweep(Experiment):
         ]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        load = Closed(1, min_s=self.min_s, max_s=self.max_s)
+        load = ClosedLoop(1, min_s=self.min_s, max_s=self.max_s)
         yield dispatch.search(context, point, load, warmup_queries=self.warmup_queries)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:

@@ -23,16 +23,16 @@ from vectrial.model.phase import Phase, State
 from vectrial.model.store import Index, Store
 from vectrial.workload import dispatch
 from vectrial.workload import ingest as bulk
-from vectrial.workload.python.transfer import (
-    Alternating,
-    Caller,
-    Moved,
-    Reading,
+from vectrial.workload.python.bulk_io import (
+    BulkClient,
+    FullScan,
+    PutScanLoop,
+    TransferResult,
     alternate,
     read_out,
     together,
 )
-from vectrial.workload.record import Outset, phase_of
+from vectrial.workload.record import PhaseStart, phase_of
 
 #: Rows that are put and read before anything is timed.
 _WARM_UP = 100
@@ -43,12 +43,12 @@ class Transport(Experiment):
     and read by turns.
 
     sizes: fractions of the rows, or numbers of rows; a number beyond them is all of them.
-    clients: callers, each with one request at a time: a number, or a list to measure each. They
+    clients: how many, each with one request at a time: a number, or a list to measure each. They
         share the rows to put, and each reads all rows; one for a library.
-    batch_rows: rows of a put; unless given, the suite's; fewer where callers would be left idle.
+    batch_rows: rows of a put; unless given, the suite's; fewer where clients would be left idle.
     page_rows: rows asked for at a time in a read, where the store lets one choose.
     min_s: whole reads are made until so much time has gone.
-    mixed_s: for how long, at the largest size, each caller puts `mixed_rows` rows into a
+    mixed_s: for how long, at the largest size, each client puts `mixed_rows` rows into a
         collection of its own and reads all of it, by turns; 0: not at all.
 
     Phases: `put` is until the last row was acknowledged, `indexed` the time after it until every
@@ -58,7 +58,7 @@ class Transport(Experiment):
 
     `mb_per_s` counts vectors alone (n·d·4), `payload_mb_per_s` and `export_mb_per_s` the Arrow
     batches with ids (8 bytes a row) and metadata; neither what is framed around them on the wire.
-    All in 10^6 bytes, of all callers together.
+    All in 10^6 bytes, of all clients together.
     """
 
     name: ClassVar[str] = "transport"
@@ -97,13 +97,13 @@ class Transport(Experiment):
         lane: Lane,
         point: Mapping[str, Any],
     ) -> None:
-        """Beside what every experiment refuses, several callers of a library."""
+        """Beside what every experiment refuses, several clients of a library."""
         super().refuse_point(store, index, data, lane, point)
         if lane is Lane.EMBEDDED and point["clients"] > 1:
-            raise Unsupported(f"{store.name} is a library: its rows are put and read by one caller")
+            raise Unsupported(f"{store.name} is a library: its rows are put and read by one client")
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Callers that put and read."""
+        """Clients that put and read."""
         return int(point["clients"])
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -118,7 +118,7 @@ class Transport(Experiment):
         store, dataset = context.store, context.dataset
         _warm_up(context)
         store.create(context.schema, context.index)
-        put = dispatch.load(context, stop=dataset.rows, callers=clients, batch_rows=batch_rows)
+        put = dispatch.load(context, stop=dataset.rows, clients=clients, batch_rows=batch_rows)
         if put.metrics["count"] != dataset.rows:
             raise StoreError(f"the rows were not taken whole: {put.reason}")
         put.name, seconds = "put", put.metrics["load_s"] or 0.0
@@ -145,15 +145,15 @@ class Transport(Experiment):
                 phase.invalidate(said)
 
     def _get(self, context: Context, clients: int) -> Phase:
-        work = Reading(np.sort(context.dataset.ids), self.page_rows, self.min_s)
+        work = FullScan(np.sort(context.dataset.ids), self.page_rows, self.min_s)
         load_1m = os.getloadavg()[0]
         if clients == 1:
             told = [read_out(context.store, work, began := _Began())]
             started = began.at_ns
         else:
             cores = context.certificate.placement.pins
-            callers = [Caller(dispatch.opening(context), work, cores)] * clients
-            started, told = together(callers, context.progress, "get")
+            shares = [BulkClient(dispatch.opening(context), work, cores)] * clients
+            started, told = together(shares, context.progress, "get")
         phase = _phase("get", told, [one.gets for one in told], started, load_1m)
         phase.params = {**phase.params, "page_rows": self.page_rows, **_by(context)}
         seconds = (phase.ended_ns - phase.started_ns) / 1e9
@@ -170,11 +170,11 @@ class Transport(Experiment):
     def _mixed(self, context: Context, clients: int, length_s: float) -> Iterator[Phase]:
         """Puts and gets by turns: both together, and each alone."""
         dataset = context.dataset
-        work = Alternating(dataset.name, dataset.rows, self.mixed_rows, self.page_rows, length_s)
+        work = PutScanLoop(dataset.name, dataset.rows, self.mixed_rows, self.page_rows, length_s)
         load_1m = os.getloadavg()[0]
         with ExitStack() as stack:
             stores = [
-                stack.enter_context(context.beside(f"caller-{number}")) for number in range(clients)
+                stack.enter_context(context.beside(f"client-{number}")) for number in range(clients)
             ]
             for store in stores:
                 store.create(context.schema, context.index)
@@ -184,10 +184,10 @@ class Transport(Experiment):
                 started = began.at_ns
             else:
                 cores = context.certificate.placement.pins
-                callers = [
-                    Caller(dispatch.opening(context, store), work, cores) for store in stores
+                shares = [
+                    BulkClient(dispatch.opening(context, store), work, cores) for store in stores
                 ]
-                started, told = together(callers, context.progress, "mixed")
+                started, told = together(shares, context.progress, "mixed")
             # Within: what taking the collections away costs is no part of it.
             puts, gets = [one.puts for one in told], [one.gets for one in told]
             phases = list[Phase]()
@@ -233,7 +233,7 @@ def _warm_up(context: Context) -> None:
 
 
 class _Began:
-    """The instant of the start, for one caller in this process."""
+    """The instant of the start, for one client in this process."""
 
     at_ns = 0
 
@@ -256,14 +256,14 @@ def _by(context: Context) -> dict[str, str]:
 
 def _phase(
     name: str,
-    told: Sequence[Moved],
+    told: Sequence[TransferResult],
     records: Sequence[bytes],
     started: int,
     load_1m: float,
     *,
     among: Sequence[bytes] = (),
 ) -> Phase:
-    """The phase that the callers' records make. among: the records of everything that the callers
+    """The phase that the clients' records make. among: the records of everything that the clients
     did by turns with it, where they did more."""
     whole, *others = [Recorder.unpack(one) for one in records]
     for other in others:
@@ -271,7 +271,7 @@ def _phase(
     return phase_of(
         name,
         whole,
-        Outset(started, 0, load_1m),
+        PhaseStart(started, 0, load_1m),
         ended_ns=max(one.ended_ns for one in told),
         cpu_ns=sum(one.cpu_ns for one in told),
         issued=whole.samples(),
@@ -282,7 +282,7 @@ def _phase(
     )
 
 
-def _check(phase: Phase, told: Sequence[Moved]) -> None:
+def _check(phase: Phase, told: Sequence[TransferResult]) -> None:
     """Every read must have brought every row once."""
     wrong = sum(one.wrong for one in told)
     phase.metrics |= {"verified": phase.metrics["count"], "ineffective": float(wrong)}

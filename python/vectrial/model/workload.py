@@ -12,7 +12,7 @@ IN_FLIGHT = 10_000
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedLoop:
     """So many clients, each with one request in flight, who send the next when it is answered.
 
     All queries are asked in whole passes, so that each weighs the same, until `min_s` seconds
@@ -31,7 +31,7 @@ class Closed:
 
 
 @dataclass(frozen=True)
-class Open:
+class OpenLoop:
     """Requests sent when a schedule says, whether earlier ones were answered or not.
 
     arrivals: "constant" or "poisson" with `rate` a second, or "trace" with `offsets`.
@@ -52,4 +52,4 @@ class Open:
         return f"{self.arrivals} {self.trace}".rstrip()
 
 
-Load = Closed | Open
+Load = ClosedLoop | OpenLoop

@@ -20,7 +20,7 @@ from vectrial.model.context import Context
 from vectrial.model.dataset import Dataset
 from vectrial.model.filters import Filters
 from vectrial.model.phase import Phase
-from vectrial.workload.timed import Kept, Timed
+from vectrial.workload.answer_log import AnswerLog, PhaseAnswers
 
 #: Recall under the clock may be less than before it by so much, on the same queries ...
 LOST = 0.01
@@ -33,7 +33,7 @@ SHORT_EXACT, SHORT = 0.001, 0.01
 _SLACK = 4.0
 
 
-def judge(context: Context, where: Filters, phase: Phase, timed: Timed) -> None:
+def judge(context: Context, where: Filters, phase: Phase, answers: PhaseAnswers) -> None:
     """Write into a phase what its answers say beside their record.
 
     Args:
@@ -42,17 +42,17 @@ def judge(context: Context, where: Filters, phase: Phase, timed: Timed) -> None:
     if not phase.metrics.get("count"):
         return
     exact = context.store.capabilities.indexes[context.index.kind].exact
-    _passes(phase, timed)
-    _recall(phase, timed, exact=exact)
-    _lengths(phase, timed, exact=exact, filtered=where is not None)
+    _passes(phase, answers)
+    _recall(phase, answers, exact=exact)
+    _lengths(phase, answers, exact=exact, filtered=where is not None)
     if twice := phase.metrics.get("duplicate_answers"):
         phase.invalidate(f"{twice:,.0f} answers name a row twice")
-    _rows(context, where, phase, timed.kept)
+    _rows(context, where, phase, answers.log)
 
 
-def _passes(phase: Phase, timed: Timed) -> None:
+def _passes(phase: Phase, answers: PhaseAnswers) -> None:
     """First answers to queries, and later ones to the same, apart."""
-    first, later = timed.first.summary(), timed.later.summary()
+    first, later = answers.first.summary(), answers.later.summary()
     if not first["count"]:
         return
     phase.metrics["first_pass_count"] = first["count"]
@@ -67,15 +67,15 @@ def _passes(phase: Phase, timed: Timed) -> None:
         phase.remark(f"{told}: answers are remembered, or the machine was disturbed")
 
 
-def _recall(phase: Phase, timed: Timed, *, exact: bool) -> None:
+def _recall(phase: Phase, answers: PhaseAnswers, *, exact: bool) -> None:
     recall = phase.metrics.get("recall_mean")
     if exact and recall is not None and recall < EXACT_FLOOR:
         phase.invalidate(
             f"an exact index that is not exact under the clock: recall {recall:.4f}, at least"
             f" {EXACT_FLOOR:g}"
         )
-    before = _by_query(timed.warmup)
-    under = _by_query(*timed.under_clock)
+    before = _by_query(answers.warmup)
+    under = _by_query(*answers.under_clock)
     both = np.isfinite(before) & np.isfinite(under)
     if both.sum() < LEAST:
         return
@@ -97,12 +97,12 @@ def _by_query(*recorders: Recorder) -> NDArray[np.float64]:
         return np.asarray(sums / counts, np.float64)
 
 
-def _lengths(phase: Phase, timed: Timed, *, exact: bool, filtered: bool) -> None:
+def _lengths(phase: Phase, answers: PhaseAnswers, *, exact: bool, filtered: bool) -> None:
     short, count = phase.metrics.get("short_answers"), phase.metrics.get("count")
     if not short or not count:
         return
     said = f"{short:,.0f} of {count:,.0f} answers have fewer rows than there are"
-    before = timed.warmup.summary()
+    before = answers.warmup.summary()
     whole = (before["count"] or 0) >= LEAST and not before["short_answers"]
     if exact and short > SHORT_EXACT * count:
         phase.invalidate(f"{said}, of an exact index")
@@ -112,42 +112,44 @@ def _lengths(phase: Phase, timed: Timed, *, exact: bool, filtered: bool) -> None
         phase.remark(said)
 
 
-def _rows(context: Context, where: Filters, phase: Phase, kept: Kept) -> None:
+def _rows(context: Context, where: Filters, phase: Phase, log: AnswerLog) -> None:
     """What the kept answers name, and the scores that they give."""
-    phase.metrics["kept_answers"] = len(kept)
-    if not len(kept):
+    phase.metrics["kept_answers"] = len(log)
+    if not len(log):
         return
     rows = Rows(context.dataset.ids, context.dataset.vectors)
-    named = [one[one >= 0] for one in kept.ids]
+    named = [one[one >= 0] for one in log.ids]
     every = rows.positions(np.concatenate(named))
     at = np.split(every, np.cumsum([len(one) for one in named])[:-1])
     unknown = sum(bool((one < 0).any()) for one in at)
     phase.metrics["unknown_answers"] = unknown
     if unknown:
         phase.invalidate(
-            f"{unknown} of {len(kept)} answers looked at name rows that were never written"
+            f"{unknown} of {len(log)} answers looked at name rows that were never written"
         )
-    _scores(context, phase, kept, at)
+    _scores(context, phase, log, at)
     if where is not None:
-        _filters(context.dataset, where, phase, kept, at)
+        _filters(context.dataset, where, phase, log, at)
 
 
-def _scores(context: Context, phase: Phase, kept: Kept, at: Sequence[NDArray[np.int64]]) -> None:
+def _scores(
+    context: Context, phase: Phase, log: AnswerLog, at: Sequence[NDArray[np.int64]]
+) -> None:
     schema, index = context.schema, context.index
     can = context.store.capabilities.under(index.kind)
     whole = [
         nth
         for nth, where in enumerate(at)
-        if (where >= 0).all() and len(kept.scores[nth]) >= len(where) > 0
+        if (where >= 0).all() and len(log.scores[nth]) >= len(where) > 0
     ]
     if not whole:
         return
     told = compare(
         schema.metric,
         can.scores[schema.metric],
-        [kept.vectors[nth] for nth in whole],
+        [log.vectors[nth] for nth in whole],
         [context.dataset.vectors[at[nth]] for nth in whole],
-        [kept.scores[nth][: len(at[nth])] for nth in whole],
+        [log.scores[nth][: len(at[nth])] for nth in whole],
         exact=context.store.capabilities.indexes[index.kind].exact_scores,
         slack=_SLACK,
     )
@@ -157,17 +159,17 @@ def _scores(context: Context, phase: Phase, kept: Kept, at: Sequence[NDArray[np.
 
 
 def _filters(
-    dataset: Dataset, where: Filters, phase: Phase, kept: Kept, at: Sequence[NDArray[np.int64]]
+    dataset: Dataset, where: Filters, phase: Phase, log: AnswerLog, at: Sequence[NDArray[np.int64]]
 ) -> None:
     assert dataset.metadata is not None, "what is filtered by is there"
     wrong = 0
-    for query, rows in zip(kept.queries, at, strict=True):
+    for query, rows in zip(log.queries, at, strict=True):
         asked = where[query] if isinstance(where, Sequence) else where
         if asked is not None:
             there = dataset.metadata.take(rows[rows >= 0])
             wrong += not filters.evaluate(asked, there).all()
-    phase.metrics |= {"checked_answers": len(kept), "violations": wrong}
+    phase.metrics |= {"checked_answers": len(log), "violations": wrong}
     if wrong:
         phase.invalidate(
-            f"{wrong} of {len(kept)} answers looked at have rows that their filter does not keep"
+            f"{wrong} of {len(log)} answers looked at have rows that their filter does not keep"
         )

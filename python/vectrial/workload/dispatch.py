@@ -17,11 +17,12 @@ from vectrial.model.fusion import Blend
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
 from vectrial.model.store import Returning, Store
-from vectrial.model.workload import Closed, Load
+from vectrial.model.workload import ClosedLoop, Load
 from vectrial.stores.registry import reference
 from vectrial.workload import (
     ingest,
 )
+from vectrial.workload.answer_log import PhaseAnswers
 from vectrial.workload.answers import judge
 from vectrial.workload.native import (
     inserts,
@@ -29,7 +30,7 @@ from vectrial.workload.native import (
 from vectrial.workload.native import (
     search as native_search,
 )
-from vectrial.workload.ndcg import Judgement
+from vectrial.workload.ndcg import RelevanceJudgments
 from vectrial.workload.python import (
     closed_loop as embedded,
 )
@@ -44,7 +45,6 @@ from vectrial.workload.python import (
 from vectrial.workload.python.sdk_process import Opening
 from vectrial.workload.queries import drawn
 from vectrial.workload.searchers import hybrid_searchers, searchers, wires
-from vectrial.workload.timed import Timed
 
 #: Numbers of the phases of this process: the queries of each are moved otherwise.
 _PHASES = itertools.count()
@@ -77,17 +77,17 @@ def search(
     seed = (context.seed, next(_PHASES))
     queries = drawn(context.dataset, truth, seed, repeat=context.repeat_queries)
 
-    def look(phase: Phase, timed: Timed) -> None:
-        phase.pending = partial(judge, context, where, phase, timed)
+    def check(phase: Phase, answers: PhaseAnswers) -> None:
+        phase.pending = partial(judge, context, where, phase, answers)
 
-    def look_natively(phase: Phase, timed: Timed) -> None:
+    def check_natively(phase: Phase, answers: PhaseAnswers) -> None:
         def pending() -> None:
             asked = wires(context.store, returning, context.k, params, where)
             try:
-                told = native_search.probed(*asked, queries.warmup, truth, context.k, timed)
+                told = native_search.probed(*asked, queries.warmup, truth, context.k, answers)
             except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
                 phase.remark(f"nothing was asked after it: {type(error).__name__}: {error}")
-                told = timed
+                told = answers
             judge(context, where, phase, told)
 
         phase.pending = pending
@@ -106,7 +106,7 @@ def search(
                 progress=context.progress,
                 show=context.show,
                 name=name,
-                look=look_natively,
+                check=check_natively,
             )
         case Lane.SDK:
             # What the server keeps of the search parameters is settled here, where the store
@@ -120,15 +120,15 @@ def search(
                 "seed": context.seed,
                 "progress": context.progress,
                 "name": name,
-                "look": look,
+                "check": check,
             }
-            if isinstance(load, Closed):
+            if isinstance(load, ClosedLoop):
                 phase = sdk_search.search(*asked, load, **how)
             else:
                 phase = sdk_open.search(*asked, load, **how)
         case Lane.EMBEDDED:
             made = searchers(context.store, returning, context.k, params, where)
-            if isinstance(load, Closed):
+            if isinstance(load, ClosedLoop):
                 phase = embedded.closed_loop(
                     made,
                     queries,
@@ -140,7 +140,7 @@ def search(
                     seed=context.seed,
                     progress=context.progress,
                     name=name,
-                    look=look,
+                    check=check,
                 )
             else:
                 phase = embedded_open.search(
@@ -153,7 +153,7 @@ def search(
                     seed=context.seed,
                     progress=context.progress,
                     name=name,
-                    look=look,
+                    check=check,
                 )
     phase.params = {**phase.params, "k": context.k, **point}
     return phase
@@ -181,11 +181,11 @@ def answers(
 def hybrid(
     context: Context,
     point: Mapping[str, Any],
-    load: Closed,
+    load: ClosedLoop,
     blend: Blend,
     texts: Sequence[str],
     truth: Truth,
-    judgement: Judgement | None,
+    judgments: RelevanceJudgments | None,
     *,
     warmup_queries: int = 100,
     name: str = "search",
@@ -194,7 +194,7 @@ def hybrid(
 
     Args:
         truth: what an exact fusion finds, by which recall is judged.
-        judgement: of which rows are relevant to each query: then the phase has `ndcg` and
+        judgments: of which rows are relevant to each query: then the phase has `ndcg` and
             `ndcg_exact`.
     """
     params = search_params(context, point)
@@ -203,7 +203,7 @@ def hybrid(
         "seed": context.seed,
         "progress": context.progress,
         "name": name,
-        "judgement": judgement,
+        "judgments": judgments,
     }
     # Settings that a server keeps are settled here, as in `search`.
     here = hybrid_searchers(context.store, context.k, params, blend, texts)
@@ -221,11 +221,11 @@ def hybrid(
     return phase
 
 
-def load(context: Context, *, stop: int, callers: int = 1, batch_rows: int | None = None) -> Phase:
+def load(context: Context, *, stop: int, clients: int = 1, batch_rows: int | None = None) -> Phase:
     """Insert rows 0 … stop into the collection, which exists, through the lane of the trial.
 
     Args:
-        callers: each with one request in flight.
+        clients: each with one request in flight.
         batch_rows: rows of a request; unless given, the suite's.
 
     Returns:
@@ -240,20 +240,20 @@ def load(context: Context, *, stop: int, callers: int = 1, batch_rows: int | Non
             rows,
             context.progress,
             context.certificate,
-            workers=callers,
+            workers=clients,
             stop=stop,
         )
-    if context.lane is Lane.SDK and callers > 1:
+    if context.lane is Lane.SDK and clients > 1:
         return sdk_ingest.load(
             opening(context),
             context.dataset.name,
             rows,
-            callers,
+            clients,
             context.progress,
             stop=stop,
             cores=context.certificate.placement.pins,
         )
-    assert callers == 1, "the plan refuses more of this lane"
+    assert clients == 1, "the plan refuses more of this lane"
     return ingest.load(store, context.dataset, context.schema, rows, context.progress, stop=stop)
 
 

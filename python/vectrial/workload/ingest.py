@@ -103,7 +103,7 @@ def load(
         progress(done, stop, "loading")
     recorder.finish(perf_counter_ns())
     phase = load_phase(
-        started, spent / 1e9, taken=done, dim=schema.dim, batch_rows=batch_rows, callers=1
+        started, spent / 1e9, taken=done, dim=schema.dim, batch_rows=batch_rows, clients=1
     )
     add_batches(phase, recorder)
     phase.paused_ns = ended - started - spent
@@ -112,7 +112,7 @@ def load(
 
 
 def load_phase(
-    started_ns: int, seconds: float, *, taken: int, dim: int, batch_rows: int, callers: int
+    started_ns: int, seconds: float, *, taken: int, dim: int, batch_rows: int, clients: int
 ) -> Phase:
     """The phase `load`, of whichever lane: `taken` rows in so many seconds of the clock.
 
@@ -125,7 +125,7 @@ def load_phase(
         "count": float(taken),
         "rows_per_s": taken / seconds if seconds else None,
         "mb_per_s": taken * dim * 4 / 1e6 / seconds if seconds else None,
-        "concurrency": float(callers),
+        "concurrency": float(clients),
     }
     if not seconds:
         phase.missing |= dict.fromkeys(("rows_per_s", "mb_per_s"), "nothing was loaded")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from vectrial._engine import LoadControl
 from vectrial.model.live import Live
 from vectrial.model.progress import Progress
-from vectrial.model.workload import Closed, Load
+from vectrial.model.workload import ClosedLoop, Load
 
 #: Seconds over which processor time is taken.
 _SHARE_S = 1.0
@@ -22,8 +22,8 @@ def follower(
     show: Callable[[Live], None],
 ) -> Callable[[LoadControl], None]:
     """What `drive` calls a few times a second: it tells how far the run is, and what it does."""
-    of_s = load.min_s if isinstance(load, Closed) else load.duration_s
-    offered = None if isinstance(load, Closed) else load.rate
+    of_s = load.min_s if isinstance(load, ClosedLoop) else load.duration_s
+    offered = None if isinstance(load, ClosedLoop) else load.rate
     busy = Busy(time.process_time)
 
     def follow(control: LoadControl) -> None:

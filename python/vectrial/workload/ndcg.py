@@ -1,4 +1,4 @@
-"""What answers are worth to who asked: nDCG against a judgement of which rows are relevant."""
+"""nDCG of answers, against judgments of which rows are relevant to each query."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Judgement:
+class RelevanceJudgments:
     """relevant: ids that are to each query, at least one, equally so. exact: nDCG@k of the exact
     answer to each query, which stands beside that of the answers given."""
 
@@ -66,20 +66,20 @@ class Gains:
 
 
 @dataclass
-class Grader:
-    """Grades the answers of clients, each for itself, between its samples."""
+class NdcgScorer:
+    """Scores the answers of clients, each for itself, between its samples."""
 
-    judgement: Judgement
+    judgments: RelevanceJudgments
     gains: list[Gains] = field(default_factory=list)
 
     @staticmethod
-    def of(judgement: Judgement, clients: int) -> Grader:
-        """A grader for so many clients."""
-        return Grader(judgement, [Gains() for _ in range(clients)])
+    def of(judgments: RelevanceJudgments, clients: int) -> NdcgScorer:
+        """A scorer for so many clients."""
+        return NdcgScorer(judgments, [Gains() for _ in range(clients)])
 
-    def grade(self, client: int, query: int, ids: NDArray[np.int64]) -> None:
+    def add_answer(self, client: int, query: int, ids: NDArray[np.int64]) -> None:
         """Take in an answer of a client's."""
-        gains, by = self.gains[client], self.judgement
+        gains, by = self.gains[client], self.judgments
         gains.total += ndcg(ids, by.relevant[query], by.k)
         gains.exact += by.exact[query]
         gains.answers += 1

@@ -30,7 +30,7 @@ BACKLOG_DEVIATIONS = 3.0
 
 
 @dataclass(frozen=True)
-class Outset:
+class PhaseStart:
     """The state of process and machine when a phase begins."""
 
     started_ns: int
@@ -38,10 +38,10 @@ class Outset:
     load_1m: float
 
     @staticmethod
-    def now() -> Outset:
+    def now() -> PhaseStart:
         """Taken right before the first request; its clock is `time.perf_counter_ns`."""
         load_1m = os.getloadavg()[0]
-        return Outset(cpu_ns=time.process_time_ns(), load_1m=load_1m, started_ns=_clock())
+        return PhaseStart(cpu_ns=time.process_time_ns(), load_1m=load_1m, started_ns=_clock())
 
 
 _clock = time.perf_counter_ns
@@ -50,7 +50,7 @@ _clock = time.perf_counter_ns
 def phase_of(
     name: str,
     recorder: Recorder,
-    outset: Outset,
+    phase_start: PhaseStart,
     *,
     ended_ns: int,
     cpu_ns: int,
@@ -63,7 +63,7 @@ def phase_of(
     """The phase that a recorder of this process describes, checked against itself.
 
     Args:
-        recorder: of all clients, started at `outset`, not yet finished.
+        recorder: of all clients, started at `phase_start`, not yet finished.
         ended_ns: when the last operation was done.
         cpu_ns: `time.process_time_ns` right after it, before anything is merged or summed up.
         issued: operations sent, counted apart from the recorder.
@@ -73,14 +73,14 @@ def phase_of(
             that of all. None: there were no others.
     """
     recorder.finish(ended_ns)
-    more: dict[str, float | None] = {"load_1m": outset.load_1m}
+    more: dict[str, float | None] = {"load_1m": phase_start.load_1m}
     if among:
-        more["cpu_us_per_op"] = (cpu_ns - outset.cpu_ns) / 1e3 / among
+        more["cpu_us_per_op"] = (cpu_ns - phase_start.cpu_ns) / 1e3 / among
     return _phase(
         name,
         recorder,
-        (outset.started_ns, ended_ns),
-        cpu_s=(cpu_ns - outset.cpu_ns) / 1e9,
+        (phase_start.started_ns, ended_ns),
+        cpu_s=(cpu_ns - phase_start.cpu_ns) / 1e9,
         issued=issued,
         clients=clients,
         more=more,
@@ -282,7 +282,7 @@ def _stalled(
     times = "once" if len(stalls) == 1 else f"in {len(stalls)} of {len(longest_us)} seconds"
     return (
         f"stalled {times}, for up to {max(stalls) / 1e6:.2g} s, which p99 does not show: a closed"
-        " loop sends nothing while it waits; open_loop tells what callers would have waited"
+        " loop sends nothing while it waits; open_loop tells what clients would have waited"
     )
 
 

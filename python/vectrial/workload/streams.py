@@ -30,7 +30,7 @@ from vectrial.workload.ingest import make_batch
 from vectrial.workload.native.rows import columns_of
 from vectrial.workload.python.timed import Sample, record_operation, timed, timed_search
 
-#: Seconds until a request of the native lane has failed, and how long the others wait for callers.
+#: Seconds until a request of the native lane has failed, and how long the others wait for clients.
 TIMEOUT_S = 30.0
 _QUARTERS = 4
 
@@ -181,7 +181,7 @@ class _Request:
     what: Any
 
 
-def by_callers(
+def by_clients(
     stores: Sequence[Store],
     streams: Sequence[Stream],
     schema: Schema,
@@ -192,28 +192,28 @@ def by_callers(
     warmup: NDArray[np.float32],
     progress: Progress,
 ) -> Streamed:
-    """Send every request when it is due, or as soon after as a caller is free: each has a store of
+    """Send every request when it is due, or as soon after as a client is free: each has a store of
     its own, and takes the next request that nobody has. Several are threads of this process; one
     alone is the calling thread, and has a new searcher made after each write, outside the clock of
     that search but not of what is due behind it.
 
     Args:
-        warmup: queries (q, d), asked once by each caller before the clock starts.
+        warmup: queries (q, d), asked once by each client before the clock starts.
     """
     # Taking from an iterator over a list is one step, whoever else takes.
-    crew = _Callers(iter(_requests(streams, schema)), streams, (k, params), int(duration_s * 1e9))
+    pool = _Clients(iter(_requests(streams, schema)), streams, (k, params), int(duration_s * 1e9))
     searches = [store.searcher(k, params) for store in stores]
     for search in searches:
         for query in warmup:
             search(query)
     load_ns = time.process_time_ns()
     if len(stores) == 1:
-        crew.begin()
+        pool.begin()
         one, of = searches[0], _total(streams)
-        crew.work(0, stores[0], one, lambda done: progress(done, of, "mixed"))
+        pool.work(0, stores[0], one, lambda done: progress(done, of, "mixed"))
     else:
-        crew.in_threads(stores, searches, progress)
-    return crew.streamed(time.process_time_ns() - load_ns, len(stores), duration_s)
+        pool.in_threads(stores, searches, progress)
+    return pool.streamed(time.process_time_ns() - load_ns, len(stores), duration_s)
 
 
 def _requests(streams: Sequence[Stream], schema: Schema) -> list[_Request]:
@@ -243,8 +243,8 @@ def _made(store: Store, k: int, params: Params) -> Searcher | None:
     return timed(lambda k: store.searcher(k, params), k).result
 
 
-class _Callers:
-    """Callers at their work, and what they write down; each writes into recorders of its own."""
+class _Clients:
+    """Clients at their work, and what they write down; each writes into recorders of its own."""
 
     def __init__(
         self, requests: Any, streams: Sequence[Stream], asked: tuple[int, Params], length_ns: int
@@ -264,11 +264,11 @@ class _Callers:
         self.started_ns = self.ended_ns = perf_counter_ns()
 
     def work(
-        self, caller: int, store: Store, search: Searcher | None, tell: Callable[[int], None]
+        self, client: int, store: Store, search: Searcher | None, tell: Callable[[int], None]
     ) -> None:
-        """What one caller does until nothing is left. search: made before the clock started."""
+        """What one client does until nothing is left. search: made before the clock started."""
         clock, start = perf_counter_ns, self.started_ns
-        alone = caller == 0 and store.kind == "embedded"
+        alone = client == 0 and store.kind == "embedded"
         records = [(Recorder(), Recorder()) for _ in self._streams]
         for pair in records:
             for recorder in pair:
@@ -321,23 +321,23 @@ class _Callers:
     def in_threads(
         self, stores: Sequence[Store], searches: Sequence[Searcher], progress: Progress
     ) -> None:
-        """Every caller in a thread; progress is told from the calling one."""
+        """Every client in a thread; progress is told from the calling one."""
         failures: list[BaseException] = []
         barrier = threading.Barrier(len(stores), action=self.begin)
 
-        def guarded(caller: int, store: Store, search: Searcher) -> None:
+        def guarded(client: int, store: Store, search: Searcher) -> None:
             try:
                 barrier.wait()
-                self.work(caller, store, search, lambda _: None)
+                self.work(client, store, search, lambda _: None)
             except threading.BrokenBarrierError:
-                pass  # another caller failed, and its failure is kept
+                pass  # another client failed, and its failure is kept
             except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
                 failures.append(failure)
                 self.halt = True
                 barrier.abort()
 
         threads = [
-            threading.Thread(target=guarded, args=(at, *own), name=f"caller-{at}", daemon=True)
+            threading.Thread(target=guarded, args=(at, *own), name=f"client-{at}", daemon=True)
             for at, own in enumerate(zip(stores, searches, strict=True))
         ]
         try:
@@ -359,11 +359,11 @@ class _Callers:
         if failures:
             raise failures[0]
 
-    def streamed(self, cpu_ns: int, callers: int, duration_s: float) -> Streamed:
+    def streamed(self, cpu_ns: int, clients: int, duration_s: float) -> Streamed:
         """The run as the engine would tell of it."""
         ended_ns = max(self.started_ns + self._length_ns, self.ended_ns)
         if not self.records:
-            raise StoreError("no caller did anything")
+            raise StoreError("no client did anything")
         classes = []
         for at, stream in enumerate(self._streams):
             (recorder, lag), *others = [own[at] for own in self.records]
@@ -389,9 +389,9 @@ class _Callers:
             "ended_ns": ended_ns,
             "cpu_ns": cpu_ns,
             "unsent": self.unsent,
-            # A caller that is late is what this lane measures; a fault where requests were lost.
+            # A client that is late is what this lane measures; a fault where requests were lost.
             "bound_met": self.late if self.unsent else 0,
-            "peak_in_flight": callers,
+            "peak_in_flight": clients,
             "in_flight_s": sum(done - sent for sent, done in self.done) / 1e9,
             "reconnects": 0,
             "cancelled": False,

@@ -1,4 +1,4 @@
-"""What a hybrid search should find: queries drawn from real rows, an exact fusion, a judgement."""
+"""Truth of hybrid searches: queries drawn from real rows, an exact fusion, relevance judgments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import StoreError
 from vectrial.model.fusion import Blend, Ranking, best, fuse, similarity
 from vectrial.model.metric import TIE_TOLERANCE
-from vectrial.workload.ndcg import Judgement, ndcg
+from vectrial.workload.ndcg import RelevanceJudgments, ndcg
 
 #: Words of a text in the mean, at least, for a column to be one of texts.
 _WORDS = 3.0
@@ -122,7 +122,7 @@ class Exact:
     what those are worth, where that was asked."""
 
     truth: Truth
-    judgement: Judgement | None
+    judgments: RelevanceJudgments | None
 
 
 def exact(task: Task, k: int, blends: Sequence[Blend], *, whole_text: bool) -> list[Exact]:
@@ -153,11 +153,11 @@ def exact(task: Task, k: int, blends: Sequence[Blend], *, whole_text: bool) -> l
             found[at].append(dataset.ids[ranking.rows[:k]])
             accepted[at].append(np.sort(dataset.ids[ranking.rows[_tied(ranking, k)]]))
 
-    def judged(ids: Sequence[NDArray[np.int64]]) -> Judgement | None:
+    def judged(ids: Sequence[NDArray[np.int64]]) -> RelevanceJudgments | None:
         if task.relevant is None:
             return None
         worth = [ndcg(one, those, k) for one, those in zip(ids, task.relevant, strict=True)]
-        return Judgement(k, task.relevant, tuple(worth))
+        return RelevanceJudgments(k, task.relevant, tuple(worth))
 
     return [
         Exact(_truth(ids, tied, k), judged(ids)) for ids, tied in zip(found, accepted, strict=True)

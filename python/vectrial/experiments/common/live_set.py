@@ -91,7 +91,7 @@ def judge(
     The live set L at the instant that the search was evaluated has C ⊆ L ⊆ P, so that its k-th
     distance lies between those of P and of C, and the recall against it between these two, where
     |C| ≥ k. An id is wrong, and its answer dead, when none of its versions is possibly alive. With
-    one caller nothing overlaps: C = P, and the two are equal and exact.
+    one client nothing overlaps: C = P, and the two are equal and exact.
     """
     touched = {version.id for version in versions}
     untouched = ~np.isin(dataset.ids, np.fromiter(touched, np.int64, len(touched)))

@@ -18,12 +18,12 @@ from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.workload import Open
+from vectrial.model.workload import OpenLoop
 from vectrial.workload import dispatch
 from vectrial.workload.ceiling import certify
-from vectrial.workload.python.open_loop import schedule
+from vectrial.workload.python.open_loop import due_times
 from vectrial.workload.record import phase_of_outcome
-from vectrial.workload.streams import Seen, Stream, Streamed, by_callers, by_engine
+from vectrial.workload.streams import Seen, Stream, Streamed, by_clients, by_engine
 
 SEARCH, INSERT, UPDATE, DELETE = KINDS = ("search", "insert", "update", "delete")
 _OPERATIONS = {SEARCH: "search", INSERT: "insert", UPDATE: "upsert", DELETE: "delete"}
@@ -34,38 +34,38 @@ NOISE = 0.05
 
 
 @dataclass(frozen=True)
-class Offer:
+class OpenLoopMix:
     """What is offered. rates: requests per second by kind; arrivals: "poisson" or "constant"."""
 
     rates: Mapping[str, float]
     duration_s: float
     arrivals: str
-    callers: int
+    clients: int
 
 
-def run(context: Context, point: Mapping[str, Any], offer: Offer) -> Iterator[Phase]:
+def run(context: Context, point: Mapping[str, Any], mix: OpenLoopMix) -> Iterator[Phase]:
     """A phase for each kind of operation, those of one time."""
     point = seeing_writes(context, point)
-    script = _Script(context.dataset, offer, context.seed)
+    script = _Script(context.dataset, mix, context.seed)
     load_1m = os.getloadavg()[0]
-    streamed = _send(context, point, offer, script)
+    streamed = _send(context, point, mix, script)
     outcome = streamed.outcome
     held = context.certificate
     bare = Certificate(held.limits, held.placement, {}, "no ceiling of such requests is known")
     phases = list[Phase]()
     for stream, record in zip(script.streams, outcome["classes"], strict=True):
-        rate = offer.rates[stream.name]
+        rate = mix.rates[stream.name]
         phase = phase_of_outcome(
             stream.name,
             outcome,
             record,
             clients=None,
             load_1m=load_1m,
-            params={"loop": "open", "arrivals": offer.arrivals, "rate": rate},
+            params={"loop": "open", "arrivals": mix.arrivals, "rate": rate},
             no_recall="an operation has no answer to judge",
         )
         # The run's are those of all kinds together.
-        phase.metrics["offered_rate"] = len(stream.due) / offer.duration_s
+        phase.metrics["offered_rate"] = len(stream.due) / mix.duration_s
         phase.metrics["unsent"] = len(stream.due) - record["issued"]
         if context.lane is Lane.NATIVE:
             certify(phase, None, held if stream.name == SEARCH else bare)
@@ -80,8 +80,8 @@ def run(context: Context, point: Mapping[str, Any], offer: Offer) -> Iterator[Ph
                 _blame_client(phase, held.limits.cpu_share)
         phase.params = {**phase.params, "k": context.k, **point}
         if stream.name == SEARCH:
-            callers = offer.callers if context.lane is Lane.SDK else 1
-            phase.metrics["warmup_count"] = callers * len(context.dataset.queries[:WARMUP])
+            clients = mix.clients if context.lane is Lane.SDK else 1
+            phase.metrics["warmup_count"] = clients * len(context.dataset.queries[:WARMUP])
         else:
             phase.missing["dead_answers"] = "an operation has no answer to judge"
         phases.append(phase)
@@ -92,7 +92,7 @@ def run(context: Context, point: Mapping[str, Any], offer: Offer) -> Iterator[Ph
 
 
 def _blame_client(phase: Phase, limit: float) -> None:
-    """Say of a phase that does not count that the Python client may be why: its callers are threads
+    """Say of a phase that does not count that the Python client may be why: its clients are threads
     of one process, which runs one of them at a time."""
     share = phase.metrics["client_cpu_share"] or 0.0
     if share > limit:
@@ -102,7 +102,9 @@ def _blame_client(phase: Phase, limit: float) -> None:
         )
 
 
-def _send(context: Context, point: Mapping[str, Any], offer: Offer, script: _Script) -> Streamed:
+def _send(
+    context: Context, point: Mapping[str, Any], mix: OpenLoopMix, script: _Script
+) -> Streamed:
     store = context.store
     params = search_params(context, point)
     warmup = context.dataset.queries[:WARMUP]
@@ -114,19 +116,19 @@ def _send(context: Context, point: Mapping[str, Any], offer: Offer, script: _Scr
             script.streams,
             context.schema,
             context.k,
-            offer.duration_s,
+            mix.duration_s,
             context.certificate,
-            connections=offer.callers,
+            connections=mix.clients,
             seed=context.seed,
             **common,
         )
-    asked = (script.streams, context.schema, context.k, params, offer.duration_s)
+    asked = (script.streams, context.schema, context.k, params, mix.duration_s)
     if context.lane is Lane.EMBEDDED:
-        return by_callers([store], *asked, **common)
+        return by_clients([store], *asked, **common)
     with ExitStack() as stack:
         opening = dispatch.opening(context)
-        stores = [stack.enter_context(closing(opening.open())) for _ in range(offer.callers)]
-        return by_callers(stores, *asked, **common)
+        stores = [stack.enter_context(closing(opening.open())) for _ in range(mix.clients)]
+        return by_clients(stores, *asked, **common)
 
 
 class _Script:
@@ -137,13 +139,13 @@ class _Script:
     streams: of the kinds with a rate, in the order of `KINDS`. queries: of each search.
     """
 
-    def __init__(self, dataset: Dataset, offer: Offer, seed: int) -> None:
+    def __init__(self, dataset: Dataset, mix: OpenLoopMix, seed: int) -> None:
         rng = np.random.default_rng([seed, 3])
         self._dataset = dataset
         due = {
-            kind: schedule(Open(rate, offer.duration_s, offer.arrivals), seed + 10 * at)
+            kind: due_times(OpenLoop(rate, mix.duration_s, mix.arrivals), seed + 10 * at)
             for at, kind in enumerate(KINDS)
-            if (rate := offer.rates.get(kind, 0.0))
+            if (rate := mix.rates.get(kind, 0.0))
         }
         moved, gone = (len(due.get(kind, ())) for kind in (UPDATE, DELETE))
         if moved + gone > dataset.rows // 2:

@@ -152,7 +152,7 @@ class _Seen:
             taken=self.rows,
             dim=dim,
             batch_rows=batch_rows,
-            callers=workers,
+            clients=workers,
         )
         phase.paused_ns = self.ended_ns - self.started_ns - self.spent_ns
         seconds, threads = self.spent_ns / 1e9, min(certificate.placement.threads, workers)

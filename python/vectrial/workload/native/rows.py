@@ -118,7 +118,7 @@ def one_by_one(
     The client is held to its processor time; its ceilings are those of searches, and say nothing
     of rows.
     """
-    placement = certificate.placement.model_copy(update={"threads": 1})  # as one caller needs
+    placement = certificate.placement.model_copy(update={"threads": 1})  # as one client needs
     held = Certificate(certificate.limits, placement, {}, "no ceiling of such requests is known")
     load_1m = os.getloadavg()[0]
 

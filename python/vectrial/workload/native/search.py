@@ -19,11 +19,11 @@ from vectrial.model.live import Live
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
 from vectrial.model.store import Wire
-from vectrial.model.workload import Closed, Load
+from vectrial.model.workload import ClosedLoop, Load
+from vectrial.workload.answer_log import AnswerCheck, AnswerLog, PhaseAnswers
 from vectrial.workload.ceiling import certify
 from vectrial.workload.live import follower
 from vectrial.workload.record import phase_of_outcome
-from vectrial.workload.timed import Kept, Look, Timed
 
 #: Queries that are asked after a phase, and for how many seconds at most.
 PROBED, PROBED_S = 500, 2.0
@@ -47,10 +47,10 @@ def search(
     progress: Progress = lambda *_: None,
     show: Callable[[Live], None] = lambda _: None,
     name: str = "search",
-    look: Look | None = None,
+    check: AnswerCheck | None = None,
 ) -> Phase:
     """Send the queries (q, d), each under its filter (see `searchers.wires`), under `load`, judge
-    the answers by `truth`, and say how near the client was to its limits. look: called with the
+    the answers by `truth`, and say how near the client was to its limits. check: called with the
     phase and its records; what its answers name is asked for by `probed`."""
     requests = Requests(
         name,
@@ -61,7 +61,7 @@ def search(
         options=wire.options,
         judge=Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
     )
-    clients = load.clients if isinstance(load, Closed) else None
+    clients = load.clients if isinstance(load, ClosedLoop) else None
     load_1m = os.getloadavg()[0]
     outcome = drive(
         wire.target,
@@ -87,9 +87,11 @@ def search(
         no_recall="no ground truth was given",
     )
     certify(phase, clients, certificate)
-    if look is not None:
+    if check is not None:
         judge = requests.judge
-        look(phase, Timed(record["warmup"], Recorder(judge), record["recorder"], Kept()))
+        check(
+            phase, PhaseAnswers(record["warmup"], Recorder(judge), record["recorder"], AnswerLog())
+        )
     return phase
 
 
@@ -100,14 +102,14 @@ def probed(
     queries: NDArray[np.float32],
     truth: Truth,
     k: int,
-    timed: Timed,
-) -> Timed:
+    answers: PhaseAnswers,
+) -> PhaseAnswers:
     """What is known of the answers of a phase that has ended, and of some asked right after it, one
     at a time: of so many queries, moved so that nobody has asked for them before, and of the same
     again. The engine keeps no answer under the clock.
 
     Args:
-        queries: float32 (q, d), the dataset's, moved. timed: of the phase.
+        queries: float32 (q, d), the dataset's, moved. answers: of the phase.
     """
     judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
     requests = Requests(
@@ -131,12 +133,12 @@ def probed(
         )
         passes.append(ended["classes"][0])
     first, later = passes
-    kept = Kept()
+    log = AnswerLog()
     if first["answers"] is not None:
         for which, ids, scores in zip(*first["answers"], strict=True):
             there = ids >= 0
-            kept.keep(int(which), queries[which], ids[there], scores[there])
-    return Timed(timed.warmup, first["recorder"], later["recorder"], kept, timed.later)
+            log.append(int(which), queries[which], ids[there], scores[there])
+    return PhaseAnswers(answers.warmup, first["recorder"], later["recorder"], log, answers.later)
 
 
 def answers(
@@ -171,16 +173,16 @@ def answers(
 
 
 def _source(load: Load) -> LoadSource:
-    if isinstance(load, Closed):
+    if isinstance(load, ClosedLoop):
         return closed(load.clients, passes_s=None if load.by_clock else load.min_s)
     return arrivals(load.rate, kind=load.arrivals, offsets=load.offsets, in_flight=load.in_flight)
 
 
 def _longest_s(load: Load) -> float:
-    return load.max_s if isinstance(load, Closed) else load.duration_s
+    return load.max_s if isinstance(load, ClosedLoop) else load.duration_s
 
 
 def _params(load: Load) -> Mapping[str, Any]:
-    if isinstance(load, Closed):
+    if isinstance(load, ClosedLoop):
         return {"loop": "closed", "clients": load.clients}
     return {"loop": "open", "arrivals": load.pattern, "rate": load.rate}

@@ -23,11 +23,11 @@ from vectrial.model.errors import StoreError, UserError
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
 from vectrial.model.store import Searcher
-from vectrial.workload.ndcg import Grader, Judgement
+from vectrial.workload.answer_log import MIN_LOGGED, AnswerCheck, AnswerLog, PhaseAnswers
+from vectrial.workload.ndcg import NdcgScorer, RelevanceJudgments
 from vectrial.workload.python.timed import FATAL, describe, timed_search
 from vectrial.workload.queries import Queries
-from vectrial.workload.record import Outset, phase_of
-from vectrial.workload.timed import KEPT, Kept, Look, Timed
+from vectrial.workload.record import PhaseStart, phase_of
 
 #: (index of the query, its vector, what searches for it)
 Request = tuple[int, NDArray[np.float32], Searcher]
@@ -36,7 +36,7 @@ Request = tuple[int, NDArray[np.float32], Searcher]
 PROGRESS_S = 0.5
 _FOREVER = 1 << 62
 _clock = time.perf_counter_ns
-#: Requests of all clients that are kept, or not, together.
+#: Requests of all clients that are logged, or not, together.
 _BLOCK = 250
 
 
@@ -64,8 +64,8 @@ def closed_loop(
     seed: int = 0,
     progress: Progress | None = None,
     name: str = "search",
-    judgement: Judgement | None = None,
-    look: Look | None = None,
+    judgments: RelevanceJudgments | None = None,
+    check: AnswerCheck | None = None,
 ) -> Phase:
     """Search with `clients` threads, each sending its next request when it has an answer.
 
@@ -85,9 +85,9 @@ def closed_loop(
         queries: float32 (q, d), or rounds of them.
         truth: exact neighbours of the same queries; without it there is no recall.
         progress: called with (done, of, name) every half second, between two samples.
-        judgement: of which rows are relevant: then `ndcg` is the mean over the timed answers, and
+        judgments: of which rows are relevant: then `ndcg` is the mean over the timed answers, and
             `ndcg_exact` that of the exact answers to the same requests.
-        look: called with the phase and what is known of its answers, some of which are kept for it.
+        check: called with the phase and its answers, some of which are logged for it.
 
     Returns:
         The phase. What the store raised is in it as errors, never raised from here; `valid` is
@@ -102,32 +102,32 @@ def closed_loop(
     judge = None
     if truth is not None:
         judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
-    crew = Crew(searcher, asked, judge, clients, seed, min_s, max_s, count)
-    crew.warmup = (warmup_count, warmup_max_s)
-    crew.keeps = look is not None
-    if judgement is not None:
-        crew.grader = Grader.of(judgement, clients)
-    report = crew.reporter(progress, name)
-    cpu_ns = crew.run(report, in_threads=clients > 1)
+    pool = ClientPool(searcher, asked, judge, clients, seed, min_s, max_s, count)
+    pool.warmup = (warmup_count, warmup_max_s)
+    pool.logs_answers = check is not None
+    if judgments is not None:
+        pool.scorer = NdcgScorer.of(judgments, clients)
+    report = pool.reporter(progress, name)
+    cpu_ns = pool.run(report, in_threads=clients > 1)
     phase = phase_of(
         name,
-        crew.merged(),
-        crew.outset,
-        ended_ns=max(crew.ended),
+        pool.merged(),
+        pool.phase_start,
+        ended_ns=max(pool.ended),
         cpu_ns=cpu_ns,
-        issued=sum(crew.issued),
+        issued=sum(pool.issued),
         clients=clients,
         params={"loop": "closed", "clients": clients},
         no_recall="no ground truth was given",
     )
     phase.metrics |= {
-        "warmup_count": sum(crew.warmed),
-        "warmup_errors": sum(crew.warmup_errors),
+        "warmup_count": sum(pool.warmed),
+        "warmup_errors": sum(pool.warmup_errors),
     }
-    if crew.grader is not None:
-        phase.metrics |= crew.grader.all().metrics()
-    if look is not None:
-        look(phase, crew.timed())
+    if pool.scorer is not None:
+        phase.metrics |= pool.scorer.all().metrics()
+    if check is not None:
+        check(phase, pool.answers())
     return phase
 
 
@@ -145,13 +145,13 @@ def _check(asked: Queries, truth: Truth | None, clients: int, count: int | None)
         )
 
 
-class Crew:
+class ClientPool:
     """The clients of one phase in this process, what each has of its own, and the instant they
     share.
 
     first, of: the number of the first client, and how many there are, where others are in other
         processes.
-    keeps: some answers are kept, to be looked at when the phase has ended.
+    logs_answers: some answers are logged, to be checked when the phase has ended.
     begin: called when all are warm, and returns at the instant of their start.
     loop: what each client does from then on, in place of passes over all queries.
     """
@@ -179,7 +179,7 @@ class Crew:
         self.recorders = [Recorder(judge) for _ in range(clients)]
         self._firsts = [Recorder(judge) for _ in range(clients)]
         self._warm_answers = [Recorder(judge) for _ in range(clients)]
-        self._judge, self.kept = judge, [Kept() for _ in range(clients)]
+        self._judge, self.answer_logs = judge, [AnswerLog() for _ in range(clients)]
         self._blocks = [0] * clients
         self.warmed, self.warmup_errors = [0] * clients, [0] * clients
         self.issued, self.ended = [0] * clients, [0] * clients
@@ -188,10 +188,10 @@ class Crew:
         self.barrier = threading.Barrier(clients, action=self._begin)
         self.halt = False
         self.first, self.of = 0, clients
-        self.keeps = False
-        self.begin: Callable[[], Outset] = Outset.now
+        self.logs_answers = False
+        self.begin: Callable[[], PhaseStart] = PhaseStart.now
         self.loop: Callable[[int], None] | None = None
-        self.grader: Grader | None = None
+        self.scorer: NdcgScorer | None = None
 
     def run(self, report: Callable[[], None], *, in_threads: bool) -> int:
         """Warm up, begin together and search, to the end; without threads as the one client, in
@@ -219,21 +219,23 @@ class Crew:
             whole.merge(one)
         return whole
 
-    def timed(self) -> Timed:
+    def answers(self) -> PhaseAnswers:
         """What is known of the answers beside their record."""
-        out = Timed(Recorder(self._judge), Recorder(self._judge), Recorder(self._judge), Kept())
+        out = PhaseAnswers(
+            Recorder(self._judge), Recorder(self._judge), Recorder(self._judge), AnswerLog()
+        )
         for client in range(self.clients):
             out.warmup.merge(self._warm_answers[client])
             out.first.merge(self._firsts[client])
             out.later.merge(self.recorders[client])
-            out.kept.add(self.kept[client])
+            out.log.extend(self.answer_logs[client])
         return out
 
     def _begin(self) -> None:
         """Run by the last client that is warm, while all others wait."""
-        self.outset = self.begin()
+        self.phase_start = self.begin()
         for recorder in (*self.recorders, *self._firsts):
-            recorder.start(self.outset.started_ns)
+            recorder.start(self.phase_start.started_ns)
 
     def work(self, client: int, report: Callable[[], None]) -> None:
         """One client: warm up, wait for the others, search."""
@@ -242,7 +244,7 @@ class Crew:
             self._warm(client, rng)
             begins = list(self._first_pass(self.first + client, rng))
             self.barrier.wait()
-            started = self.outset.started_ns
+            started = self.phase_start.started_ns
             stop = _FOREVER if self.max_s is None else started + int(self.max_s * 1e9)
             self.ended[client] = started
             if self.loop is not None:
@@ -278,7 +280,7 @@ class Crew:
     def _parts(self, client: int, begins: list[Part], rng: np.random.Generator) -> Iterator[Part]:
         """Passes until this client has done its part."""
         if self.count is None:
-            end = self.outset.started_ns + int(self.min_s * 1e9)
+            end = self.phase_start.started_ns + int(self.min_s * 1e9)
             for part in self._passes(client, begins, rng):
                 yield part
                 if part.ends_pass and _clock() >= end:
@@ -310,43 +312,43 @@ class Crew:
     def _taken(
         self, client: int, recorder: Recorder
     ) -> Callable[[int, int, int, int, NDArray[np.int64]], None]:
-        """What takes an answer of a client's in: a recorder, and the grader if there is one."""
-        record, grader = recorder.answer, self.grader
-        if grader is None:
+        """What takes an answer of a client's in: a recorder, and the scorer if there is one."""
+        record, scorer = recorder.answer, self.scorer
+        if scorer is None:
             return record
 
         def take(query: int, due: int, sent: int, done: int, ids: NDArray[np.int64]) -> None:
             record(query, due, sent, done, ids)
-            grader.grade(client, query, ids)
+            scorer.add_answer(client, query, ids)
 
         return take
 
     def _search(self, client: int, part: Part, stop: int, report: Callable[[], None]) -> bool:
         """Send the requests of a part, block by block; whether there is time for more."""
-        length = max(1, _BLOCK // self.of) if self.keeps else len(part.requests)
+        length = max(1, _BLOCK // self.of) if self.logs_answers else len(part.requests)
         for begin in range(0, len(part.requests), max(1, length)):
             block = part.requests[begin : begin + length]
             recorder = (self._firsts if part.first else self.recorders)[client]
-            kept = self.kept[client] if self._keeps(client) else None
-            if not self._send(client, block, recorder, kept, stop, report):
+            log = self.answer_logs[client] if self._logs(client) else None
+            if not self._send(client, block, recorder, log, stop, report):
                 return False
         return True
 
-    def _keeps(self, client: int) -> bool:
-        """Whether the answers of a client's next block are kept: the first `KEPT` of all clients
-        are, and then those of ever fewer blocks (the 2nd, 4th, 8th …), so that some are of every
-        part of the phase, however long it is. Settled before they are asked for."""
+    def _logs(self, client: int) -> bool:
+        """Whether the answers of a client's next block are logged: the first `MIN_LOGGED` of all
+        clients are, and then those of ever fewer blocks (the 2nd, 4th, 8th …), so that some are of
+        every part of the phase, however long it is. Settled before they are asked for."""
         self._blocks[client] += 1
         nth = self._blocks[client]
-        early = len(self.kept[client]) < KEPT / self.of
-        return self.keeps and (early or nth & (nth - 1) == 0)
+        early = len(self.answer_logs[client]) < MIN_LOGGED / self.of
+        return self.logs_answers and (early or nth & (nth - 1) == 0)
 
     def _send(
         self,
         client: int,
         batch: list[Request],
         recorder: Recorder,
-        kept: Kept | None,
+        log: AnswerLog | None,
         stop: int,
         report: Callable[[], None],
     ) -> bool:
@@ -371,8 +373,8 @@ class Crew:
                     else:
                         done = clock()
                         answer(query, sent, sent, done, ids)
-                        if kept is not None:
-                            kept.keep(query, vector, ids, scores)
+                        if log is not None:
+                            log.append(query, vector, ids, scores)
                     if done >= pause:
                         break
                 else:
@@ -423,16 +425,16 @@ class Crew:
         self.barrier.abort()
 
     def reporter(self, progress: Progress | None, name: str) -> Callable[[], None]:
-        """A function that tells how far the crew has come, by time or else by requests."""
+        """A function that tells how far the pool has come, by time or else by requests."""
         if progress is None:
             return lambda: None
         samples = self.count or len(self.rounds[0]) * self.clients
 
         def report() -> None:
-            if not hasattr(self, "outset"):
+            if not hasattr(self, "phase_start"):
                 progress(0, 1, f"{name}: warming up")
             elif self.count is None and self.min_s > 0:
-                elapsed = (_clock() - self.outset.started_ns) / 1e9
+                elapsed = (_clock() - self.phase_start.started_ns) / 1e9
                 progress(min(elapsed, self.min_s), self.min_s, name)
             else:
                 every = (*self.recorders, *self._firsts)

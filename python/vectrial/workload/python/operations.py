@@ -11,7 +11,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
 from vectrial.workload.python.closed_loop import PROGRESS_S
 from vectrial.workload.python.timed import record_operation, timed
-from vectrial.workload.record import Outset, phase_of
+from vectrial.workload.record import PhaseStart, phase_of
 
 T = TypeVar("T")
 
@@ -38,8 +38,8 @@ def timed_operations(
         the phase. Shorter than `count` when `max_s` ended it.
     """
     recorder, results = Recorder(), list[T | None]()
-    outset = Outset.now()
-    done = outset.started_ns
+    phase_start = PhaseStart.now()
+    done = phase_start.started_ns
     recorder.start(done)
     stop = done + int(max_s * 1e9) if max_s is not None else 1 << 62
     reported = done
@@ -57,7 +57,7 @@ def timed_operations(
     phase = phase_of(
         name,
         recorder,
-        outset,
+        phase_start,
         ended_ns=done,
         cpu_ns=cpu_ns,
         issued=len(results),

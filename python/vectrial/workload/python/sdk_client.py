@@ -2,8 +2,8 @@
 inserts.
 
 Run as `python -m vectrial.workload.python.sdk_client FD PARENT` by `sdk_process`; what it is
-to do comes over the pipe: a `Share` of a search, a `Portion` of a load, or a `Caller` that reads
-out.
+to do comes over the pipe: a `Share` of a search, a `Portion` of a load, or a `BulkClient` that
+reads out.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from multiprocessing.connection import Connection
 from vectrial._engine import Judge
 from vectrial.model.store import Store
 from vectrial.util.process import die_with_parent
-from vectrial.workload.ndcg import Grader
-from vectrial.workload.python import sdk_ingest, sdk_open, transfer
-from vectrial.workload.python.closed_loop import Crew
-from vectrial.workload.python.open_loop import Served
+from vectrial.workload.ndcg import NdcgScorer
+from vectrial.workload.python import bulk_io, sdk_ingest, sdk_open
+from vectrial.workload.python.closed_loop import ClientPool
+from vectrial.workload.python.open_loop import WorkerResult
 from vectrial.workload.python.sdk_ingest import Portion
 from vectrial.workload.python.sdk_process import Done, Failed, Ready, done
 from vectrial.workload.python.sdk_search import Share
 from vectrial.workload.python.timed import describe
-from vectrial.workload.record import Outset
+from vectrial.workload.record import PhaseStart
 
 
-def _crew(share: Share, store: Store, pipe: Connection) -> Crew:
+def _pool(share: Share, store: Store, pipe: Connection) -> ClientPool:
     asked, truth, load = share.question, share.truth, share.load
 
-    def begin() -> Outset:
+    def begin() -> PhaseStart:
         pipe.send(Ready())
         started_ns = pipe.recv()
         while (left_ns := started_ns - time.perf_counter_ns()) > 0:
             time.sleep(left_ns / 1e9)
-        return Outset(started_ns, time.process_time_ns(), 0.0)
+        return PhaseStart(started_ns, time.process_time_ns(), 0.0)
 
-    crew = Crew(
+    pool = ClientPool(
         asked.searchers(store),
         share.queries,
         Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
@@ -48,23 +48,23 @@ def _crew(share: Share, store: Store, pipe: Connection) -> Crew:
         load.max_s,
         None,
     )
-    crew.warmup = (share.warmup_queries, 5.0)
-    crew.first, crew.of, crew.begin = share.first, share.load.clients, begin
-    crew.keeps = share.keeps
-    if share.judgement is not None:
-        crew.grader = Grader.of(share.judgement, share.clients)
-    return crew
+    pool.warmup = (share.warmup_queries, 5.0)
+    pool.first, pool.of, pool.begin = share.first, share.load.clients, begin
+    pool.logs_answers = share.logs_answers
+    if share.judgments is not None:
+        pool.scorer = NdcgScorer.of(share.judgments, share.clients)
+    return pool
 
 
-def _measure(share: Share, pipe: Connection) -> Done | Served:
+def _measure(share: Share, pipe: Connection) -> Done | WorkerResult:
     if share.cores:
         os.sched_setaffinity(0, share.cores)
     store = share.question.opening.open()
     try:
-        crew = _crew(share, store, pipe)
-        if share.turns is not None:
-            return sdk_open.measure(share, crew)
-        return done(crew, crew.run(lambda: None, in_threads=share.clients > 1))
+        pool = _pool(share, store, pipe)
+        if share.schedule is not None:
+            return sdk_open.measure(share, pool)
+        return done(pool, pool.run(lambda: None, in_threads=share.clients > 1))
     finally:
         store.close()
 
@@ -79,8 +79,8 @@ def main() -> None:
         try:
             if isinstance(task, Portion):
                 pipe.send(sdk_ingest.insert(task, pipe))
-            elif isinstance(task, transfer.Caller):
-                pipe.send(transfer.move(task, pipe))
+            elif isinstance(task, bulk_io.BulkClient):
+                pipe.send(bulk_io.move(task, pipe))
             else:
                 pipe.send(_measure(task, pipe))
         except Exception as failure:  # noqa: BLE001 - the parent raises it

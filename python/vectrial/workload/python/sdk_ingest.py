@@ -1,4 +1,4 @@
-"""Bulk loading by several callers of the store's official Python client, each in a process of its
+"""Bulk loading by several clients of the store's official Python client, each in a process of its
 own, connected before the clock starts."""
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ def load(
     opening: Opening,
     dataset: str,
     batch_rows: int,
-    callers: int,
+    clients: int,
     progress: Progress,
     *,
     stop: int,
     cores: Sequence[int] = (),
 ) -> Phase:
-    """Insert rows 0 … stop in batches, which the callers take in turn. Each cuts its batches from
+    """Insert rows 0 … stop in batches, which the clients take in turn. Each cuts its batches from
     the dataset as it goes, within the clock: their work goes on beside one another.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
     """
     portions = [
-        Portion(opening, dataset, stop, batch_rows, first, callers, cores)
-        for first in range(callers)
+        Portion(opening, dataset, stop, batch_rows, first, clients, cores)
+        for first in range(clients)
     ]
     load_1m = os.getloadavg()[0]
     with processes(portions) as pipes:
@@ -83,15 +83,15 @@ def load(
         taken=taken,
         dim=opening.schema.dim,
         batch_rows=batch_rows,
-        callers=callers,
+        clients=clients,
     )
     add_batches(phase, whole)
     cpu_s = sum(one.cpu_ns for one in told) / 1e9
-    width = min(callers, len(cores) or len(os.sched_getaffinity(0)))
+    width = min(clients, len(cores) or len(os.sched_getaffinity(0)))
     phase.metrics |= {
         "cpu_s": cpu_s,
         "client_cpu_share": cpu_s / seconds / width,
-        "client_processes": callers,
+        "client_processes": clients,
         "load_1m": load_1m,
     }
     if taken != stop:

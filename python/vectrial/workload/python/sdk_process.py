@@ -18,9 +18,9 @@ from vectrial.model.errors import StoreError
 from vectrial.model.store import Address, Durability, Index, Schema, Store
 from vectrial.stores import registry
 from vectrial.util.children import python
+from vectrial.workload.answer_log import AnswerLog, PackedPhaseAnswers, PhaseAnswers
 from vectrial.workload.ndcg import Gains
-from vectrial.workload.python.closed_loop import Crew
-from vectrial.workload.timed import Kept, PackedTimed, Timed
+from vectrial.workload.python.closed_loop import ClientPool
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class Ready:
 @dataclass(frozen=True)
 class Done:
     """A process's record, packed, and what was counted beside it. rows: inserted. gains: of its
-    answers, where they are graded. timed: what else is known of answers."""
+    answers, where they are graded. answers: what else is known of them."""
 
     record: bytes
     issued: int
@@ -67,7 +67,7 @@ class Done:
     warmup_errors: int = 0
     rows: int = 0
     gains: Gains | None = None
-    timed: PackedTimed | None = None
+    answers: PackedPhaseAnswers | None = None
 
 
 @dataclass(frozen=True)
@@ -120,17 +120,17 @@ def expect(pipe: Connection, kind: type[T], report: Callable[[], None]) -> T:
     return told
 
 
-def done(crew: Crew, cpu_ns: int) -> Done:
+def done(pool: ClientPool, cpu_ns: int) -> Done:
     """In a process: what its clients did, when they are done."""
     return Done(
-        record=crew.merged().pack(),
-        issued=sum(crew.issued),
-        ended_ns=max(crew.ended),
-        cpu_ns=cpu_ns - crew.outset.cpu_ns,
-        warmed=sum(crew.warmed),
-        warmup_errors=sum(crew.warmup_errors),
-        gains=None if crew.grader is None else crew.grader.all(),
-        timed=crew.timed().pack() if crew.keeps else None,
+        record=pool.merged().pack(),
+        issued=sum(pool.issued),
+        ended_ns=max(pool.ended),
+        cpu_ns=cpu_ns - pool.phase_start.cpu_ns,
+        warmed=sum(pool.warmed),
+        warmup_errors=sum(pool.warmup_errors),
+        gains=None if pool.scorer is None else pool.scorer.all(),
+        answers=pool.answers().pack() if pool.logs_answers else None,
     )
 
 
@@ -143,14 +143,14 @@ def merged(told: Sequence[Done], truth: Truth) -> Recorder:
     return whole
 
 
-def timed(told: Sequence[Done], truth: Truth) -> Timed:
+def merged_answers(told: Sequence[Done], truth: Truth) -> PhaseAnswers:
     """What is known of the answers of all processes."""
     judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
-    whole = Timed(Recorder(judge), Recorder(judge), Recorder(judge), Kept())
+    whole = PhaseAnswers(Recorder(judge), Recorder(judge), Recorder(judge), AnswerLog())
     for one in told:
-        if one.timed is not None:
-            whole.warmup.merge(Recorder.unpack(one.timed.warmup, judge))
-            whole.first.merge(Recorder.unpack(one.timed.first, judge))
-            whole.later.merge(Recorder.unpack(one.timed.later, judge))
-            whole.kept.add(one.timed.kept)
+        if one.answers is not None:
+            whole.warmup.merge(Recorder.unpack(one.answers.warmup, judge))
+            whole.first.merge(Recorder.unpack(one.answers.first, judge))
+            whole.later.merge(Recorder.unpack(one.answers.later, judge))
+            whole.log.extend(one.answers.log)
     return whole

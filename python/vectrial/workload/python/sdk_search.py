@@ -23,9 +23,10 @@ from vectrial.model.fusion import Blend
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
 from vectrial.model.store import Params, Returning, Searcher, Store
-from vectrial.model.workload import Closed
-from vectrial.workload.ndcg import Gains, Judgement
-from vectrial.workload.python.open_loop import Turns
+from vectrial.model.workload import ClosedLoop
+from vectrial.workload.answer_log import AnswerCheck
+from vectrial.workload.ndcg import Gains, RelevanceJudgments
+from vectrial.workload.python.open_loop import Schedule
 from vectrial.workload.python.sdk_process import (
     Done,
     Opening,
@@ -33,13 +34,12 @@ from vectrial.workload.python.sdk_process import (
     common_start_ns,
     expect,
     merged,
+    merged_answers,
     processes,
-    timed,
 )
 from vectrial.workload.queries import Queries
-from vectrial.workload.record import Outset, phase_of
+from vectrial.workload.record import PhaseStart, phase_of
 from vectrial.workload.searchers import hybrid_searchers, searchers
-from vectrial.workload.timed import Look
 
 T = TypeVar("T")
 
@@ -90,43 +90,43 @@ class HybridQuestion:
 @dataclass(frozen=True)
 class Share:
     """What one process does: `clients` of all, numbered from `first`, on `cores`; in an open loop
-    (`turns`) with the arrivals that fall to it. judgement: by which answers of a closed loop are
-    graded. keeps: some answers are kept, to be looked at afterwards."""
+    (`schedule`) with the arrivals that fall to it. judgments: by which answers of a closed loop are
+    graded. logs_answers: some answers are logged, to be checked afterwards."""
 
     question: Asked
     queries: NDArray[np.float32] | Queries
     truth: Truth
-    load: Closed
+    load: ClosedLoop
     clients: int
     first: int
     cores: Sequence[int]
     warmup_queries: int
     seed: int
     name: str
-    turns: Turns | None = None
-    judgement: Judgement | None = None
-    keeps: bool = False
+    schedule: Schedule | None = None
+    judgments: RelevanceJudgments | None = None
+    logs_answers: bool = False
 
 
 def search(
     question: Asked,
     queries: NDArray[np.float32] | Queries,
     truth: Truth,
-    load: Closed,
+    load: ClosedLoop,
     *,
     cores: Sequence[int] = (),
     warmup_queries: int = 100,
     seed: int = 0,
     progress: Progress | None = None,
     name: str = "search",
-    judgement: Judgement | None = None,
-    look: Look | None = None,
+    judgments: RelevanceJudgments | None = None,
+    check: AnswerCheck | None = None,
 ) -> Phase:
-    """Search with the clients of `load`, as `embedded.closed_loop` does, in other processes.
+    """Search with the clients of `load`, as `closed_loop` does, in other processes.
 
     Args:
         cores: those the processes share; empty: all.
-        look: as of `embedded.closed_loop`.
+        check: as of `closed_loop`.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
@@ -139,13 +139,13 @@ def search(
         one = Share(
             question, queries, truth, load, clients, first, cores, warmup_queries, seed, name
         )
-        shares.append(replace(one, judgement=judgement, keeps=look is not None))
-    outset = replace(Outset.now(), cpu_ns=0)
+        shares.append(replace(one, judgments=judgments, logs_answers=check is not None))
+    phase_start = replace(PhaseStart.now(), cpu_ns=0)
     started_ns, told = together(shares, Done, progress, load.min_s)
     phase = phase_of(
         name,
         merged(told, truth),
-        replace(outset, started_ns=started_ns),
+        replace(phase_start, started_ns=started_ns),
         ended_ns=max(one.ended_ns for one in told),
         cpu_ns=sum(one.cpu_ns for one in told),
         issued=sum(one.issued for one in told),
@@ -163,13 +163,13 @@ def search(
     }
     if share is None:
         phase.missing["client_cpu_share"] = "nothing was measured"
-    if judgement is not None:
+    if judgments is not None:
         gains = Gains()
         for process in told:
             gains.add(process.gains or Gains())
         phase.metrics |= gains.metrics()
-    if look is not None:
-        look(phase, timed(told, truth))
+    if check is not None:
+        check(phase, merged_answers(told, truth))
     return phase
 
 

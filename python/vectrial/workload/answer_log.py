@@ -1,4 +1,4 @@
-"""What is kept of a phase's answers beside their record, for whoever looks at them afterwards."""
+"""Answers of a phase that are logged beside their record, to be checked when it has ended."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from vectrial._engine import Recorder
 from vectrial.model.phase import Phase
 
-#: Answers of a phase that are kept at least, where there are as many: of a fault in one answer of a
-#: hundred at least one is among them with a probability of 0.993.
-KEPT = 500
+#: Answers of a phase that are logged at least, where there are as many: of a fault in one answer of
+#: a hundred at least one is among them with a probability of 0.993.
+MIN_LOGGED = 500
 
 
 @dataclass
-class Kept:
+class AnswerLog:
     """Timed answers as they came: which query of the dataset (its number), the vector that was
     asked, ids best first, scores."""
 
@@ -29,20 +29,20 @@ class Kept:
     def __len__(self) -> int:
         return len(self.queries)
 
-    def keep(
+    def append(
         self,
         query: int,
         vector: NDArray[np.float32],
         ids: NDArray[np.int64],
         scores: NDArray[np.float32],
     ) -> None:
-        """Keep an answer, whatever becomes of the arrays that it came in."""
+        """Log an answer, whatever becomes of the arrays that it came in."""
         self.queries.append(query)
         self.vectors.append(vector)
         self.ids.append(np.array(ids))
         self.scores.append(np.array(scores))
 
-    def add(self, other: Kept) -> None:
+    def extend(self, other: AnswerLog) -> None:
         """Take in those of another."""
         self.queries += other.queries
         self.vectors += other.vectors
@@ -51,12 +51,12 @@ class Kept:
 
 
 @dataclass
-class Timed:
+class PhaseAnswers:
     """What is known of the answers of a phase.
 
     warmup: recorder of the answers before the clock started.
     first: recorder of the first answers to each query in the phase; later: of those to queries that
-        came again, moved a little or not. kept: some of the timed answers.
+        came again, moved a little or not. log: some of the timed answers.
     whole: of all timed answers, where the others are of answers that were asked for right after
         the phase.
     """
@@ -64,7 +64,7 @@ class Timed:
     warmup: Recorder
     first: Recorder
     later: Recorder
-    kept: Kept
+    log: AnswerLog
     whole: Recorder | None = None
 
     @property
@@ -72,20 +72,22 @@ class Timed:
         """Recorders of all timed answers."""
         return (self.first, self.later) if self.whole is None else (self.whole,)
 
-    def pack(self) -> PackedTimed:
+    def pack(self) -> PackedPhaseAnswers:
         """For another process."""
-        return PackedTimed(self.warmup.pack(), self.first.pack(), self.later.pack(), self.kept)
+        return PackedPhaseAnswers(
+            self.warmup.pack(), self.first.pack(), self.later.pack(), self.log
+        )
 
 
 @dataclass(frozen=True)
-class PackedTimed:
-    """`Timed`, its recorders packed."""
+class PackedPhaseAnswers:
+    """`PhaseAnswers`, its recorders packed."""
 
     warmup: bytes
     first: bytes
     later: bytes
-    kept: Kept
+    log: AnswerLog
 
 
-#: Told of a phase, and of its answers, when the phase has ended.
-Look = Callable[[Phase, Timed], None]
+#: Called with a phase and its answers when the phase has ended.
+AnswerCheck = Callable[[Phase, PhaseAnswers], None]

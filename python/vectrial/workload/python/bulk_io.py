@@ -1,6 +1,6 @@
-"""Rows read out, and put in and read out by turns, by several callers at once.
+"""Rows read out, and put in and read out by turns, by several clients at once.
 
-A caller is the store's own client: in this process where there is one, else each in a process of
+A client is one of the store's SDK: in this process where there is one, else each in a process of
 its own, connected before the clock starts.
 """
 
@@ -34,13 +34,13 @@ from vectrial.workload.python.timed import Sample, record_operation, timed
 
 T = TypeVar("T")
 
-#: Bytes of ids that a caller holds until it has ended, when they are checked: that is no part of a
+#: Bytes of ids that a client holds until it has ended, when they are checked: that is no part of a
 #: transfer. With more it checks between two passes.
 _CHECKED_AT = 64 << 20
 
 
 @dataclass(frozen=True)
-class Reading:
+class FullScan:
     """Read every row out, pass after pass, until `min_s` seconds have gone; every pass is whole,
     and the first comes before the clock.
 
@@ -54,7 +54,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Alternating:
+class PutScanLoop:
     """Put so many rows into a collection of one's own, then read all of it, by turns for
     `length_s` seconds. It grows with every turn; the first turn comes before the clock."""
 
@@ -66,17 +66,17 @@ class Alternating:
 
 
 @dataclass(frozen=True)
-class Caller:
+class BulkClient:
     """What one process does. opening: of the collection that it puts into and reads."""
 
     opening: Opening
-    work: Reading | Alternating
+    work: FullScan | PutScanLoop
     cores: Sequence[int]
 
 
 @dataclass(frozen=True)
-class Moved:
-    """What a caller did within the clock.
+class TransferResult:
+    """What a client did within the clock.
 
     puts, gets: packed records; a get is a whole pass. put_bytes, got_bytes: of the Arrow batches,
     which is ids, vectors and metadata. wrong: passes that did not bring every row once.
@@ -93,25 +93,29 @@ class Moved:
     wrong: int = 0
 
 
-def together(callers: Sequence[Caller], progress: Progress, name: str) -> tuple[int, list[Moved]]:
-    """Every caller in a process of its own, from one common start, which comes first.
+def together(
+    clients: Sequence[BulkClient], progress: Progress, name: str
+) -> tuple[int, list[TransferResult]]:
+    """Every client in a process of its own, from one common start, which comes first.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
     """
-    with processes(callers) as pipes:
+    with processes(clients) as pipes:
         for pipe in pipes:
             expect(pipe, Ready, lambda: progress(0, 1, "connecting"))
         started = common_start_ns()
         for pipe in pipes:
             pipe.send(started)
-        return started, [expect(pipe, Moved, lambda: progress(0, 1, name)) for pipe in pipes]
+        return started, [
+            expect(pipe, TransferResult, lambda: progress(0, 1, name)) for pipe in pipes
+        ]
 
 
-def move(caller: Caller, pipe: Connection) -> Moved:
-    """In a process: what a caller does."""
-    if caller.cores:
-        os.sched_setaffinity(0, caller.cores)
+def move(client: BulkClient, pipe: Connection) -> TransferResult:
+    """In a process: what a client does."""
+    if client.cores:
+        os.sched_setaffinity(0, client.cores)
 
     def begin() -> int:
         pipe.send(Ready())
@@ -120,32 +124,32 @@ def move(caller: Caller, pipe: Connection) -> Moved:
             time.sleep(left_ns / 1e9)
         return started
 
-    store, work = caller.opening.open(), caller.work
+    store, work = client.opening.open(), client.work
     try:
-        if isinstance(work, Reading):
+        if isinstance(work, FullScan):
             return read_out(store, work, begin)
         rows = library.load(work.dataset)
-        return alternate(store, work, rows, caller.opening.schema, begin)
+        return alternate(store, work, rows, client.opening.schema, begin)
     finally:
         store.close()
 
 
-def read_out(store: Store, work: Reading, begin: Callable[[], int]) -> Moved:
+def read_out(store: Store, work: FullScan, begin: Callable[[], int]) -> TransferResult:
     """Read all rows again and again. A pass that raises is an error, and the last.
 
     begin: returns the instant of the start, when it has come.
     """
-    _Turns(perf_counter_ns()).get(store, work.page_rows, work.ids)
-    turns = _Turns(begin())
-    while turns.ended_ns - turns.started_ns < work.min_s * 1e9 or not turns.gets.samples():
-        if not turns.get(store, work.page_rows, work.ids):
+    _TransferLog(perf_counter_ns()).get(store, work.page_rows, work.ids)
+    log = _TransferLog(begin())
+    while log.ended_ns - log.started_ns < work.min_s * 1e9 or not log.gets.samples():
+        if not log.get(store, work.page_rows, work.ids):
             break
-    return turns.moved()
+    return log.result()
 
 
 def alternate(
-    store: Store, work: Alternating, dataset: Dataset, schema: Schema, begin: Callable[[], int]
-) -> Moved:
+    store: Store, work: PutScanLoop, dataset: Dataset, schema: Schema, begin: Callable[[], int]
+) -> TransferResult:
     """Puts and gets by turns, on a collection that is empty. What raises is an error, and ends it.
 
     Rows are the first `work.rows` of the dataset, again and again, under ids from 0 up.
@@ -153,27 +157,27 @@ def alternate(
     """
     size, upto = work.batch_rows, 0
 
-    def turn(turns: _Turns) -> bool:
+    def turn(log: _TransferLog) -> bool:
         nonlocal upto
         ids = np.arange(upto, upto + size, dtype=np.int64)
         at = ids % work.rows
         batch = make_batch(schema, ids, dataset.vectors[at], metadata_of(dataset, schema, at))
-        if not turns.record(turns.puts, timed(store.insert, batch)):
+        if not log.record(log.puts, timed(store.insert, batch)):
             return False
-        turns.put_rows += size
-        turns.put_bytes += batch.nbytes
+        log.put_rows += size
+        log.put_bytes += batch.nbytes
         upto += size
-        return turns.get(store, work.page_rows, np.arange(upto, dtype=np.int64))
+        return log.get(store, work.page_rows, np.arange(upto, dtype=np.int64))
 
-    turn(_Turns(perf_counter_ns()))
-    turns = _Turns(begin())
-    while turns.ended_ns - turns.started_ns < work.length_s * 1e9 and turn(turns):
+    turn(_TransferLog(perf_counter_ns()))
+    log = _TransferLog(begin())
+    while log.ended_ns - log.started_ns < work.length_s * 1e9 and turn(log):
         pass
-    return turns.moved()
+    return log.result()
 
 
-class _Turns:
-    """What a caller has done since the start."""
+class _TransferLog:
+    """What a client has done since the start."""
 
     def __init__(self, started_ns: int) -> None:
         self.puts, self.gets = Recorder(), Recorder()
@@ -221,10 +225,10 @@ class _Turns:
         record_operation(recorder, sample)
         return sample.failure is None
 
-    def moved(self) -> Moved:
+    def result(self) -> TransferResult:
         cpu_ns = time.process_time_ns() - self.cpu_ns
         self._check()
-        return Moved(
+        return TransferResult(
             puts=self.puts.pack(),
             gets=self.gets.pack(),
             ended_ns=self.ended_ns,
