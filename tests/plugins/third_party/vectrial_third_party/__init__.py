@@ -1,0 +1,1 @@
+"""Plug-ins of a third party."""
