@@ -117,7 +117,6 @@ def _record() -> None:
     _keep("flight", [b"\0" + b"".join(map(_measured, got)), b"\x05" + _measured(acted)])
     stream = acted[acted.index(b"\xff" * 4) :]
     _keep("arrow", [stream])
-    _keep("flatbuffer", [stream[8:], *(message[2:] for message in got)])
     with null_server("http", k=K) as server:
         for which, path in enumerate(("_search", "_bulk", "_bulk", "_mget")):
             address = f"http://{server.host}:{server.port}/things/{path}"

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::packed::packed;
+use serde::{Deserialize, Serialize};
 
 /// Distinct messages kept of each class: the earliest.
 pub const MESSAGES: usize = 5;
@@ -12,20 +12,17 @@ pub const MESSAGE_CHARS: usize = 300;
 pub const CLASSES: usize = 200;
 const OTHERS: &str = "(other classes)";
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Class {
     count: u64,
     /// (when it was first seen, message), earliest first.
     messages: Vec<(i64, String)>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Failures {
     classes: BTreeMap<String, Class>,
 }
-
-packed!(Class { count, messages });
-packed!(Failures { classes });
 
 impl Failures {
     pub fn record(&mut self, at_ns: i64, kind: &str, message: &str) {

@@ -1,7 +1,7 @@
 //! What the targets in `fuzz/` call. Each takes any bytes for something that a server said, and must
 //! come to an end without a panic: with an answer, or with a failure.
 //!
-//! `protobuf`, `flatbuffer`, `arrow` and `resp` are the formats alone. Those named after a protocol
+//! `protobuf`, `arrow` and `resp` are the formats alone. Those named after a protocol
 //! read a message or body, whose framing is left aside, as the answer to one of the protocol's
 //! requests (the first byte says which). The others speak to a whole connection from its first byte
 //! on, in pieces of a length of their own choosing.
@@ -12,9 +12,8 @@ use std::sync::OnceLock;
 use tokio::io::{copy, duplex, sink, split, AsyncWriteExt};
 use tokio::runtime::{Builder, LocalOptions};
 
-use crate::flatbuffer::{ask, View};
-use crate::ipc;
-use crate::protobuf::{packed_floats, packed_ints, Reader};
+use crate::codec::arrow;
+use crate::codec::protobuf::{packed_floats, packed_ints, Reader};
 use crate::protocol::{
     Answer, Connection, Matrix, Operation, Options, Prepared, Protocol, Target, Task,
 };
@@ -47,18 +46,12 @@ fn read_fields(bytes: &[u8], depth: usize) {
     }
 }
 
-pub fn flatbuffer(bytes: &[u8]) {
-    if let Ok(view) = View::root(bytes) {
-        ask(view, 2);
-    }
-}
-
 /// A stream in Arrow's own framing, read twice by the same reader, as answers are.
 pub fn arrow(bytes: &[u8]) {
-    let mut rows = ipc::Rows::default();
+    let mut rows = arrow::Rows::default();
     let read = [(); 2].map(|()| {
-        let mut answer = Answer::default();
-        rows.stream(bytes, &mut answer).map(|()| answer.ids)
+        let (mut ids, mut scores) = (vec![], vec![]);
+        rows.stream(bytes, &mut ids, &mut scores).map(|()| ids)
     });
     assert_eq!(read[0], read[1], "a stream is read as it was before");
 }

@@ -2,9 +2,9 @@
 
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::misuse::Misuse;
-use crate::packed::packed;
 
 /// The greatest latency that is told apart; what lasts longer is kept as this, and counted.
 pub const HIGHEST_NS: u64 = 100_000_000_000;
@@ -16,22 +16,15 @@ const V2_HEADER_BYTES: usize = 40;
 const MOST_SAMPLES: u64 = 1 << 53;
 
 /// A histogram of nanoseconds, with the figures that buckets would blur kept exactly.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Latencies {
+    #[serde(with = "hdr_v2")]
     hdr: Histogram<u64>,
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
     saturated: u64,
 }
-
-packed!(Latencies {
-    hdr,
-    sum_ns,
-    min_ns,
-    max_ns,
-    saturated
-});
 
 impl Default for Latencies {
     fn default() -> Self {
@@ -111,6 +104,28 @@ impl Latencies {
 pub(crate) fn empty(digits: u8) -> Histogram<u64> {
     Histogram::new_with_bounds(1, HIGHEST_NS, digits)
         .expect("the bounds are constants that the library accepts")
+}
+
+/// A dense histogram as its V2 encoding, in serde's terms.
+mod hdr_v2 {
+    use hdrhistogram::Histogram;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(hdr: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
+        super::encode(hdr).serialize(to)
+    }
+
+    /// One of the layout that all latencies have.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
+        let read = super::decode(&Vec::<u8>::deserialize(from)?).map_err(D::Error::custom)?;
+        let mut out = super::empty(super::DIGITS);
+        if (read.sigfig(), read.high()) != (out.sigfig(), out.high()) {
+            return Err(D::Error::custom("a histogram has other bounds or digits"));
+        }
+        super::add(&mut out, &read);
+        Ok(out)
+    }
 }
 
 /// Add a histogram of the same layout.

@@ -4,19 +4,16 @@ use pyo3::prelude::*;
 
 pub mod arrival;
 pub mod clock;
+pub mod codec;
 pub mod failures;
-pub mod flatbuffer;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 pub mod histogram;
-pub mod ipc;
 pub mod judge;
 pub mod load;
 mod load_python;
 pub mod misuse;
 pub mod null;
-pub mod packed;
-pub mod protobuf;
 pub mod protocol;
 pub mod protocols;
 pub mod recorder;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::codec::DecodeError;
 use crate::misuse::Misuse;
 use crate::transport::tls::Tls;
 
@@ -268,6 +269,12 @@ pub struct Failure {
     pub message: String,
     /// The connection cannot be used any more.
     pub broken: bool,
+}
+
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        Self::garbage(error.0)
+    }
 }
 
 impl Failure {

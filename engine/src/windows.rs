@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::histogram::{add, decode, empty, encode, HIGHEST_NS};
 use crate::misuse::Misuse;
-use crate::packed::{packed, Packed};
 
 const DIGITS: u8 = 2;
 /// A day of seconds and more: beyond this, times and window width do not belong together.
@@ -18,7 +18,7 @@ pub const MOST_WINDOWS: u64 = 100_000;
 /// Recall is summed in whole units, so that the order of addition does not show.
 const RECALL_ONE: u64 = 1 << 32;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Window {
     count: u64,
     errors: u64,
@@ -27,15 +27,6 @@ struct Window {
     recall: u64,
     packed: Vec<u8>,
 }
-
-packed!(Window {
-    count,
-    errors,
-    max_ns,
-    judged,
-    recall,
-    packed
-});
 
 /// One row of [`Windows::rows`]; None where nothing was seen that could tell.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,7 +40,8 @@ pub struct WindowRow {
     pub recall: Option<f64>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "Sealed", try_from = "Sealed")]
 pub struct Windows {
     width_ns: u64,
     all: BTreeMap<u64, Window>,
@@ -58,17 +50,29 @@ pub struct Windows {
     dense: Histogram<u64>,
 }
 
-impl Packed for Windows {
-    fn put(&self, out: &mut Vec<u8>) {
-        let mut sealed = self.clone();
-        sealed.seal();
-        sealed.width_ns.put(out);
-        sealed.all.put(out);
-    }
+/// Windows of which none is open: what another process is sent.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    width_ns: u64,
+    all: BTreeMap<u64, Window>,
+}
 
-    fn take(bytes: &mut &[u8]) -> Result<Self, Misuse> {
-        let mut out = Self::new(u64::take(bytes)?)?;
-        out.all = BTreeMap::take(bytes)?;
+impl From<Windows> for Sealed {
+    fn from(mut windows: Windows) -> Self {
+        windows.seal();
+        Self {
+            width_ns: windows.width_ns,
+            all: windows.all,
+        }
+    }
+}
+
+impl TryFrom<Sealed> for Windows {
+    type Error = Misuse;
+
+    fn try_from(sealed: Sealed) -> Result<Self, Misuse> {
+        let mut out = Self::new(sealed.width_ns)?;
+        out.all = sealed.all;
         for window in out.all.values().filter(|one| !one.packed.is_empty()) {
             if decode(&window.packed)?.sigfig() != DIGITS {
                 return Err(Misuse("a window's histogram has other digits".into()));

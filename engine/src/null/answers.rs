@@ -4,10 +4,10 @@
 
 use bytes::Bytes;
 
-use crate::null::grpc::Method;
-use crate::protobuf::{
+use crate::codec::protobuf::{
     put_bytes, put_fixed32, put_fixed64, put_floats, put_message, put_number, put_packed,
 };
+use crate::null::grpc::Method;
 use crate::protocols::null::{ANSWER_IDS, ANSWER_SCORES};
 use crate::protocols::weaviate::uuid;
 use crate::transport::grpc::framed;

@@ -1,10 +1,12 @@
 //! The null server over Arrow Flight: what its calls answer.
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use bytes::Bytes;
 
-use crate::ipc::{self, Cells, Column};
+use crate::codec::{arrow, protobuf};
 use crate::null::grpc::Method;
-use crate::protobuf;
 use crate::protocols::flight::{flight_data, CONTENT, DO_ACTION, DO_GET};
 use crate::transport::grpc::framed;
 
@@ -22,50 +24,26 @@ pub const SEARCHES: &[Method] = &[
 
 /// A schema and one batch, each a `FlightData`.
 fn got(k: usize, id: fn(u64) -> u64) -> Bytes {
-    with_hits(k, id, |schema, batch, rows| {
-        [
-            flight_data(None, schema, &[]),
-            flight_data(None, batch, rows),
-        ]
-        .concat()
-        .into()
-    })
+    let [schema, rows] = arrow::encode(&hits(k, id)).expect("plain columns are encoded");
+    [
+        flight_data(None, &schema.ipc_message, &[]),
+        flight_data(None, &rows.ipc_message, &rows.arrow_data),
+    ]
+    .concat()
+    .into()
 }
 
 /// The same as a stream in Arrow's own framing, in one `Result`.
 fn acted(k: usize, id: fn(u64) -> u64) -> Bytes {
-    with_hits(k, id, |schema, batch, rows| {
-        framed(|out| protobuf::put_bytes(out, CONTENT, &stream(&[(schema, &[]), (batch, rows)])))
-    })
+    let stream = arrow::stream(&hits(k, id)).expect("plain columns are encoded");
+    framed(|out| protobuf::put_bytes(out, CONTENT, &stream))
 }
 
-/// Messages and their bodies in Arrow's own framing, with its end.
-fn stream(messages: &[(&[u8], &[u8])]) -> Vec<u8> {
-    let mut out = vec![];
-    for (header, body) in messages {
-        out.extend([0xff; 4]);
-        out.extend((header.len() as u32).to_le_bytes());
-        out.extend_from_slice(header);
-        out.extend_from_slice(body);
-    }
-    out.extend([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
-    out
-}
-
-/// Call `then` with the message of a schema, that of a batch, and its body.
-fn with_hits<T>(k: usize, id: fn(u64) -> u64, then: impl Fn(&[u8], &[u8], &[u8]) -> T) -> T {
-    let ids: Vec<i64> = (0..k as u64).map(|i| id(i) as i64).collect();
-    let scores: Vec<f64> = (0..k).map(|i| i as f64 / 64.0).collect();
-    let column = |name, cells| Column {
-        name,
-        cells,
-        valid: &[],
-        nullable: false,
-    };
-    let columns = [
-        column("id", Cells::Int(&ids)),
-        column("score", Cells::Float(&scores)),
-    ];
-    let (batch, rows) = ipc::batch(&columns);
-    then(&ipc::schema(&columns, &[]), &batch, &rows)
+/// k ids and their scores.
+fn hits(k: usize, id: fn(u64) -> u64) -> RecordBatch {
+    let ids = (0..k as u64).map(|at| id(at) as i64);
+    let scores = (0..k).map(|at| at as f64 / 64.0);
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(ids));
+    let scores: ArrayRef = Arc::new(Float64Array::from_iter_values(scores));
+    RecordBatch::try_from_iter([("id", ids), ("score", scores)]).expect("the columns are as long")
 }

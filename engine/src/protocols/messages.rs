@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use http::Request;
 
+use crate::codec::protobuf;
 use crate::misuse::Misuse;
-use crate::protobuf;
 use crate::protocol::{Answer, Failure, Options, Prepared, Task};
 use crate::transport::grpc;
 

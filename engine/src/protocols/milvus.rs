@@ -16,8 +16,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use crate::codec::protobuf::{self, put_bytes, put_message, put_number};
 use crate::misuse::Misuse;
-use crate::protobuf::{self, put_bytes, put_message, put_number};
 use crate::protocol::{
     Cell, Column, Failure, Operation, Options, Prepared, Protocol, Target, Task, Values,
 };

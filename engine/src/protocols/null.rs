@@ -3,8 +3,8 @@
 //! A search carries k and the vector as packed floats; its answer, ids and scores packed. Writes
 //! carry ids and vectors and are answered with an empty message.
 
+use crate::codec::protobuf::{self, Reader};
 use crate::misuse::Misuse;
-use crate::protobuf::{self, Reader};
 use crate::protocol::{Answer, Failure, Operation, Prepared, Protocol, Target, Task};
 use crate::transport::grpc::{self, Decode, Unary};
 

@@ -11,8 +11,9 @@
 
 use std::ops::Range;
 
+use crate::codec::protobuf::{self, put_bytes, put_message, put_number, Reader};
+use crate::codec::DecodeError;
 use crate::misuse::Misuse;
-use crate::protobuf::{self, put_bytes, put_message, put_number, Broken, Reader};
 use crate::protocol::{
     Answer, Cell, Failure, Operation, Options, Prepared, Protocol, Target, Task,
 };
@@ -335,7 +336,7 @@ fn search_params(options: &Options) -> Result<Vec<u8>, Misuse> {
 
 /// Ids and scores of a `qdrant.QueryResponse`, or ids of a `qdrant.GetResponse`, whose fields agree
 /// as far as they are read.
-fn read_points(message: &[u8], answer: &mut Answer) -> Result<(), Broken> {
+fn read_points(message: &[u8], answer: &mut Answer) -> Result<(), DecodeError> {
     const RESULT: u32 = 1;
     let mut reader = Reader(message);
     while let Some((field, value)) = reader.field()? {
@@ -348,7 +349,7 @@ fn read_points(message: &[u8], answer: &mut Answer) -> Result<(), Broken> {
     Ok(())
 }
 
-fn read_point(message: &[u8]) -> Result<(i64, f32), Broken> {
+fn read_point(message: &[u8]) -> Result<(i64, f32), DecodeError> {
     const ID: u32 = 1;
     const ID_NUMBER: u32 = 1;
     const SCORE: u32 = 3;
@@ -368,7 +369,7 @@ fn read_point(message: &[u8]) -> Result<(i64, f32), Broken> {
             _ => {}
         }
     }
-    Ok((id.ok_or(Broken("a point has no number"))?, score))
+    Ok((id.ok_or(DecodeError("a point has no number"))?, score))
 }
 
 /// A `qdrant.PointsOperationResponse`: applied, or logged where that is what was asked for.

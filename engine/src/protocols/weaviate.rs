@@ -12,8 +12,8 @@ mod answers;
 
 use std::ops::Range;
 
+use crate::codec::protobuf::{self, put_bytes, put_message, put_number};
 use crate::misuse::Misuse;
-use crate::protobuf::{self, put_bytes, put_message, put_number};
 use crate::protocol::{Cell, Failure, Operation, Prepared, Protocol, Target, Task};
 use crate::protocols::messages::{choice, flag, for_batches, for_queries, names, put_option};
 use crate::transport::grpc::{self, Unary};

@@ -1,9 +1,9 @@
 //! What answers were worth: how often they were short, repeated themselves, and their recall.
 
-use crate::packed::packed;
+use serde::{Deserialize, Serialize};
 
 /// What the answers, as opposed to other operations, were worth.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Answers {
     pub count: u64,
     pub short: u64,
@@ -13,14 +13,6 @@ pub struct Answers {
     /// Answers by (whole, part) of their recall: exact, whatever the denominators.
     by_recall: Vec<Vec<u64>>,
 }
-
-packed!(Answers {
-    count,
-    short,
-    duplicate,
-    by_query,
-    by_recall
-});
 
 /// Recall over the answers.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,11 +8,12 @@ mod answers;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::failures::Failures;
 use crate::histogram::Latencies;
 use crate::judge::{has_duplicate, Judge};
 use crate::misuse::Misuse;
-use crate::packed::Packed;
 use crate::windows::{WindowRow, Windows};
 use answers::Answers;
 pub use answers::Recall;
@@ -28,8 +29,9 @@ pub enum Kind {
     Error,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Recorder {
+    #[serde(skip)]
     judge: Option<Arc<Judge>>,
     started: Option<i64>,
     finished: Option<i64>,
@@ -42,6 +44,7 @@ pub struct Recorder {
     windows: Windows,
     failures: Failures,
     answers: Answers,
+    #[serde(skip)]
     scratch: Vec<i64>,
 }
 
@@ -141,41 +144,20 @@ impl Recorder {
         Ok(())
     }
 
-    /// Everything but the judge, as bytes that [`Recorder::unpack`] reads.
+    /// Everything but the judge, as bytes that [`Recorder::unpack`] of the same build reads.
     pub fn pack(&self) -> Vec<u8> {
-        let mut out = vec![];
-        self.started.put(&mut out);
-        self.finished.put(&mut out);
-        self.last_done.put(&mut out);
-        self.latency.put(&mut out);
-        self.service.put(&mut out);
-        self.error.put(&mut out);
-        self.windows.put(&mut out);
-        self.failures.put(&mut out);
-        self.answers.put(&mut out);
-        out
+        postcard::to_allocvec(self).expect("writing to memory does not fail")
     }
 
     /// A recorder that was packed, maybe in another process; `judge` is equal to the one it had.
-    pub fn unpack(mut bytes: &[u8], judge: Option<Arc<Judge>>) -> Result<Self, Misuse> {
-        let bytes = &mut bytes;
-        let out = Self {
-            judge,
-            started: Packed::take(bytes)?,
-            finished: Packed::take(bytes)?,
-            last_done: Packed::take(bytes)?,
-            latency: Packed::take(bytes)?,
-            service: Packed::take(bytes)?,
-            error: Packed::take(bytes)?,
-            windows: Packed::take(bytes)?,
-            failures: Packed::take(bytes)?,
-            answers: Packed::take(bytes)?,
-            scratch: Vec::new(),
-        };
-        let queries = out.judge.as_ref().map_or(0, |judge| judge.queries());
-        if !bytes.is_empty() || out.answers.by_query.len() != queries {
+    pub fn unpack(bytes: &[u8], judge: Option<Arc<Judge>>) -> Result<Self, Misuse> {
+        let (mut out, rest): (Self, &[u8]) = postcard::take_from_bytes(bytes)
+            .map_err(|error| Misuse(format!("these bytes are not a packed record: {error}")))?;
+        let queries = judge.as_ref().map_or(0, |judge| judge.queries());
+        if !rest.is_empty() || out.answers.by_query.len() != queries {
             return Err(Misuse("the record is of another truth, or damaged".into()));
         }
+        out.judge = judge;
         Ok(out)
     }
 

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use http::Request;
 
 use super::{field, Milvus};
-use crate::protobuf::{self, Broken, Reader};
+use crate::codec::protobuf::{self, Reader};
+use crate::codec::DecodeError;
 use crate::protocol::{Answer, Failure, Operation, Prepared};
 use crate::protocols::messages::{check_came, incomplete};
 use crate::transport::grpc::Decode;
@@ -97,7 +98,7 @@ fn read_found(message: &[u8], answer: &mut Answer) -> Result<(), Failure> {
 }
 
 /// `IDs` of integers.
-fn read_ids(message: &[u8], out: &mut Vec<i64>) -> Result<(), Broken> {
+fn read_ids(message: &[u8], out: &mut Vec<i64>) -> Result<(), DecodeError> {
     const INTEGERS: u32 = 1;
     let mut ids = Reader(message);
     while let Some((field, value)) = ids.field()? {
@@ -109,7 +110,7 @@ fn read_ids(message: &[u8], out: &mut Vec<i64>) -> Result<(), Broken> {
 }
 
 /// A `LongArray`.
-fn read_longs(message: &[u8], out: &mut Vec<i64>) -> Result<(), Broken> {
+fn read_longs(message: &[u8], out: &mut Vec<i64>) -> Result<(), DecodeError> {
     let mut array = Reader(message);
     while let Some((field, value)) = array.field()? {
         if field == field::DATA {
@@ -147,7 +148,7 @@ fn read_queried(message: &[u8], primary: &[u8], answer: &mut Answer) -> Result<(
 }
 
 /// The integers of a `ScalarField`.
-fn read_integers(message: &[u8], out: &mut Vec<i64>) -> Result<(), Broken> {
+fn read_integers(message: &[u8], out: &mut Vec<i64>) -> Result<(), DecodeError> {
     let (integers, _) = field::INT64;
     let mut scalars = Reader(message);
     while let Some((field, value)) = scalars.field()? {
@@ -183,7 +184,7 @@ fn read_changed(request: &Prepared, message: &[u8]) -> Result<(), Failure> {
 mod tests {
     use super::super::put_scalars;
     use super::*;
-    use crate::protobuf::{put_bytes, put_message, put_number};
+    use crate::codec::protobuf::{put_bytes, put_message, put_number};
     use proptest::prelude::*;
 
     fn request(operation: Operation, rows: usize) -> Prepared {

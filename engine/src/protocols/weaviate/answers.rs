@@ -1,7 +1,8 @@
 //! What Weaviate answers.
 
 use super::Weaviate;
-use crate::protobuf::{Broken, Reader};
+use crate::codec::protobuf::Reader;
+use crate::codec::DecodeError;
 use crate::protocol::{Answer, Failure, Operation, Prepared};
 use crate::protocols::messages::{check_came, incomplete};
 use crate::transport::grpc::Decode;
@@ -21,9 +22,9 @@ impl Decode for Weaviate {
 }
 
 /// The id in a uuid of 16 bytes, whose leading zeros the server leaves out.
-fn id_of_bytes(bytes: &[u8]) -> Result<i64, Broken> {
+fn id_of_bytes(bytes: &[u8]) -> Result<i64, DecodeError> {
     if bytes.len() > 16 {
-        return Err(Broken("a uuid is longer than 16 bytes"));
+        return Err(DecodeError("a uuid is longer than 16 bytes"));
     }
     let half = &bytes[bytes.len().saturating_sub(8)..];
     let id = half
@@ -33,9 +34,9 @@ fn id_of_bytes(bytes: &[u8]) -> Result<i64, Broken> {
 }
 
 /// The id in a uuid as text.
-fn id_of_text(text: &[u8]) -> Result<i64, Broken> {
+fn id_of_text(text: &[u8]) -> Result<i64, DecodeError> {
     if text.len() != 36 {
-        return Err(Broken("a uuid's text has not 36 characters"));
+        return Err(DecodeError("a uuid's text has not 36 characters"));
     }
     let mut digits = text[19..23].iter().chain(&text[24..]);
     digits
@@ -44,7 +45,9 @@ fn id_of_text(text: &[u8]) -> Result<i64, Broken> {
             Some(id << 4 | u64::from(value))
         })
         .map(|id| id as i64)
-        .ok_or(Broken("a uuid's text has other characters than digits"))
+        .ok_or(DecodeError(
+            "a uuid's text has other characters than digits",
+        ))
 }
 
 /// `weaviate.v1.SearchReply`, from the outside in.
@@ -57,7 +60,7 @@ mod reply {
 }
 
 /// Ids and distances of a `weaviate.v1.SearchReply`.
-fn read_rows(message: &[u8], answer: &mut Answer) -> Result<(), Broken> {
+fn read_rows(message: &[u8], answer: &mut Answer) -> Result<(), DecodeError> {
     let mut reader = Reader(message);
     while let Some((field, value)) = reader.field()? {
         if field == reply::RESULTS {
@@ -69,7 +72,7 @@ fn read_rows(message: &[u8], answer: &mut Answer) -> Result<(), Broken> {
     Ok(())
 }
 
-fn read_row(result: &[u8]) -> Result<(i64, f32), Broken> {
+fn read_row(result: &[u8]) -> Result<(i64, f32), DecodeError> {
     let (mut text, mut bytes, mut distance): (&[u8], &[u8], f32) = (b"", b"", 0.0);
     let mut result = Reader(result);
     while let Some((field, value)) = result.field()? {
@@ -142,7 +145,7 @@ fn read_deleted(request: &Prepared, message: &[u8]) -> Result<(), Failure> {
 mod tests {
     use super::super::{uuid, UUID_PREFIX};
     use super::*;
-    use crate::protobuf::{self, put_bytes, put_message, put_number};
+    use crate::codec::protobuf::{self, put_bytes, put_message, put_number};
     use bytes::Bytes;
     use proptest::prelude::*;
 

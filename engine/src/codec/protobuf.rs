@@ -1,5 +1,7 @@
 //! Protocol Buffers by hand: the few fields that are sent, and a reader that takes any bytes.
 
+use crate::codec::DecodeError;
+
 /// Append a varint.
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -68,35 +70,25 @@ pub enum Value<'a> {
 
 impl<'a> Value<'a> {
     /// The bytes of a string, message or packed field; none where the wire says something else.
-    pub fn bytes(self) -> Result<&'a [u8], Broken> {
+    pub fn bytes(self) -> Result<&'a [u8], DecodeError> {
         match self {
             Value::Bytes(bytes) => Ok(bytes),
-            _ => Err(Broken("a field has another wire type")),
+            _ => Err(DecodeError("a field has another wire type")),
         }
     }
 
-    pub fn number(self) -> Result<u64, Broken> {
+    pub fn number(self) -> Result<u64, DecodeError> {
         match self {
             Value::Number(value) => Ok(value),
-            _ => Err(Broken("a field has another wire type")),
+            _ => Err(DecodeError("a field has another wire type")),
         }
     }
 
-    pub fn float(self) -> Result<f32, Broken> {
+    pub fn float(self) -> Result<f32, DecodeError> {
         match self {
             Value::Fixed32(bytes) => Ok(f32::from_le_bytes(bytes)),
-            _ => Err(Broken("a field has another wire type")),
+            _ => Err(DecodeError("a field has another wire type")),
         }
-    }
-}
-
-/// Bytes that are not what they should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken(pub &'static str);
-
-impl From<Broken> for crate::protocol::Failure {
-    fn from(broken: Broken) -> Self {
-        Self::garbage(broken.0)
     }
 }
 
@@ -107,7 +99,7 @@ pub struct Reader<'a>(pub &'a [u8]);
 impl<'a> Reader<'a> {
     /// The next field, or None at the end.
     #[inline]
-    pub fn field(&mut self) -> Result<Option<(u32, Value<'a>)>, Broken> {
+    pub fn field(&mut self) -> Result<Option<(u32, Value<'a>)>, DecodeError> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -120,14 +112,15 @@ impl<'a> Reader<'a> {
                 Value::Bytes(self.take(length)?)
             }
             5 => Value::Fixed32(self.array()?),
-            _ => return Err(Broken("a field has a wire type that does not exist")),
+            _ => return Err(DecodeError("a field has a wire type that does not exist")),
         };
-        let field = u32::try_from(tag >> 3).map_err(|_| Broken("a field's number is too great"))?;
+        let field =
+            u32::try_from(tag >> 3).map_err(|_| DecodeError("a field's number is too great"))?;
         Ok(Some((field, value)))
     }
 
     #[inline]
-    pub fn varint(&mut self) -> Result<u64, Broken> {
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0;
         for (at, byte) in self.0.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << (7 * at);
@@ -136,13 +129,13 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(Broken("a number has no end"))
+        Err(DecodeError("a number has no end"))
     }
 
     #[inline]
-    fn take(&mut self, length: u64) -> Result<&'a [u8], Broken> {
+    fn take(&mut self, length: u64) -> Result<&'a [u8], DecodeError> {
         if length > self.0.len() as u64 {
-            return Err(Broken("a field is longer than its message"));
+            return Err(DecodeError("a field is longer than its message"));
         }
         let (taken, rest) = self.0.split_at(length as usize);
         self.0 = rest;
@@ -150,18 +143,18 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Broken> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (taken, rest) = self
             .0
             .split_first_chunk()
-            .ok_or(Broken("a field is longer than its message"))?;
+            .ok_or(DecodeError("a field is longer than its message"))?;
         self.0 = rest;
         Ok(*taken)
     }
 }
 
 /// Read packed int64 varints.
-pub fn packed_ints(bytes: &[u8], out: &mut Vec<i64>) -> Result<(), Broken> {
+pub fn packed_ints(bytes: &[u8], out: &mut Vec<i64>) -> Result<(), DecodeError> {
     let mut reader = Reader(bytes);
     while !reader.0.is_empty() {
         out.push(reader.varint()? as i64);
@@ -170,9 +163,9 @@ pub fn packed_ints(bytes: &[u8], out: &mut Vec<i64>) -> Result<(), Broken> {
 }
 
 /// Read packed float32.
-pub fn packed_floats(bytes: &[u8], out: &mut Vec<f32>) -> Result<(), Broken> {
+pub fn packed_floats(bytes: &[u8], out: &mut Vec<f32>) -> Result<(), DecodeError> {
     if !bytes.len().is_multiple_of(4) {
-        return Err(Broken("packed floats end within a float"));
+        return Err(DecodeError("packed floats end within a float"));
     }
     let floats = bytes.chunks_exact(4);
     out.extend(floats.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])));
