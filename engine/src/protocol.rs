@@ -14,8 +14,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::codec::DecodeError;
-use crate::misuse::Misuse;
-use crate::transport::tls::Tls;
+use crate::invalid_argument::InvalidArgument;
+use crate::tls::Tls;
 
 /// What a class of requests does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,15 +69,15 @@ impl Options {
     }
 
     /// A setting that must be there.
-    pub fn text(&self, name: &str) -> Result<&str, Misuse> {
+    pub fn text(&self, name: &str) -> Result<&str, InvalidArgument> {
         self.get(name)
-            .ok_or_else(|| Misuse(format!("the option '{name}' is missing")))
+            .ok_or_else(|| InvalidArgument(format!("the option '{name}' is missing")))
     }
 
     /// A setting as another type, where it is given.
-    pub fn parse<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Misuse> {
+    pub fn parse<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, InvalidArgument> {
         let parse = |text: &str| {
-            let wrong = |_| Misuse(format!("the option '{name}' cannot be '{text}'"));
+            let wrong = |_| InvalidArgument(format!("the option '{name}' cannot be '{text}'"));
             text.parse().map_err(wrong)
         };
         self.get(name).map(parse).transpose()
@@ -170,8 +170,8 @@ pub struct Task {
 
 impl Task {
     /// Refuse a task whose parts do not fit together, so that no protocol has to.
-    pub fn check(&self) -> Result<(), Misuse> {
-        let fault = |what: String| Err(Misuse(what));
+    pub fn check(&self) -> Result<(), InvalidArgument> {
+        let fault = |what: String| Err(InvalidArgument(what));
         let (rows, ids) = (self.vectors.rows(), self.ids.len());
         match self.operation {
             Operation::Search if self.k == 0 => return fault("k is at least 1".into()),
@@ -321,10 +321,10 @@ pub trait Protocol: Sized + Send + Sync + 'static {
     /// Several requests may be in flight on one connection ([`Connection::share`] gives handles).
     const SHARED: bool;
 
-    fn new(target: Target) -> Result<Self, Misuse>;
+    fn new(target: Target) -> Result<Self, InvalidArgument>;
 
     /// Encode every request of a class.
-    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, Misuse>;
+    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument>;
 
     /// Connect, authenticate, and whatever else comes before the first request.
     fn connect(&self) -> impl Future<Output = Result<Self::Connection, Failure>>;

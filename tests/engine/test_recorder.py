@@ -132,7 +132,7 @@ def test_an_hour_of_windows_stays_small(judge: Judge) -> None:
     assert psutil.Process().memory_info().rss - before < 30e6
 
 
-def misuse(judge: Judge) -> dict[str, object]:
+def invalid_calls(judge: Judge) -> dict[str, object]:
     ready = started(judge, at=100)
     done = started(judge, at=100)
     done.finish(200)
@@ -178,10 +178,10 @@ def _one() -> bytes:
     return recorder.histogram("latency")
 
 
-@pytest.mark.parametrize("what", list(misuse(Judge(3, ids(0, 3), ids(1, 2, 3), ids(3)))))
-def test_misuse_is_a_value_error_that_says_what(judge: Judge, what: str) -> None:
+@pytest.mark.parametrize("what", list(invalid_calls(Judge(3, ids(0, 3), ids(1, 2, 3), ids(3)))))
+def test_an_invalid_argument_is_a_value_error_that_says_what(judge: Judge, what: str) -> None:
     with pytest.raises(ValueError, match=r"\w+ \w+"):
-        misuse(judge)[what]()  # type: ignore[operator]
+        invalid_calls(judge)[what]()  # type: ignore[operator]
 
 
 @given(st.binary(max_size=200))

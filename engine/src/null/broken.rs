@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::spawn_local;
 
-use crate::arrival::Random;
+use crate::random::Random;
 
 /// How a server is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::misuse::Misuse;
+use crate::invalid_argument::InvalidArgument;
 
 /// What can happen to an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub enum Fault {
 }
 
 impl std::str::FromStr for Fault {
-    type Err = Misuse;
+    type Err = InvalidArgument;
 
-    fn from_str(name: &str) -> Result<Self, Misuse> {
+    fn from_str(name: &str) -> Result<Self, InvalidArgument> {
         Ok(match name {
             "status" => Self::Status,
             "reset" => Self::Reset,
@@ -39,7 +39,7 @@ impl std::str::FromStr for Fault {
             "late" => Self::Late,
             "never" => Self::Never,
             "twice" => Self::Twice,
-            _ => return Err(Misuse(format!("'{name}' is no fault"))),
+            _ => return Err(InvalidArgument(format!("'{name}' is no fault"))),
         })
     }
 }

@@ -6,12 +6,11 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
-use tokio::net::TcpListener;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::spawn_local;
 
 use crate::null::faults::{Fault, Injector};
-use crate::null::{Door, Settings};
+use crate::null::Settings;
 use crate::transport::grpc::framed;
 use crate::transport::tcp::Stream;
 
@@ -73,34 +72,24 @@ impl Replies {
 }
 
 /// What the connections share.
-struct Service {
+pub struct Service {
     replies: Replies,
     injector: Rc<Injector>,
     room: u32,
 }
 
-pub async fn serve(
-    listener: TcpListener,
-    door: Door,
-    methods: &[Method],
-    settings: &Settings,
-    injector: Rc<Injector>,
-) -> std::io::Result<()> {
-    let service = Rc::new(Service {
-        replies: Replies::new(methods, settings),
-        injector,
-        room: settings.room,
-    });
-    door.welcome(listener, move |stream| {
-        let service = service.clone();
-        async move {
-            let _ = connection(stream, service).await;
+impl Service {
+    pub fn new(methods: &[Method], settings: &Settings, injector: Rc<Injector>) -> Self {
+        Self {
+            replies: Replies::new(methods, settings),
+            injector,
+            room: settings.room,
         }
-    })
-    .await
+    }
 }
 
-async fn connection(stream: Stream, service: Rc<Service>) -> Result<(), h2::Error> {
+/// Answer the calls of one connection.
+pub async fn connection(stream: Stream, service: Rc<Service>) -> Result<(), h2::Error> {
     let mut builder = h2::server::Builder::new();
     builder
         .initial_window_size(4 << 20)

@@ -6,10 +6,9 @@ use std::rc::Rc;
 use bytes::{Buf, BytesMut};
 use httparse::Status;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 
-use crate::null::faults::{Fault, Injector};
-use crate::null::{Door, Settings};
+use crate::null::faults::Fault;
+use crate::null::{Service, Settings};
 use crate::transport::tcp::Stream;
 
 /// A request longer than this is not read.
@@ -18,7 +17,7 @@ const LONGEST: usize = 1 << 30;
 const HEADERS: &str = "X-elastic-product: Elasticsearch\r\ncontent-type: application/json\r\n";
 
 /// Answers with their heads, made once.
-struct Replies {
+pub struct Replies {
     search: Vec<u8>,
     twice: Vec<u8>,
     bulk: Vec<u8>,
@@ -51,7 +50,7 @@ fn found(k: usize, id: impl Fn(usize) -> usize) -> Vec<u8> {
 }
 
 impl Replies {
-    fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &Settings) -> Self {
         let ok = |body: &str| reply("200 OK", body.as_bytes());
         let other = |(path, body): (&String, &bytes::Bytes)| (path.clone(), reply("200 OK", body));
         Self {
@@ -83,32 +82,8 @@ impl Replies {
     }
 }
 
-/// What the connections share.
-struct Service {
-    replies: Replies,
-    injector: Rc<Injector>,
-}
-
-pub async fn serve(
-    listener: TcpListener,
-    door: Door,
-    settings: &Settings,
-    injector: Rc<Injector>,
-) -> std::io::Result<()> {
-    let service = Rc::new(Service {
-        replies: Replies::new(settings),
-        injector,
-    });
-    door.welcome(listener, move |stream| {
-        let service = service.clone();
-        async move {
-            let _ = connection(stream, &service).await;
-        }
-    })
-    .await
-}
-
-async fn connection(mut stream: Stream, service: &Service) -> std::io::Result<()> {
+/// Answer the requests of one connection.
+pub async fn connection(mut stream: Stream, service: Rc<Service<Replies>>) -> std::io::Result<()> {
     let mut inbox = BytesMut::with_capacity(1 << 16);
     loop {
         let replies = &service.replies;

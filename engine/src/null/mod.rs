@@ -21,9 +21,9 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::spawn_local;
 use tokio_rustls::TlsAcceptor;
 
-use crate::misuse::Misuse;
+use crate::invalid_argument::InvalidArgument;
+use crate::tls;
 use crate::transport::tcp::Stream;
-use crate::transport::tls;
 use faults::{Faults, Injector};
 
 /// Names of the families, as [`serve`] takes them; the last three speak nothing at all.
@@ -52,9 +52,10 @@ pub fn serve(
     address: SocketAddr,
     settings: Settings,
     ready: impl FnOnce(SocketAddr),
-) -> Result<(), Misuse> {
-    let failed = |error: std::io::Error| Misuse(format!("cannot serve on {address}: {error}"));
-    let door = Door::new(&settings)?;
+) -> Result<(), InvalidArgument> {
+    let failed =
+        |error: std::io::Error| InvalidArgument(format!("cannot serve on {address}: {error}"));
+    let acceptor = Acceptor::new(&settings)?;
     let injector = Rc::new(Injector::new(settings.faults.clone()));
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -65,18 +66,36 @@ pub fn serve(
         ready(listener.local_addr().map_err(failed)?);
         let stalling = injector.clone();
         spawn_local(async move { stalling.stall().await });
+        let grpc = |methods, injector| grpc::Service::new(methods, &settings, injector);
         let served = match family {
-            "grpc" => grpc::serve(listener, door, answers::SEARCHES, &settings, injector).await,
-            "flight" => grpc::serve(listener, door, flight::SEARCHES, &settings, injector).await,
-            "http" => http::serve(listener, door, &settings, injector).await,
-            "postgres" => postgres::serve(listener, door, &settings, injector).await,
-            "resp" => resp::serve(listener, door, &settings, injector).await,
+            "grpc" => {
+                let service = grpc(answers::SEARCHES, injector);
+                acceptor.serve(listener, service, grpc::connection).await
+            }
+            "flight" => {
+                let service = grpc(flight::SEARCHES, injector);
+                acceptor.serve(listener, service, grpc::connection).await
+            }
+            "http" => {
+                let service = Service::new(http::Replies::new(&settings), injector);
+                acceptor.serve(listener, service, http::connection).await
+            }
+            "postgres" => {
+                let service = Service::new(postgres::Replies::new(&settings), injector);
+                acceptor
+                    .serve(listener, service, postgres::connection)
+                    .await
+            }
+            "resp" => {
+                let service = Service::new(resp::Replies::new(&settings), injector);
+                acceptor.serve(listener, service, resp::connection).await
+            }
             "close" => broken::serve(listener, broken::Kind::Close).await,
             "silent" => broken::serve(listener, broken::Kind::Silent).await,
             "noise" => broken::serve(listener, broken::Kind::Noise).await,
             _ => {
                 let families = FAMILIES.join(", ");
-                return Err(Misuse(format!(
+                return Err(InvalidArgument(format!(
                     "'{family}' is no family; one of {families}"
                 )));
             }
@@ -85,12 +104,24 @@ pub fn serve(
     })
 }
 
-/// How connections are let in: plain or under TLS.
-#[derive(Clone)]
-struct Door(Option<TlsAcceptor>);
+/// What the connections of a family share.
+struct Service<R> {
+    replies: R,
+    injector: Rc<Injector>,
+}
 
-impl Door {
-    fn new(settings: &Settings) -> Result<Self, Misuse> {
+impl<R> Service<R> {
+    fn new(replies: R, injector: Rc<Injector>) -> Self {
+        Self { replies, injector }
+    }
+}
+
+/// Accepts connections, plain or under TLS.
+#[derive(Clone)]
+struct Acceptor(Option<TlsAcceptor>);
+
+impl Acceptor {
+    fn new(settings: &Settings) -> Result<Self, InvalidArgument> {
         let acceptor = settings
             .identity
             .as_ref()
@@ -98,29 +129,32 @@ impl Door {
         Ok(Self(acceptor.transpose()?))
     }
 
-    /// Let every connection in that comes, each served by a task of its own.
-    async fn welcome<F>(
+    /// Accept every connection that comes, each served by a task of its own.
+    async fn serve<S, E, F>(
         self,
         listener: TcpListener,
-        serve: impl Fn(Stream) -> F + 'static,
+        service: S,
+        connection: impl Fn(Stream, Rc<S>) -> F + Copy + 'static,
     ) -> std::io::Result<()>
     where
-        F: Future<Output = ()> + 'static,
+        S: 'static,
+        E: 'static,
+        F: Future<Output = Result<(), E>> + 'static,
     {
-        let serve = Rc::new(serve);
+        let service = Rc::new(service);
         loop {
             let (stream, _) = listener.accept().await?;
-            let (door, serve) = (self.clone(), serve.clone());
+            let (acceptor, service) = (self.clone(), service.clone());
             // A client that breaks off ends its own connection and nothing else.
             spawn_local(async move {
-                if let Ok(stream) = door.enter(stream).await {
-                    serve(stream).await;
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    let _ = connection(stream, service).await;
                 }
             });
         }
     }
 
-    async fn enter(&self, stream: TcpStream) -> std::io::Result<Stream> {
+    async fn accept(&self, stream: TcpStream) -> std::io::Result<Stream> {
         stream.set_nodelay(true)?;
         Ok(match &self.0 {
             None => Stream::Plain(stream),

@@ -7,10 +7,9 @@ use std::rc::Rc;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 
-use crate::null::faults::{Fault, Injector};
-use crate::null::{Door, Settings};
+use crate::null::faults::Fault;
+use crate::null::{Service, Settings};
 use crate::transport::tcp::Stream;
 
 /// A message longer than this is not read.
@@ -19,7 +18,7 @@ const LONGEST: usize = 1 << 30;
 const SSL_REQUEST: u32 = 80_877_103;
 
 /// Answers, made once.
-struct Replies {
+pub struct Replies {
     search: Vec<u8>,
     twice: Vec<u8>,
     refusal: Vec<u8>,
@@ -46,49 +45,29 @@ fn found(k: usize, id: fn(u64) -> u64) -> Vec<u8> {
 }
 
 impl Replies {
-    fn new(k: usize) -> Self {
+    pub fn new(settings: &Settings) -> Self {
         let (mut refusal, mut garbage) = (vec![], vec![]);
         let told = b"SERROR\0VERROR\0C53200\0Mtold to fail\0\0";
         put(&mut refusal, b'E', told);
         put(&mut garbage, b'D', b"\0\x02\0\0\0\x03abc");
         put(&mut garbage, b'C', b"SELECT 1\0");
         Self {
-            search: found(k, |at| at),
-            twice: found(k, |at| at / 2),
+            search: found(settings.k, |at| at),
+            twice: found(settings.k, |at| at / 2),
             refusal,
             garbage,
         }
     }
 }
 
-/// What the connections share.
-struct Service {
-    replies: Replies,
-    injector: Rc<Injector>,
-}
-
-pub async fn serve(
-    listener: TcpListener,
-    door: Door,
-    settings: &Settings,
-    injector: Rc<Injector>,
-) -> std::io::Result<()> {
-    let service = Rc::new(Service {
-        replies: Replies::new(settings.k),
-        injector,
-    });
-    door.welcome(listener, move |stream| {
-        let service = service.clone();
-        async move {
-            let session = Session {
-                stream,
-                inbox: BytesMut::with_capacity(1 << 14),
-                selects: vec![],
-            };
-            let _ = session.run(&service).await;
-        }
-    })
-    .await
+/// Answer the statements of one connection.
+pub async fn connection(stream: Stream, service: Rc<Service<Replies>>) -> std::io::Result<()> {
+    let session = Session {
+        stream,
+        inbox: BytesMut::with_capacity(1 << 14),
+        selects: vec![],
+    };
+    session.run(&service).await
 }
 
 struct Session {
@@ -99,7 +78,7 @@ struct Session {
 }
 
 impl Session {
-    async fn run(mut self, service: &Service) -> std::io::Result<()> {
+    async fn run(mut self, service: &Service<Replies>) -> std::io::Result<()> {
         while self.word().await? == SSL_REQUEST {
             self.stream.write_all(b"N").await?;
         }
@@ -141,7 +120,11 @@ impl Session {
     }
 
     /// The answer of a search, or what goes wrong with it; an error where the connection ends.
-    async fn answer(&mut self, service: &Service, out: &mut Vec<u8>) -> std::io::Result<()> {
+    async fn answer(
+        &mut self,
+        service: &Service<Replies>,
+        out: &mut Vec<u8>,
+    ) -> std::io::Result<()> {
         let replies = &service.replies;
         let reply = match service.injector.next().await {
             Some(Fault::Status) => &replies.refusal,

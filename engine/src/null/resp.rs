@@ -8,10 +8,9 @@ use std::task::Poll;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 
-use crate::null::faults::{Fault, Injector};
-use crate::null::{Door, Settings};
+use crate::null::faults::Fault;
+use crate::null::{Service, Settings};
 use crate::transport::resp::{put_count, put_text, Item, Reader, Scan};
 use crate::transport::tcp::Stream;
 
@@ -20,7 +19,7 @@ const REFUSAL: &[u8] = b"-BUSY told to fail\r\n";
 const GARBAGE: &[u8] = b"?what\r\n";
 
 /// What is said, made once.
-struct Replies {
+pub struct Replies {
     similar: Vec<u8>,
     twice: Vec<u8>,
     found: Vec<u8>,
@@ -54,7 +53,7 @@ fn found(k: usize) -> Vec<u8> {
 }
 
 impl Replies {
-    fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &Settings) -> Self {
         let mut embedding = vec![];
         put_count(&mut embedding, b'*', 2);
         (0..2).for_each(|_| put_text(&mut embedding, b"0.5"));
@@ -86,32 +85,8 @@ impl Replies {
     }
 }
 
-/// What the connections share.
-struct Service {
-    replies: Replies,
-    injector: Rc<Injector>,
-}
-
-pub async fn serve(
-    listener: TcpListener,
-    door: Door,
-    settings: &Settings,
-    injector: Rc<Injector>,
-) -> std::io::Result<()> {
-    let service = Rc::new(Service {
-        replies: Replies::new(settings),
-        injector,
-    });
-    door.welcome(listener, move |stream| {
-        let service = service.clone();
-        async move {
-            let _ = connection(stream, &service).await;
-        }
-    })
-    .await
-}
-
-async fn connection(mut stream: Stream, service: &Service) -> std::io::Result<()> {
+/// Answer the requests of one connection.
+pub async fn connection(mut stream: Stream, service: Rc<Service<Replies>>) -> std::io::Result<()> {
     let mut inbox = BytesMut::with_capacity(1 << 16);
     let mut out = Vec::with_capacity(1 << 16);
     let mut scan = Scan::new(1);
@@ -136,7 +111,7 @@ async fn connection(mut stream: Stream, service: &Service) -> std::io::Result<()
         };
         inbox.advance(length);
         scan = Scan::new(1);
-        match fault(service, &mut stream, &mut out).await? {
+        match fault(&service, &mut stream, &mut out).await? {
             Some(Fault::Status) => reply = REFUSAL,
             // Both end the connection: RESP knows nothing less.
             Some(Fault::Reset | Fault::Break) => {
@@ -158,7 +133,7 @@ async fn connection(mut stream: Stream, service: &Service) -> std::io::Result<()
 
 /// What goes wrong with the next command. What was said before it does not wait with it.
 async fn fault(
-    service: &Service,
+    service: &Service<Replies>,
     stream: &mut Stream,
     out: &mut Vec<u8>,
 ) -> std::io::Result<Option<Fault>> {

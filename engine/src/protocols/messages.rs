@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::Request;
 
 use crate::codec::protobuf;
-use crate::misuse::Misuse;
+use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Answer, Failure, Options, Prepared, Task};
 use crate::transport::grpc;
 
@@ -65,10 +65,14 @@ pub fn incomplete(done: usize, request: &Prepared, why: &str) -> Failure {
 }
 
 /// A setting that is one of these words, as its place among them.
-pub fn choice(options: &Options, name: &str, words: &[&str]) -> Result<Option<u64>, Misuse> {
+pub fn choice(
+    options: &Options,
+    name: &str,
+    words: &[&str],
+) -> Result<Option<u64>, InvalidArgument> {
     let place = |given: &str| match words.iter().position(|word| *word == given) {
         Some(at) => Ok(at as u64),
-        None => Err(Misuse(format!(
+        None => Err(InvalidArgument(format!(
             "the option '{name}' is one of {}, not '{given}'",
             words.join(", ")
         ))),
@@ -77,6 +81,6 @@ pub fn choice(options: &Options, name: &str, words: &[&str]) -> Result<Option<u6
 }
 
 /// A setting that is `true` or `false`.
-pub fn flag(options: &Options, name: &str) -> Result<Option<bool>, Misuse> {
+pub fn flag(options: &Options, name: &str) -> Result<Option<bool>, InvalidArgument> {
     Ok(choice(options, name, &["false", "true"])?.map(|at| at == 1))
 }

@@ -1,4 +1,4 @@
-//! The wire protocols, one file each, and the one place where they are known by name.
+//! The wire protocols, one folder each, and the one place where they are known by name.
 
 pub mod elasticsearch;
 pub mod flight;
@@ -11,9 +11,9 @@ pub mod redis;
 mod rows;
 pub mod weaviate;
 
-use crate::load::{self, Control, Outcome, Plan};
-use crate::misuse::Misuse;
+use crate::invalid_argument::InvalidArgument;
 use crate::protocol::Target;
+use crate::run::{self, Control, Outcome, Plan};
 
 /// Names of the protocols, as [`drive`] takes them.
 pub const NAMES: &[&str] = &[
@@ -34,18 +34,18 @@ pub fn drive(
     target: Target,
     plan: Plan,
     control: &Control,
-) -> Result<Outcome, Misuse> {
+) -> Result<Outcome, InvalidArgument> {
     match protocol {
-        "elasticsearch" => load::run::<elasticsearch::Elasticsearch>(target, plan, control),
-        "flight" => load::run::<flight::Flight>(target, plan, control),
-        "milvus" => load::run::<milvus::Milvus>(target, plan, control),
-        "null-grpc" => load::run::<null::NullGrpc>(target, plan, control),
-        "postgres" => load::run::<postgres::Postgres>(target, plan, control),
-        "qdrant" => load::run::<qdrant::Qdrant>(target, plan, control),
-        "redis" => load::run::<redis::Redis<false>>(target, plan, control),
-        "redis-pipelined" => load::run::<redis::Redis<true>>(target, plan, control),
-        "weaviate" => load::run::<weaviate::Weaviate>(target, plan, control),
-        _ => Err(Misuse(format!(
+        "elasticsearch" => run::run::<elasticsearch::Elasticsearch>(target, plan, control),
+        "flight" => run::run::<flight::Flight>(target, plan, control),
+        "milvus" => run::run::<milvus::Milvus>(target, plan, control),
+        "null-grpc" => run::run::<null::NullGrpc>(target, plan, control),
+        "postgres" => run::run::<postgres::Postgres>(target, plan, control),
+        "qdrant" => run::run::<qdrant::Qdrant>(target, plan, control),
+        "redis" => run::run::<redis::Redis<false>>(target, plan, control),
+        "redis-pipelined" => run::run::<redis::Redis<true>>(target, plan, control),
+        "weaviate" => run::run::<weaviate::Weaviate>(target, plan, control),
+        _ => Err(InvalidArgument(format!(
             "'{protocol}' is no protocol; there are {}",
             NAMES.join(", ")
         ))),

@@ -21,15 +21,14 @@
 pub mod exact;
 mod keep;
 mod plan;
-pub mod python;
-mod sieve;
+mod prefilter;
 
 pub use plan::{Metric, Plan};
 
 use keep::Near;
 use plan::{round_up, Query, ROUND, WILD};
+use prefilter::{Work, CHUNK};
 use rayon::prelude::*;
-use sieve::{Work, CHUNK};
 use std::ops::Range;
 use std::sync::atomic::AtomicI64;
 
@@ -53,7 +52,7 @@ struct Strip {
     ready: Vec<f32>,
     /// half the width of a key's interval, but for the product's own error
     width: Vec<f32>,
-    /// lower bound of |x|²/2 (0 under ip), and |x| or NaN when wild: apart, for the sieve
+    /// lower bound of |x|²/2 (0 under ip), and |x| or NaN when wild: apart, for the prefilter
     low: Vec<f32>,
     reach: Vec<f32>,
     /// lengths as given, of this strip's rows and of those before it in the block
@@ -69,7 +68,7 @@ struct Rows<'a> {
 
 /// A search under way.
 pub struct Search {
-    plan: Plan,
+    pub plan: Plan,
     queries: Vec<Query>,
     near: Vec<Near>,
     given: Vec<f32>,

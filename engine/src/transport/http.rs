@@ -12,7 +12,7 @@ use http::{HeaderName, HeaderValue};
 use httparse::Status;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::misuse::Misuse;
+use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Answer, Connection, Failure, Operation, Prepared, Target};
 use crate::transport::tcp::{self, Stream};
 
@@ -86,9 +86,9 @@ impl<D: Decode> Connection for Http<D> {
 pub struct Head(Vec<u8>);
 
 /// `path` has the query with it; `kind` is the body's content type.
-pub fn post(target: &Target, path: &str, kind: &str) -> Result<Head, Misuse> {
+pub fn post(target: &Target, path: &str, kind: &str) -> Result<Head, InvalidArgument> {
     let path = PathAndQuery::try_from(path)
-        .map_err(|error| Misuse(format!("'{path}' is no path of an address: {error}")))?;
+        .map_err(|error| InvalidArgument(format!("'{path}' is no path of an address: {error}")))?;
     let mut out = format!("POST {path} HTTP/1.1\r\nhost: {}\r\n", target.authority()).into_bytes();
     let own = [("content-type", kind), ("accept", "application/json")];
     let given = target
@@ -96,7 +96,8 @@ pub fn post(target: &Target, path: &str, kind: &str) -> Result<Head, Misuse> {
         .iter()
         .map(|(name, value)| (&name[..], &value[..]));
     for (name, value) in own.into_iter().chain(given) {
-        let wrong = |what: String| Misuse(format!("the header '{name}' cannot be sent: {what}"));
+        let wrong =
+            |what: String| InvalidArgument(format!("the header '{name}' cannot be sent: {what}"));
         let name = HeaderName::try_from(name).map_err(|error| wrong(error.to_string()))?;
         let value = HeaderValue::try_from(value).map_err(|error| wrong(error.to_string()))?;
         out.extend_from_slice(name.as_str().as_bytes());

@@ -5,4 +5,3 @@ pub mod http;
 pub mod postgres;
 pub mod resp;
 pub mod tcp;
-pub mod tls;

@@ -160,7 +160,7 @@ async fn enter(target: &Target) -> Result<Stream, Failure> {
     asked.map_err(|error| Failure::io(&error))?;
     let said = stream.read_u8().await;
     match said.map_err(|error| Failure::io(&error))? {
-        b'S' => tls.wrap(stream, &[]).await,
+        b'S' => tcp::handshake(tls, stream, &[]).await,
         _ => Err(Failure::broken("tls", "the server does not speak TLS")),
     }
 }

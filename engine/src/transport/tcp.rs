@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{client, server};
 
 use crate::protocol::{Failure, Target};
+use crate::tls::Tls;
 
 /// Connect, under TLS where the target asks for it; `alpn` names the application protocol then.
 pub async fn connect(target: &Target, alpn: &[&str]) -> Result<Stream, Failure> {
@@ -18,8 +19,20 @@ pub async fn connect(target: &Target, alpn: &[&str]) -> Result<Stream, Failure> 
     }
     let stream = open(target).await?;
     match &target.tls {
-        Some(tls) => tls.wrap(stream, alpn).await,
+        Some(tls) => handshake(tls, stream, alpn).await,
         None => Ok(Stream::Plain(stream)),
+    }
+}
+
+/// Start TLS on an open connection. `alpn`: the application protocol (`h2`), or none.
+pub async fn handshake(tls: &Tls, stream: TcpStream, alpn: &[&str]) -> Result<Stream, Failure> {
+    let (connector, name) = tls.connector(alpn);
+    match connector.connect(name, stream).await {
+        Ok(stream) => Ok(Stream::Client(Box::new(stream))),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(Failure::broken("tls", error.to_string()))
+        }
+        Err(error) => Err(Failure::io(&error)),
     }
 }
 

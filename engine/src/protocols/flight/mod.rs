@@ -16,7 +16,7 @@
 mod answer;
 mod request;
 
-use crate::misuse::Misuse;
+use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Failure, Operation, Prepared, Protocol, Target, Task};
 use crate::transport::grpc::{self, Streaming};
 
@@ -50,11 +50,11 @@ impl Protocol for Flight {
     type Connection = Streaming<Hits>;
     const SHARED: bool = true;
 
-    fn new(target: Target) -> Result<Self, Misuse> {
+    fn new(target: Target) -> Result<Self, InvalidArgument> {
         Ok(Self { target })
     }
 
-    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, Misuse> {
+    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
         let calls = Calls {
             task,
             get: grpc::head(&self.target, DO_GET)?,
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    fn prepare(task: &Task) -> Result<Vec<Prepared>, Misuse> {
+    fn prepare(task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
         let target = Target {
             host: "localhost".into(),
             port: 1,

@@ -19,7 +19,7 @@ use super::{
     PATH,
 };
 use crate::codec::{arrow, protobuf};
-use crate::misuse::Misuse;
+use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Column, Prepared, Task, Values};
 use crate::transport::grpc;
 
@@ -32,18 +32,19 @@ pub(super) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    pub fn searches(&self) -> Result<Vec<Prepared>, Misuse> {
+    pub fn searches(&self) -> Result<Vec<Prepared>, InvalidArgument> {
         let (task, options) = (self.task, &self.task.options);
         let dataset = json!(options.text("dataset")?).to_string();
         let params = options.get("params").unwrap_or("{}");
-        let params: Map<String, Value> = serde_json::from_str(params)
-            .map_err(|error| Misuse(format!("the option 'params' is no JSON object: {error}")))?;
+        let params: Map<String, Value> = serde_json::from_str(params).map_err(|error| {
+            InvalidArgument(format!("the option 'params' is no JSON object: {error}"))
+        })?;
         let action = match options.get("search").unwrap_or("ticket") {
             "ticket" => false,
             "action" => true,
             other => {
                 let text = format!("the option 'search' is ticket or action, not '{other}'");
-                return Err(Misuse(text));
+                return Err(InvalidArgument(text));
             }
         };
         let filters = task.filters.iter().map(|filters| array(filters));
@@ -52,7 +53,7 @@ impl Calls<'_> {
             let vector = task.vectors.row(query);
             if !vector.iter().all(|x| x.is_finite()) {
                 let text = format!("query {query} is not finite, which JSON cannot say");
-                return Err(Misuse(text));
+                return Err(InvalidArgument(text));
             }
             let vector = serde_json::to_string(vector).unwrap_or_default();
             let mut out = format!(r#"{{"dataset":{dataset},"vector":{vector},"k":{}"#, task.k);
@@ -73,7 +74,7 @@ impl Calls<'_> {
         (0..task.vectors.rows()).map(search).collect()
     }
 
-    pub fn writes(&self) -> Result<Vec<Prepared>, Misuse> {
+    pub fn writes(&self) -> Result<Vec<Prepared>, InvalidArgument> {
         let (task, options) = (self.task, &self.task.options);
         let dataset = options.text("dataset")?;
         let metric = options.get("metric");
@@ -82,8 +83,8 @@ impl Calls<'_> {
         let write = |range: Range<usize>| {
             let encoded =
                 rows(task, range.clone(), &metadata).and_then(|rows| arrow::encode(&rows));
-            let [schema, rows] =
-                encoded.map_err(|error| Misuse(format!("rows cannot be sent: {error}")))?;
+            let [schema, rows] = encoded
+                .map_err(|error| InvalidArgument(format!("rows cannot be sent: {error}")))?;
             let mut out = flight_data(Some(dataset), &schema.ipc_message, &[]).to_vec();
             out.extend(flight_data(None, &rows.ipc_message, &rows.arrow_data));
             Ok(self.prepared(&self.put, out, range.len()))
@@ -91,7 +92,7 @@ impl Calls<'_> {
         task.batches().map(write).collect()
     }
 
-    pub fn gets(&self) -> Result<Vec<Prepared>, Misuse> {
+    pub fn gets(&self) -> Result<Vec<Prepared>, InvalidArgument> {
         let options = &self.task.options;
         let (dataset, name) = (options.text("dataset")?, options.get("id").unwrap_or("id"));
         self.single("get")?;
@@ -103,7 +104,7 @@ impl Calls<'_> {
         Ok(self.task.ids.iter().map(get).collect())
     }
 
-    pub fn deletes(&self) -> Result<Vec<Prepared>, Misuse> {
+    pub fn deletes(&self) -> Result<Vec<Prepared>, InvalidArgument> {
         let dataset = self.task.options.text("dataset")?;
         self.single("delete")?;
         let delete = |id: &i64| {
@@ -114,16 +115,16 @@ impl Calls<'_> {
     }
 
     /// Neither a get nor a delete takes several ids.
-    fn single(&self, what: &str) -> Result<(), Misuse> {
+    fn single(&self, what: &str) -> Result<(), InvalidArgument> {
         match self.task.batch {
             0 | 1 => Ok(()),
-            batch => Err(Misuse(format!(
+            batch => Err(InvalidArgument(format!(
                 "a {what} is of one id here, not of {batch}: set batch to 1"
             ))),
         }
     }
 
-    pub fn payloads(&self) -> Result<Vec<Prepared>, Misuse> {
+    pub fn payloads(&self) -> Result<Vec<Prepared>, InvalidArgument> {
         let options = &self.task.options;
         let payloads = self.task.payloads.iter();
         match options.get("call").unwrap_or("get") {
@@ -141,12 +142,14 @@ impl Calls<'_> {
                         out.extend(flight_data(first, header, body));
                         Ok(())
                     });
-                    framed.map_err(|why| Misuse(format!("a payload cannot be put: {}", why.0)))?;
+                    framed.map_err(|why| {
+                        InvalidArgument(format!("a payload cannot be put: {}", why.0))
+                    })?;
                     Ok(self.prepared(&self.put, out, 1))
                 };
                 payloads.map(put).collect()
             }
-            other => Err(Misuse(format!(
+            other => Err(InvalidArgument(format!(
                 "the option 'call' is get, action or put, not '{other}'"
             ))),
         }
@@ -226,9 +229,9 @@ fn cells(column: &Column, range: Range<usize>) -> ArrayRef {
 }
 
 /// Filters are an array, whatever is in it: what the server makes of them is its own affair.
-fn array(filters: &[u8]) -> Result<(), Misuse> {
+fn array(filters: &[u8]) -> Result<(), InvalidArgument> {
     let read = serde_json::from_slice::<Vec<IgnoredAny>>(filters);
-    read.map_err(|error| Misuse(format!("filters are no JSON array: {error}")))?;
+    read.map_err(|error| InvalidArgument(format!("filters are no JSON array: {error}")))?;
     Ok(())
 }
 

@@ -23,8 +23,9 @@
 //! A filter is an SQL expression, in which `$2`, `$3`, … stand for values that follow it as text,
 //! with a zero byte before each: many filters then share one statement.
 
+mod answer;
+mod request;
 mod sql;
-mod wire;
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -32,11 +33,11 @@ use std::sync::{Mutex, PoisonError};
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 
-use crate::misuse::Misuse;
+use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Failure, Operation, Prepared, Protocol, Target, Task, Values};
 use crate::transport::postgres::{Login, Session};
+use request::{cells, copies, execute, query, vector_bytes};
 use sql::{text, Names};
-use wire::{cells, copies, execute, query, vector_bytes};
 
 /// Numbers of types, which are the same in every database; 0 lets the server find out.
 const BOOL: u32 = 16;
@@ -68,10 +69,10 @@ impl Protocol for Postgres {
     type Connection = Session;
     const SHARED: bool = false;
 
-    fn new(target: Target) -> Result<Self, Misuse> {
+    fn new(target: Target) -> Result<Self, InvalidArgument> {
         if !target.headers.is_empty() {
             let text = "PostgreSQL takes no headers: give 'user' and 'password' as options";
-            return Err(Misuse(text.into()));
+            return Err(InvalidArgument(text.into()));
         }
         let text = |name: &str| target.options.get(name).map(str::to_owned);
         let user = text("user").unwrap_or_else(|| "postgres".into());
@@ -91,7 +92,7 @@ impl Protocol for Postgres {
         })
     }
 
-    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, Misuse> {
+    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
         if task.operation == Operation::Payload {
             return task.payloads.iter().map(|sql| query(sql)).collect();
         }
@@ -101,7 +102,7 @@ impl Protocol for Postgres {
             Operation::Insert => match task.options.get("write").unwrap_or("copy") {
                 "copy" => copies(task, &names.copy(task)),
                 "insert" => self.inserts(task, &names, ""),
-                other => Err(Misuse(format!(
+                other => Err(InvalidArgument(format!(
                     "the option 'write' is copy or insert, not '{other}'"
                 ))),
             },
@@ -163,7 +164,7 @@ fn fatal(failure: Failure) -> Failure {
 
 impl Postgres {
     /// The name of a statement that every connection prepares.
-    fn statement(&self, sql: String, types: Vec<u32>) -> Result<String, Misuse> {
+    fn statement(&self, sql: String, types: Vec<u32>) -> Result<String, InvalidArgument> {
         let mut all = self
             .statements
             .lock()
@@ -174,7 +175,7 @@ impl Postgres {
             .position(|known| *known == wanted)
             .unwrap_or(all.len());
         if number == STATEMENTS {
-            return Err(Misuse(format!(
+            return Err(InvalidArgument(format!(
                 "more than {STATEMENTS} statements: write the values of filters as parameters"
             )));
         }
@@ -184,7 +185,7 @@ impl Postgres {
         Ok(format!("s{number}"))
     }
 
-    fn searches(&self, task: &Task, names: &Names) -> Result<Vec<Prepared>, Misuse> {
+    fn searches(&self, task: &Task, names: &Names) -> Result<Vec<Prepared>, InvalidArgument> {
         let Names {
             table,
             id,
@@ -197,7 +198,7 @@ impl Postgres {
             let filter = task.filter(query).map_or(&b""[..], |filter| filter);
             let mut parts = filter.split(|byte| *byte == 0);
             let condition = std::str::from_utf8(parts.next().unwrap_or_default())
-                .map_err(|_| Misuse("a filter is SQL in UTF-8".into()))?;
+                .map_err(|_| InvalidArgument("a filter is SQL in UTF-8".into()))?;
             let condition = match condition {
                 "" => String::new(),
                 condition => format!(" WHERE {condition}"),
@@ -227,7 +228,12 @@ impl Postgres {
     }
 
     /// One statement writes a batch: the last one, which may be shorter, has its own.
-    fn inserts(&self, task: &Task, names: &Names, conflict: &str) -> Result<Vec<Prepared>, Misuse> {
+    fn inserts(
+        &self,
+        task: &Task,
+        names: &Names,
+        conflict: &str,
+    ) -> Result<Vec<Prepared>, InvalidArgument> {
         let width = 2 + task.columns.len();
         let kinds = task.columns.iter().map(|column| match column.values {
             Values::Int(_) => INT8,
@@ -241,7 +247,7 @@ impl Postgres {
             if number * width > PARAMETERS {
                 let most = PARAMETERS / width;
                 let text = format!("an INSERT takes at most {most} rows here: batch is {number}");
-                return Err(Misuse(text));
+                return Err(InvalidArgument(text));
             }
             let row = |at: usize| {
                 let places = (1..=width).map(|column| format!("${}", at * width + column));
@@ -261,7 +267,7 @@ impl Postgres {
     }
 
     /// A statement that ends before which ids it is about.
-    fn by_ids(&self, task: &Task, begin: String) -> Result<Vec<Prepared>, Misuse> {
+    fn by_ids(&self, task: &Task, begin: String) -> Result<Vec<Prepared>, InvalidArgument> {
         let name = self.statement(format!("{begin} = ANY ($1)"), vec![INT8_ARRAY])?;
         let one = |rows: Range<usize>| {
             let number = rows.len();

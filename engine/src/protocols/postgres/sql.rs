@@ -1,6 +1,6 @@
 //! Names in SQL, and what statements are made of.
 
-use crate::misuse::Misuse;
+use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Options, Task};
 use crate::protocols::messages::names;
 
@@ -15,12 +15,12 @@ pub struct Names {
 }
 
 impl Names {
-    pub fn new(options: &Options) -> Result<Self, Misuse> {
+    pub fn new(options: &Options) -> Result<Self, InvalidArgument> {
         let name = |option: &str, otherwise: &str| quoted(options.get(option).unwrap_or(otherwise));
         let operator = options.get("operator").unwrap_or("<->");
         if !["<->", "<=>", "<#>", "<+>"].contains(&operator) {
             let text = format!("the option 'operator' is <->, <=>, <#> or <+>, not '{operator}'");
-            return Err(Misuse(text));
+            return Err(InvalidArgument(text));
         }
         let schema = options.get("schema").map(|name| quoted(name) + ".");
         Ok(Self {

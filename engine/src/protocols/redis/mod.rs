@@ -18,34 +18,25 @@
 //! set runs in a thread of its own, and its connection waits for it: what comes behind it on the
 //! same connection waits too, so that only connections make searches run side by side.
 
+mod answer;
 mod query_engine;
+mod request;
 mod vector_set;
 
 use std::ops::Range;
 
-use crate::misuse::Misuse;
-use crate::protocol::{Answer, Failure, Operation, Options, Prepared, Protocol, Target, Task};
+use crate::invalid_argument::InvalidArgument;
+use crate::protocol::{Failure, Operation, Prepared, Protocol, Target, Task};
 use crate::protocols::messages::names;
-use crate::protocols::rows;
-use crate::transport::resp::{
-    double, number, put_command, refusal, Decode, Item, Opened, Pipelined, Reader, Single,
-};
+use crate::transport::resp::{Opened, Pipelined, Single};
+pub use answer::Replies;
+use request::{greeting, Words};
 
 /// Many requests share a connection (`PIPELINED`), or each worker has its own.
 pub struct Redis<const PIPELINED: bool> {
     target: Target,
     greeting: Vec<Vec<u8>>,
     decoder: Replies,
-}
-
-/// How replies are read.
-#[derive(Clone, Debug)]
-pub struct Replies {
-    engine: Engine,
-    prefix: Vec<u8>,
-    /// What a search brings back beside ids and scores.
-    attributes: bool,
-    returning: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,13 +46,13 @@ enum Engine {
 }
 
 impl<const PIPELINED: bool> Redis<PIPELINED> {
-    fn make(target: Target) -> Result<Self, Misuse> {
+    fn make(target: Target) -> Result<Self, InvalidArgument> {
         let engine = match target.options.get("engine").unwrap_or("vectorset") {
             "vectorset" => Engine::VectorSet,
             "search" => Engine::Search,
             other => {
                 let what = format!("engine is 'vectorset' or 'search', not '{other}'");
-                return Err(Misuse(what));
+                return Err(InvalidArgument(what));
             }
         };
         Ok(Self {
@@ -78,7 +69,7 @@ impl<const PIPELINED: bool> Redis<PIPELINED> {
         })
     }
 
-    fn encode(&self, task: &Task) -> Result<Vec<Prepared>, Misuse> {
+    fn encode(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
         let (operation, options) = (task.operation, &task.options);
         let one = |body: Vec<u8>, rows| Prepared::plain(operation, body.into(), rows);
         if operation == Operation::Payload {
@@ -113,11 +104,11 @@ impl Protocol for Redis<true> {
     type Connection = Pipelined<Replies>;
     const SHARED: bool = true;
 
-    fn new(target: Target) -> Result<Self, Misuse> {
+    fn new(target: Target) -> Result<Self, InvalidArgument> {
         Self::make(target)
     }
 
-    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, Misuse> {
+    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
         self.encode(task)
     }
 
@@ -130,11 +121,11 @@ impl Protocol for Redis<false> {
     type Connection = Single<Replies>;
     const SHARED: bool = false;
 
-    fn new(target: Target) -> Result<Self, Misuse> {
+    fn new(target: Target) -> Result<Self, InvalidArgument> {
         Self::make(target)
     }
 
-    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, Misuse> {
+    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
         self.encode(task)
     }
 
@@ -143,188 +134,11 @@ impl Protocol for Redis<false> {
     }
 }
 
-/// The commands that come before the first request.
-fn greeting(options: &Options) -> Result<Vec<Vec<u8>>, Misuse> {
-    let version = match options.get("resp").unwrap_or("2") {
-        version @ ("2" | "3") => version,
-        other => return Err(Misuse(format!("resp is 2 or 3, not '{other}'"))),
-    };
-    let database = options.parse::<u32>("database")?;
-    let (user, password) = (options.get("user"), options.get("password"));
-    if user.is_some() && password.is_none() {
-        return Err(Misuse("there is a user and no password".into()));
-    }
-    let mut out: Vec<Vec<u8>> = vec![];
-    let mut say = |parts: &[&str]| {
-        let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
-        let mut command = vec![];
-        put_command(&mut command, &parts);
-        out.push(command);
-    };
-    match (user, password) {
-        (Some(user), Some(password)) => say(&["AUTH", user, password]),
-        (None, Some(password)) => say(&["AUTH", password]),
-        _ => {}
-    }
-    if version == "3" {
-        say(&["HELLO", "3"]);
-    }
-    if let Some(database) = database {
-        say(&["SELECT", &database.to_string()]);
-    }
-    Ok(out)
-}
-
-/// What the commands of a class have in common.
-struct Words<'a> {
-    replies: &'a Replies,
-    collection: &'a [u8],
-    vector: &'a [u8],
-    /// Of a search.
-    ef: Option<String>,
-    filter_ef: Option<String>,
-    exact: bool,
-    /// What stands at the end of a `VADD`.
-    build: Vec<Vec<u8>>,
-}
-
-impl<'a> Words<'a> {
-    fn new(replies: &'a Replies, options: &'a Options) -> Result<Self, Misuse> {
-        let number = |name| Ok(options.parse::<u64>(name)?.map(|value| value.to_string()));
-        Ok(Self {
-            replies,
-            collection: options.text("collection")?.as_bytes(),
-            vector: options.get("vector").unwrap_or("vector").as_bytes(),
-            ef: number("ef")?,
-            filter_ef: number("filter_ef")?,
-            exact: options.parse("exact")?.unwrap_or(false),
-            build: vector_set::build(options)?,
-        })
-    }
-
-    fn name(&self, id: i64) -> Vec<u8> {
-        [&self.replies.prefix, id.to_string().as_bytes()].concat()
-    }
-
-    fn search(&self, task: &Task, query: usize) -> Result<Vec<u8>, Misuse> {
-        let mut out = vec![];
-        match self.replies.engine {
-            Engine::VectorSet => vector_set::put_search(self, task, query, &mut out),
-            Engine::Search => query_engine::put_search(self, task, query, &mut out)?,
-        }
-        out.shrink_to_fit();
-        Ok(out)
-    }
-
-    /// The commands for one row of a write, get or delete.
-    fn row(&self, task: &Task, row: usize, out: &mut Vec<u8>) {
-        let name = self.name(task.ids[row]);
-        match (task.operation, self.replies.engine) {
-            (Operation::Get, Engine::VectorSet) => {
-                put_command(out, &[b"VEMB", self.collection, &name]);
-                put_command(out, &[b"VGETATTR", self.collection, &name]);
-            }
-            (Operation::Get, Engine::Search) => put_command(out, &[b"HGETALL", &name]),
-            (Operation::Delete, Engine::VectorSet) => {
-                put_command(out, &[b"VREM", self.collection, &name]);
-            }
-            (Operation::Delete, Engine::Search) => put_command(out, &[b"DEL", &name]),
-            (_, Engine::VectorSet) => vector_set::put_row(self, task, row, &name, out),
-            (_, Engine::Search) => query_engine::put_row(self, task, row, &name, out),
-        }
-    }
-}
-
-fn bytes(task: &Task, row: usize) -> Vec<u8> {
-    task.vectors.row_bytes(row).collect()
-}
-
-impl Decode for Replies {
-    fn replies(&self, operation: Operation, rows: usize) -> usize {
-        match (operation, self.engine) {
-            // Its vector, its attributes.
-            (Operation::Get, Engine::VectorSet) => 2 * rows,
-            // What is there goes, the row comes.
-            (Operation::Upsert, Engine::Search) => 2 * rows,
-            _ => rows,
-        }
-    }
-
-    fn decode(
-        &self,
-        operation: Operation,
-        rows: usize,
-        mut replies: Reader<'_>,
-        answer: &mut Answer,
-    ) -> Result<(), Failure> {
-        match (operation, self.engine) {
-            (Operation::Search, Engine::VectorSet) => vector_set::read(self, &mut replies, answer),
-            (Operation::Search, Engine::Search) => query_engine::read(self, &mut replies, answer),
-            _ => self.each(operation, rows, &mut replies),
-        }
-    }
-}
-
-impl Replies {
-    fn id(&self, item: Item<'_>) -> Result<i64, Failure> {
-        let Item::Text(name) = item else {
-            return Err(Failure::garbage("a name is no text"));
-        };
-        let own = name.strip_prefix(&self.prefix[..]);
-        own.and_then(number).ok_or_else(|| {
-            let name = String::from_utf8_lossy(name);
-            let prefix = String::from_utf8_lossy(&self.prefix);
-            Failure::garbage(format!("'{name}' is no id after the prefix '{prefix}'"))
-        })
-    }
-
-    /// Writes, gets and deletes: a reply for each row, or two.
-    fn each(
-        &self,
-        operation: Operation,
-        rows: usize,
-        replies: &mut Reader<'_>,
-    ) -> Result<(), Failure> {
-        let of_one = self.replies(operation, 1);
-        let mut failed = 0;
-        let mut first: Option<Failure> = None;
-        for _ in 0..rows {
-            let mut failure = None;
-            for nth in 0..of_one {
-                let item = replies.item()?;
-                replies.skip_inner(item)?;
-                let missing = nth == 0
-                    && operation == Operation::Get
-                    && matches!(item, Item::Null | Item::Array(0) | Item::Map(0));
-                match item {
-                    Item::Error(error) => failure = Some(refusal(error)),
-                    _ if missing => failure = Some(Failure::new("incomplete", "no such row")),
-                    _ => {}
-                }
-            }
-            failed += usize::from(failure.is_some());
-            first = first.or(failure);
-        }
-        rows::failed(failed, rows, first)
-    }
-}
-
-fn score(item: Item<'_>) -> Result<f32, Failure> {
-    match item {
-        Item::Double(value) => Ok(value as f32),
-        Item::Integer(value) => Ok(value as f32),
-        Item::Text(text) => match double(text) {
-            Ok(value) => Ok(value as f32),
-            Err(_) => Err(Failure::garbage("a score is no number")),
-        },
-        _ => Err(Failure::garbage("a score is no number")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Column, Matrix, Values};
+    use crate::protocol::{Answer, Column, Matrix, Options, Values};
+    use crate::transport::resp::{Decode, Reader};
     use proptest::prelude::*;
 
     fn replies(engine: Engine) -> Replies {

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::{bytes, score, Replies, Words};
-use crate::misuse::Misuse;
+use super::answer::{score, Replies};
+use super::request::{bytes, Words};
+use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Answer, Failure, Operation, Task};
 use crate::protocols::rows;
 use crate::transport::resp::{put_command, refusal, Item, Reader};
@@ -16,9 +17,11 @@ pub fn put_search(
     task: &Task,
     query: usize,
     out: &mut Vec<u8>,
-) -> Result<(), Misuse> {
+) -> Result<(), InvalidArgument> {
     if words.exact {
-        return Err(Misuse("the index itself says whether it is exact".into()));
+        return Err(InvalidArgument(
+            "the index itself says whether it is exact".into(),
+        ));
     }
     let (k, vector) = (task.k.to_string(), bytes(task, query));
     let mut asked = b"(".to_vec();

@@ -9,21 +9,22 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::{bytes, score, Replies, Words};
-use crate::misuse::Misuse;
+use super::answer::{score, Replies};
+use super::request::{bytes, Words};
+use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Answer, Cell, Column, Failure, Options, Task};
 use crate::protocols::rows;
 use crate::transport::resp::{put_command, refusal, Item, Reader};
 
 /// What stands at the end of a `VADD`.
-pub fn build(options: &Options) -> Result<Vec<Vec<u8>>, Misuse> {
+pub fn build(options: &Options) -> Result<Vec<Vec<u8>>, InvalidArgument> {
     let mut out: Vec<Vec<u8>> = vec![];
     match options.get("quantization") {
         None => {}
         Some(kind @ ("noquant" | "q8" | "bin")) => out.push(kind.to_uppercase().into()),
         Some(other) => {
             let what = format!("quantization is noquant, q8 or bin, not '{other}'");
-            return Err(Misuse(what));
+            return Err(InvalidArgument(what));
         }
     }
     for (name, word) in [("ef_construction", "EF"), ("m", "M")] {

@@ -15,7 +15,7 @@ use h2::client::SendRequest;
 use h2::RecvStream;
 use http::Request;
 
-use crate::misuse::Misuse;
+use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Answer, Connection, Failure, Operation, Prepared, Target};
 use crate::transport::tcp;
 pub use frames::framed;
@@ -116,7 +116,7 @@ impl<C: Collect> Connection for Streaming<C> {
 }
 
 /// The head of every call of one method: `path` is `/package.Service/Method`.
-pub fn head(target: &Target, path: &str) -> Result<Arc<Request<()>>, Misuse> {
+pub fn head(target: &Target, path: &str) -> Result<Arc<Request<()>>, InvalidArgument> {
     let mut builder = Request::post(format!("{}{path}", target.origin()))
         .version(http::Version::HTTP_2)
         .header("te", "trailers")
@@ -126,7 +126,7 @@ pub fn head(target: &Target, path: &str) -> Result<Arc<Request<()>>, Misuse> {
     }
     let request = builder.body(());
     Ok(Arc::new(request.map_err(|error| {
-        Misuse(format!("a header or path cannot be sent: {error}"))
+        InvalidArgument(format!("a header or path cannot be sent: {error}"))
     })?))
 }
 

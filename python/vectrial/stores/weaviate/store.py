@@ -4,7 +4,7 @@ Facts below are those of server 1.35.2 and weaviate-client 4.23.1, read from the
 tried.
 
 A row is known by a uuid there: a fixed first half, and its int64 id, big-endian, as the second,
-the same as `engine/src/protocols/weaviate.rs` makes and reads. Metadata columns are properties
+the same as `engine/src/protocols/weaviate/` makes and reads. Metadata columns are properties
 `f0`, `f1`, … in the order of the schema's fields, since names of properties allow less than names
 of columns; a missing value is a missing property.
 """

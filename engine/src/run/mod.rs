@@ -1,0 +1,252 @@
+//! From a plan to its outcome.
+//!
+//! Each client core has a thread with a runtime of its own; connections and tasks stay on it, and
+//! threads share nothing but the prepared requests and a few counters. A run has two stages over
+//! the same connections: warm-up, then measurement.
+
+mod answer_log;
+pub mod arrival;
+mod backlog;
+mod class_record;
+mod connection;
+mod connection_pool;
+mod encode;
+mod in_flight;
+mod open_loop;
+mod plan;
+mod request_order;
+mod stage;
+mod wait;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, LocalOptions};
+
+use crate::clock::now_ns;
+use crate::invalid_argument::InvalidArgument;
+use crate::protocol::{Prepared, Protocol, Target};
+use crate::record::windows::{WindowRow, Windows};
+pub use answer_log::AnswerLog;
+use connection_pool::ConnectionPool;
+use plan::StageOutcome;
+pub use plan::{Class, ClassOutcome, Limit, Outcome, Pace, Plan, Source};
+use stage::Stage;
+
+/// How often counters are published and a request to stop is looked for.
+const TICK: Duration = Duration::from_millis(20);
+/// Seconds that are remembered for whoever looks on.
+const SECONDS: usize = 8;
+/// From the meeting of the threads to their common start.
+const LEAD_NS: i64 = 500_000;
+
+/// What the caller holds while a run is under way.
+#[derive(Debug, Default)]
+pub struct Control {
+    cancelled: AtomicBool,
+    /// Of the measured stage, at most 20 ms old.
+    pub issued: AtomicU64,
+    pub answered: AtomicU64,
+    pub errors: AtomicU64,
+    /// When the measured stage began; 0 before.
+    pub started_ns: AtomicI64,
+    /// The last seconds that are over, each of all classes.
+    live: Mutex<BTreeMap<u64, Second>>,
+    threads: AtomicUsize,
+}
+
+/// What the threads have told of one second.
+#[derive(Debug, Default)]
+struct Second {
+    threads: usize,
+    classes: Vec<Option<Windows>>,
+}
+
+impl Control {
+    /// End the run within some 20 ms; its outcome is what was recorded until then.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Relaxed);
+    }
+
+    /// Ready when the run was cancelled.
+    async fn stopped(&self) {
+        while !self.is_cancelled() {
+            tokio::time::sleep(TICK).await;
+        }
+    }
+
+    /// What one thread's classes did in a second that is over.
+    fn show(&self, second: u64, theirs: Vec<Option<Windows>>) {
+        let Ok(mut live) = self.live.lock() else {
+            return;
+        };
+        let ours = live.entry(second).or_default();
+        ours.threads += 1;
+        ours.classes.resize(theirs.len(), None);
+        for (ours, theirs) in ours.classes.iter_mut().zip(theirs) {
+            match (ours, theirs) {
+                (Some(ours), Some(theirs)) => ours.merge(&theirs),
+                (ours @ None, theirs) => *ours = theirs,
+                (Some(_), None) => {}
+            }
+        }
+        // Threads are never further apart than that, unless one has ended.
+        while live.len() > SECONDS {
+            live.pop_first();
+        }
+    }
+
+    /// What each class did in the last second of which all threads have told.
+    pub fn last_second(&self, classes: usize) -> Vec<Option<WindowRow>> {
+        let Ok(live) = self.live.lock() else {
+            return vec![None; classes];
+        };
+        let threads = self.threads.load(Relaxed);
+        let whole = |second: &&Second| second.threads == threads;
+        let row = |one: &Option<Windows>| one.clone().and_then(|mut one| one.last_row());
+        let last = live.values().rev().find(whole);
+        let rows = last
+            .into_iter()
+            .flat_map(|last| last.classes.iter().map(row));
+        rows.chain(std::iter::repeat(None)).take(classes).collect()
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Relaxed)
+    }
+}
+
+/// What the threads of a run share.
+struct Shared<P> {
+    protocol: Arc<P>,
+    plan: Plan,
+    /// The requests of each class.
+    rings: Vec<Vec<Prepared>>,
+    /// Of each stage: loops that it waits for, threads that are ready for it, and its start.
+    busy: [AtomicUsize; 2],
+    ready: [AtomicUsize; 2],
+    starts: [AtomicI64; 2],
+    /// A thread has failed: nobody waits for it.
+    broken: AtomicBool,
+}
+
+/// Encode everything, connect, warm up, measure. Blocks until done.
+pub fn run<P: Protocol>(
+    target: Target,
+    mut plan: Plan,
+    control: &Control,
+) -> Result<Outcome, InvalidArgument> {
+    plan.check()?;
+    let protocol = Arc::new(P::new(target)?);
+    let rings = encode::rings(&protocol, &mut plan.classes, control)?;
+    control.threads.store(plan.threads, Relaxed);
+    let shared = Arc::new(Shared {
+        protocol,
+        plan,
+        rings,
+        busy: Default::default(),
+        ready: Default::default(),
+        starts: Default::default(),
+        broken: AtomicBool::new(false),
+    });
+    for (number, busy) in shared.busy.iter().enumerate() {
+        let threads = 0..shared.plan.threads;
+        let of = |thread| stage::sources(&shared, number, thread);
+        let foreground = threads
+            .flat_map(of)
+            .filter(|(_, source, _)| !source.background);
+        busy.store(foreground.map(|(_, _, loops)| loops).sum(), Relaxed);
+    }
+    let seen = std::thread::scope(|scope| {
+        let start = |thread| {
+            let shared = shared.clone();
+            scope.spawn(move || client(&shared, thread, control))
+        };
+        let spawned: Vec<_> = (0..shared.plan.threads).map(start).collect();
+        let panicked =
+            |_| InvalidArgument("a client thread panicked; standard error says where".into());
+        let join =
+            |handle: std::thread::ScopedJoinHandle<'_, _>| handle.join().map_err(panicked)?;
+        let joined: Vec<Result<_, _>> = spawned.into_iter().map(join).collect();
+        joined.into_iter().collect::<Result<Vec<_>, _>>()
+    })?;
+    plan::merge(&shared.plan, seen.into_iter(), control.is_cancelled())
+}
+
+/// One client core: a thread, from its placement to its last record.
+fn client<P: Protocol>(
+    shared: &Arc<Shared<P>>,
+    thread: usize,
+    control: &Control,
+) -> Result<Vec<StageOutcome>, InvalidArgument> {
+    let leaving = Leaving(&shared.broken);
+    if let Some(core) = shared.plan.cores.get(thread) {
+        wait::pin(*core)?;
+    }
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .map_err(|error| InvalidArgument(format!("no runtime: {error}")))?;
+    let seen = runtime.block_on(stages(shared, thread, control))?;
+    std::mem::forget(leaving);
+    Ok(seen)
+}
+
+/// Tells the other threads that this one has failed, however it did.
+struct Leaving<'a>(&'a AtomicBool);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+async fn stages<P: Protocol>(
+    shared: &Arc<Shared<P>>,
+    thread: usize,
+    control: &Control,
+) -> Result<Vec<StageOutcome>, InvalidArgument> {
+    let pool = Rc::new(ConnectionPool::new(shared, thread));
+    tokio::select! {
+        () = pool.open(shared) => {}
+        () = control.stopped() => {}
+    }
+    let Limit { duration_ns, count } = shared.plan.warmup;
+    let first = if duration_ns.or(count.map(|n| n as i64)).unwrap_or(0) > 0 {
+        0
+    } else {
+        1
+    };
+    let mut out = vec![];
+    for number in first..2 {
+        let start = meet(shared, number, control).await;
+        if number == 1 {
+            control.started_ns.store(start, Relaxed);
+        }
+        let stage = Stage::new(shared.clone(), pool.clone(), (thread, number), start)?;
+        out.push(Rc::new(stage).run(control).await?);
+    }
+    Ok(out)
+}
+
+/// Wait until every thread is ready for a stage, and for the start that they share.
+async fn meet<P>(shared: &Shared<P>, number: usize, control: &Control) -> i64 {
+    shared.ready[number].fetch_add(1, Relaxed);
+    while shared.ready[number].load(Relaxed) < shared.plan.threads
+        && !shared.broken.load(Relaxed)
+        && !control.is_cancelled()
+    {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // Whoever is first decides; 0 is no instant.
+    let start = &shared.starts[number];
+    let _ = start.compare_exchange(0, now_ns() + LEAD_NS, Relaxed, Relaxed);
+    let at = start.load(Relaxed);
+    while now_ns() < at {
+        tokio::task::yield_now().await;
+    }
+    at
+}
