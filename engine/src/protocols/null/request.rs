@@ -13,6 +13,7 @@ const K: u32 = 1;
 const VECTOR: u32 = 2;
 const IDS: u32 = 3;
 const FILTER: u32 = 4;
+
 /// The requests of a task.
 pub fn requests(task: &Task, head: &Arc<Request<()>>) -> Vec<Prepared> {
     let operation = task.operation;
