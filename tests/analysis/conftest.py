@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from written_reports import written
+from written_reports import recorded
 
-__all__ = ["written"]
+__all__ = ["recorded"]

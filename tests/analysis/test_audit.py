@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from written_reports import Written
+from written_reports import Recorded
 
 from vectrial.analysis import audit
 from vectrial.analysis.run_data import RunData, load
@@ -19,9 +19,9 @@ from vectrial.results.database import DATABASE
 SEARCHES = "select phase_id from metric where name = 'recall_mean' order by phase_id"
 
 
-def changed(written: Written, folder: Path, *statements: str) -> list[str]:
+def changed(recorded: Recorded, folder: Path, *statements: str) -> list[str]:
     """What is doubted where somebody has changed the figures of a run's first search."""
-    shutil.copytree(written.folder, folder)
+    shutil.copytree(recorded.folder, folder)
     with duckdb.connect(folder / DATABASE) as db:
         first, second, *_ = (row[0] for row in db.execute(SEARCHES).fetchall())
         for statement in statements:
@@ -33,8 +33,8 @@ def changed(written: Written, folder: Path, *statements: str) -> list[str]:
     return [doubt.why for doubt in doubts]
 
 
-def test_what_was_recorded_is_believed(written: Written) -> None:
-    assert audit.doubts(written.run.trials, written.run.histograms) == []
+def test_what_was_recorded_is_believed(recorded: Recorded) -> None:
+    assert audit.doubts(recorded.run.trials, recorded.run.histograms) == []
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_what_was_recorded_is_believed(written: Written) -> None:
     ],
 )  # fmt: skip
 def test_a_changed_figure_is_found(
-    statement: str, says: str, written: Written, tmp_path: Path
+    statement: str, says: str, recorded: Recorded, tmp_path: Path
 ) -> None:
-    assert any(says in why for why in changed(written, tmp_path / "run", statement))
+    assert any(says in why for why in changed(recorded, tmp_path / "run", statement))
 
 
 @pytest.mark.parametrize(("loop", "doubted"), [("open", False), ("closed", True)])
@@ -72,18 +72,18 @@ def test_requests_that_wait_for_a_caller_are_none_too_many(loop: str, doubted: b
     assert bool(audit.of_phase(phase, run.histograms.get(phase.phase_id))) == doubted
 
 
-def test_a_copied_row_is_found(written: Written, tmp_path: Path) -> None:
+def test_a_copied_row_is_found(recorded: Recorded, tmp_path: Path) -> None:
     copy = (
         "update metric set value = (select value from metric as other where other.name ="
         " metric.name and other.phase_id = {first}) where phase_id = {second}"
         " and name in ('qps', 'latency_mean')"
     )
-    said = changed(written, tmp_path / "run", copy)
+    said = changed(recorded, tmp_path / "run", copy)
     assert any("to the last digit, those of" in why for why in said)
 
 
-def test_the_report_lists_them(written: Written, tmp_path: Path) -> None:
-    changed(written, tmp_path / "run", "update metric set value = 1.2 where name = 'recall_mean'")
+def test_the_report_lists_them(recorded: Recorded, tmp_path: Path) -> None:
+    changed(recorded, tmp_path / "run", "update metric set value = 1.2 where name = 'recall_mean'")
     section = provenance.not_measured(load(tmp_path / "run"))
     assert section is not None
     (table,) = section.blocks

@@ -1,4 +1,4 @@
-"""A report and what it was made from."""
+"""A run, and its report in every form."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ from vectrial.report.render import write
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """A run folder, and what was read from it."""
+
+    folder: Path
+    run: RunData
+
+
+@dataclass(frozen=True)
 class Written:
     """A run folder, what was read from it, and the folder of its report."""
 
@@ -25,16 +33,21 @@ class Written:
 
 
 @pytest.fixture(scope="session")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """Every kind of row a report must survive, written in every form."""
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A run with every kind of row that a report must survive."""
     folder = tmp_path_factory.mktemp("report") / "run"
     stores = {name: STORES[name] for name in STORES if name != "qdrant-edge"}
     write_run(folder, stores=stores, efs=(16, 64, 256))
-    run = load(folder)
-    report = build(run)
-    out = write.made(folder / "report")
+    return Recorded(folder, load(folder))
+
+
+@pytest.fixture(scope="session")
+def written(recorded: Recorded) -> Written:
+    """That run, written in every form."""
+    report = build(recorded.run)
+    out = write.made(recorded.folder / "report")
     write.write_html(report, out)
     write.write_markdown(report, out)
     write.write_figures(report, out)
-    write.write_csv(report, folder, out)
-    return Written(folder, run, report, out)
+    write.write_csv(report, recorded.folder, out)
+    return Written(recorded.folder, recorded.run, report, out)
