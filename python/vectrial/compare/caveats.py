@@ -41,8 +41,8 @@ def _machines(runs: Sequence[RunData]) -> Iterable[str]:
         if len(set(values)) > 1:
             yield f"the machines differ in {name}: {' and '.join(values)}"
     yield (
-        "two runs are two moments of the machine, and a change of the machine looks like one of"
-        " the store: stores of one run are measured in turns"
+        "the two runs were measured at different times, so a change of the machine looks like one"
+        " of the store; stores in one run are measured in turns"
     )
 
 

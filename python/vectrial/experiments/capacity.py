@@ -49,7 +49,7 @@ class Capacity(Experiment):
     """
 
     name: ClassVar[str] = "capacity"
-    title: ClassVar[str] = "The greatest load within limits"
+    title: ClassVar[str] = "Highest load within limits"
     axes: ClassVar[frozenset[str]] = frozenset({"search", "returns"})
     through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 

@@ -1,4 +1,4 @@
-"""Many callers at once: closed loop with P clients."""
+"""Concurrent clients: closed loop with P clients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Concurrency(Experiment):
     """
 
     name: ClassVar[str] = "concurrency"
-    title: ClassVar[str] = "Many callers at once (closed loop)"
+    title: ClassVar[str] = "Concurrent clients (closed loop)"
     axes: ClassVar[frozenset[str]] = frozenset({"clients", "search", "returns"})
     through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 

@@ -40,7 +40,7 @@ class OpenLoop(Experiment):
     """
 
     name: ClassVar[str] = "open_loop"
-    title: ClassVar[str] = "A given load (open loop)"
+    title: ClassVar[str] = "Fixed arrival rate (open loop)"
     axes: ClassVar[frozenset[str]] = frozenset({"rates", "search", "returns"})
     through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 

@@ -27,7 +27,7 @@ class RecallSweep(Experiment):
     """
 
     name: ClassVar[str] = "recall_sweep"
-    title: ClassVar[str] = "Recall against speed"
+    title: ClassVar[str] = "Recall and QPS"
     axes: ClassVar[frozenset[str]] = frozenset({"search", "returns"})
     through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 

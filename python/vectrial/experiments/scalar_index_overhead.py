@@ -32,7 +32,7 @@ class ScalarIndexOverhead(Experiment):
     """
 
     name: ClassVar[str] = "scalar_index_overhead"
-    title: ClassVar[str] = "What indexes on metadata cost"
+    title: ClassVar[str] = "Cost of metadata indexes"
 
     fields: int = Field(default=24, ge=1, le=100)
     rounds: int = Field(default=1, ge=1, le=20)

@@ -91,7 +91,7 @@ _ALL = (
     MetricName("saturated", "1", "lower", "latencies beyond 100 s, kept as 100 s"),
     MetricName("short_answers", "1", "lower", "answers with fewer rows than exist"),
     MetricName("duplicate_answers", "1", "lower", "answers that name a row twice"),
-    MetricName("qps", "1/s", "higher", "answers per second of the phase"),
+    MetricName("qps", "1/s", "higher", "answered queries per second of the phase"),
     MetricName("latency_mean", "us", "lower", "mean from intended start to answer"),
     MetricName("latency_min", "us", "lower", "least latency"),
     MetricName("latency_p50", "us", "lower", "median latency"),
@@ -154,7 +154,7 @@ _ALL = (
     MetricName("warmup_count", "1", None, "requests before the clock started, not recorded"),
     MetricName("warmup_errors", "1", "lower", "those of them that failed"),
     MetricName(
-        "concurrency", "1", None, "closed-loop clients; Python callers who share an open loop"
+        "concurrency", "1", None, "closed-loop clients; Python clients that share an open loop"
     ),
     MetricName(
         "littles_law",

@@ -93,7 +93,7 @@ def markdown(
     around = "" if about.repeats == 1 else "; what the repeats lie between"
     out += [
         f"Each cell: published → measured (×ratio{around}); of recalls the difference instead of"
-        f" the ratio. {wording.BETTER} ✗ is not to be trusted, — was not measured; the notes under"
+        f" the ratio. {wording.BETTER} ✗ is invalid, — was not measured; the notes under"
         " each table say why.",
         "",
     ]
