@@ -1,0 +1,75 @@
+"""The whole store and the whole experiment of the pages run as they stand there."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+SUITE = """
+name = "examples"
+repeats = 1
+[[datasets]]
+name = "clustered-16-2k"
+queries = 50
+[[stores]]
+store = "mystore"
+[[experiments]]
+experiment = "second_pass"
+seconds = 0.2
+"""
+
+
+def block(page: str, language: str) -> str:
+    """The first block of a page in this language."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    found = re.search(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where processes find both pages' classes, registered as the pages say."""
+    site = tmp_path / "site"
+    info = site / "my_package-1.dist-info"
+    info.mkdir(parents=True)
+    pages = ("adding-a-store.md", "adding-an-experiment.md")
+    (site / "my_package.py").write_text("\n\n".join(block(page, "python") for page in pages))
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my_package\nVersion: 1\n")
+    entries = "\n".join(block(page, "toml") for page in pages)
+    entries = entries.replace("project.entry-points.", "").replace('"', "")
+    (info / "entry_points.txt").write_text(entries)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    return tmp_path
+
+
+def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "vectrial.cli.main", *arguments]
+    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_they_run_in_a_suite(folder: Path) -> None:
+    (folder / "examples.toml").write_text(SUITE)
+    done = call(folder, "run", "examples.toml", "--no-report", "--format", "jsonl")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["trials"] == {"ok": 1}
+    values = call(folder, "report", told["folder"], "--format", "jsonl").stdout.splitlines()
+    found = {
+        one["phase"]: one["value"] for one in map(json.loads, values) if one.get("metric") == "qps"
+    }
+    assert set(found) == {"first", "second"}
+    assert min(found.values()) > 0
+
+
+def test_the_store_passes_the_conformance_suite(folder: Path) -> None:
+    done = call(folder, "conformance", "mystore", "--format", "jsonl")
+    assert done.returncode == 0, done.stderr
+    checks = [json.loads(line) for line in done.stdout.splitlines()]
+    assert sum(check["outcome"] == "passed" for check in checks) > 30
