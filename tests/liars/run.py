@@ -18,7 +18,6 @@ from typing import Any
 from rich.console import Console
 
 from vectrial.analysis import run_data
-from vectrial.cli import run as command
 from vectrial.cli.run_view import PlainView
 from vectrial.datasets import catalog, library
 from vectrial.model.client_limits import Certificate
@@ -29,7 +28,7 @@ from vectrial.report.build import build
 from vectrial.report.document import Report
 from vectrial.report.render import markdown
 from vectrial.results.writer import RunWriter, TrialRecord
-from vectrial.run import runner
+from vectrial.run import prepare, runner
 from vectrial.run.prepare import shape_of
 from vectrial.suite.model import Suite, validated
 from vectrial.worker import worker
@@ -146,7 +145,7 @@ def _measured(plan: Plan, folder: Path) -> Run:
         writer.begin(suite_name=plan.suite.name, command="liars", version="0", environment={})
         for ref in plan.datasets:
             cut = library.subset(library.load(ref.name), ref.rows, ref.queries)
-            writer.dataset(command._dataset_row(cut))
+            writer.dataset(prepare._dataset_row(cut))
         for refusal in plan.refusals:
             write(TrialRecord(refusal.row, "skipped", refusal.reason))
         for number, job in enumerate(plan.jobs):
