@@ -100,8 +100,8 @@ def test_a_limit_that_one_caller_does_not_keep_and_a_recall_that_is_not_reached(
 ) -> None:
     none = vectrial("capacity", "memory", *SMALL, "--p99", "0.001us")
     assert none.returncode == 1, "there is no answer"
-    assert "one caller alone waits" in none.stdout
-    assert "INVALID: one caller alone waits" in none.stderr
+    assert "one client alone waits" in none.stdout
+    assert "INVALID: one client alone waits" in none.stderr
     low = ("--search", "ef_search=10", "--recall", "1", "--format", "jsonl")
     done = vectrial("capacity", "hnswlib", *SMALL, "--param", "m=4", *low)
     assert done.returncode == 1, done.stderr

@@ -69,7 +69,7 @@ def list_datasets(
     console.print(
         "\n• is in the library. MB: size of the download. CPU s: time to prepare it."
         "\nSources, licences, columns: --format jsonl. Fetch one: vectrial data fetch NAME."
-        "\nSynthetic datasets have any size; most others have variants NAME-10k of any size.",
+        "\nSynthetic datasets have any size, most others variants of any size: NAME-10k.",
         style="dim",
     )
 
