@@ -289,7 +289,7 @@ def test_several_callers_of_a_library_are_refused() -> None:
     plan = plan_of(SUITE.replace("checkpoints = [0.5, 1.0]", "concurrency = [1, 4]"))
     loads = [t.point["concurrency"] for t in plan.trials if t.row.experiment == "ingest"]
     assert set(loads) == {1}
-    assert any("one caller" in refusal.reason for refusal in plan.refusals)
+    assert any("one client" in refusal.reason for refusal in plan.refusals)
 
 
 def test_a_server_is_loaded_through_the_lane_asked_for() -> None:

@@ -69,7 +69,7 @@ def test_the_data_plane_on_both_lanes(
         wrong = run.rows("select experiment, lane, reason from trial where status <> 'ok'")
         reasons = {row["experiment"]: row["reason"] for row in wrong}
         assert reasons.keys() == {"ingest", "filtered"}, wrong
-        assert "one caller" in reasons["ingest"]
+        assert "one client" in reasons["ingest"]
         assert reasons["filtered"] == "weaviate filters by no column without an index"
         rows = run.measured()
     loads = [m for m in rows if m["phase"] == "load" and m["metric"] == "count"]
