@@ -62,10 +62,10 @@ class StaleAnswers(_Liar):
     def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         key = vector.tobytes()
         if key not in self.known:
-            self.known[key] = self.asked_first(honest, vector)
+            self.known[key] = self.first_answer(honest, vector)
         return self.known[key]
 
-    def asked_first(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
+    def first_answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         """What is remembered."""
         return honest(vector)
 
@@ -75,7 +75,7 @@ class SlowAtFirst(StaleAnswers):
 
     name: ClassVar[str] = "slow-at-first"
 
-    def asked_first(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
+    def first_answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         time.sleep(0.002)
         return honest(vector)
 
@@ -88,7 +88,7 @@ class RoundsOff(SlowAtFirst):
     def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
         key = np.round(vector, 3).tobytes()
         if key not in self.known:
-            self.known[key] = self.asked_first(honest, vector)
+            self.known[key] = self.first_answer(honest, vector)
         return self.known[key]
 
 

@@ -149,10 +149,10 @@ def test_per_row_is_of_the_rows_of_that_load() -> None:
 def test_recalls_of_a_figure_are_not_rounded_up() -> None:
     one = drawn("docarray-sift1m", "recall-ef", found("docarray-sift1m", 1.0))
     ours, theirs = (Dot("Redis", of, "32", 32.0, 0.99996) for of in (False, True))
-    assert one.told(ours) == "0.9999"
-    assert one.told(replace(theirs, value=0.988)) == "0.988", "as it was printed"
+    assert one.label(ours) == "0.9999"
+    assert one.label(replace(theirs, value=0.988)) == "0.988", "as it was printed"
     rates = drawn("milvus-weaviate", "qps-clients-glove")
-    assert rates.told(replace(ours, value=0.99996)) == "1.000"
+    assert rates.label(replace(ours, value=0.99996)) == "1.000"
 
 
 def test_a_figure_says_on_how_many_rows_where_its_marks_do_not() -> None:

@@ -12,7 +12,7 @@ import pytest
 from small_suite import TINY, Inside, Vectrial
 
 from vectrial.cli import run as run_command
-from vectrial.cli.run_suite import wanted
+from vectrial.cli.run_suite import find_suite
 from vectrial.model.errors import UserError
 from vectrial.results import bundle
 from vectrial.results.writer import RunWriter
@@ -160,7 +160,7 @@ def test_a_bundle_without_a_suite_cannot_be_repeated(
     monkeypatch.setattr(bundle, "_NEEDED", ())
     path = bundle.seal(tmp_path / "r").path
     with pytest.raises(UserError, match=r"holds no suite\.toml") as told:
-        wanted(None, None, path)
+        find_suite(None, None, path)
     assert told.value.where == str(path), "and not a folder that is gone by now"
 
 

@@ -7,13 +7,12 @@ wrong answers in any experiment of the run. It stays in its tables, with the rea
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vectrial.analysis.audit import doubts
-from vectrial.analysis.trial import PhaseResult, Trial, point_key
+from vectrial.analysis.trial import PhaseResult, Trial, point_key, stable
 from vectrial.model.consistency import remembered
 
 #: How it begins where figures contradict what was recorded with them.
@@ -72,6 +71,5 @@ def _values(phase: PhaseResult) -> dict[str, float | None]:
 
 def _build(trial: Trial) -> tuple[str, ...]:
     """The same store with the same index on the same data, whoever asks it."""
-    params: Mapping[str, Any] = trial.index_params
-    built = json.dumps(params, sort_keys=True, default=str)
+    built = stable(trial.index_params)
     return trial.series.store, trial.series.index_kind, built, trial.dataset

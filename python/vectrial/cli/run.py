@@ -15,7 +15,7 @@ from rich.console import Console
 
 from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
 from vectrial.cli.run_status import KeptView
-from vectrial.cli.run_suite import wanted
+from vectrial.cli.run_suite import find_suite
 from vectrial.cli.run_view import dry_run_table, make_view, plan_lines
 from vectrial.model.errors import UserError
 from vectrial.plan.checks import cautions
@@ -100,7 +100,7 @@ def run(
     console = on_stderr()
     if resume is not None and out is not None:
         raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
-    asked = wanted(suite_path, resume, bundle, seal).restricted(only or (), repeats)
+    asked = find_suite(suite_path, resume, bundle, seal).restricted(only or (), repeats)
     if asked.seal:
         say(console, f"{bundle}: seal {asked.seal}")
     plan = plan_of(asked.suite, asked.where)

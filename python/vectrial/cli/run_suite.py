@@ -58,7 +58,7 @@ class Wanted:
         return replace(self, suite=suite)
 
 
-def wanted(
+def find_suite(
     path: Path | None, resume: Path | None, sealed: Path | None, seal: str | None = None
 ) -> Wanted:
     """The suite of a file, of a run's folder or of a bundle, of which one is given.

@@ -6,11 +6,9 @@ is stopped, or until whoever started it is gone.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,8 +19,8 @@ from vectrial.engine.pem import der
 from vectrial.model.errors import StoreError
 from vectrial.util.child_environment import for_measuring
 from vectrial.util.children import python
+from vectrial.util.process import die_with_parent
 
-PR_SET_PDEATHSIG = 1
 _STOP_S = 5.0
 _FAMILIES = "grpc, flight, http, resp or postgres; or close, silent, noise, which speak no protocol"
 _FAULTS = "status, reset, break, truncate, garbage, late, never, twice"
@@ -173,9 +171,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if given.parent:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != given.parent:
-            sys.exit(1)
+        die_with_parent(given.parent)
     if given.cores:
         os.sched_setaffinity(0, given.cores)
 

@@ -79,7 +79,7 @@ class Plot:
         """What was measured here."""
         return tuple(dot for dot in self.dots if not dot.published)
 
-    def told(self, dot: Dot) -> str:
+    def label(self, dot: Dot) -> str:
         """A mark's value: of a recall never rounded up, and as printed where it is published as it
         is drawn."""
         of_recall = all(map(wording.is_recall, self.drawing.metrics or ("",)))

@@ -124,10 +124,10 @@ def _row(plot: Plot, dot: Dot, palette: Palette) -> dict[str, Any]:
         "x": dot.x,
         "value": dot.value,
         "part": dot.part,
-        "shown": plot.told(dot),
+        "shown": plot.label(dot),
         "description": described(
             ("", label),
-            (dot.part or drawing.y_title.removesuffix(" (log)"), plot.told(dot)),
+            (dot.part or drawing.y_title.removesuffix(" (log)"), plot.label(dot)),
             (title, dot.at if dot.x is None else formatting.number(dot.x)),
             ("rows loaded", f"{dot.rows:,}" if dot.rows and "rows" not in title else ""),
         ),

@@ -203,7 +203,7 @@ def _spoken(one: Plot, palette: Palette) -> str:
         line.sort(key=lambda dot: dot.x or 0.0)
     said = [
         f"{palette.labels[palette.series(name, published)]}{f', {part}' if part else ''}: "
-        + ", ".join(f"{one.told(dot)} at {_at(dot)}" for dot in dots[:6])
+        + ", ".join(f"{one.label(dot)} at {_at(dot)}" for dot in dots[:6])
         + (", …" if len(dots) > 6 else "")
         for (name, published, part), dots in list(lines.items())[:_SPOKEN]
     ]
@@ -244,7 +244,7 @@ def _data(one: Plot, palette: Palette) -> Table:
                 (
                     doc.plain(dot.system if dot.published else palette.measured(dot.system)),
                     doc.plain("published" if dot.published else "measured"),
-                    *part, x, doc.Cell(one.told(dot), dot.value), loaded,
+                    *part, x, doc.Cell(one.label(dot), dot.value), loaded,
                 ),
                 series=palette.series(dot.system, dot.published),
             )

@@ -59,7 +59,7 @@ class Streams:
             run = self._runs.get(name)
             if run is None or run.state != "running":
                 return "ended", "{}"
-            return "status", json.dumps(told(run))
+            return "status", json.dumps(status_of(run))
 
         return self._stream(request, look, _RUN_S, None)
 
@@ -101,11 +101,11 @@ class Streams:
 
 def version_of(listing: Iterable[Run]) -> str:
     """Another one whenever a page of these runs is to be made anew."""
-    told = [(run.id, run.state, run.changed if run.summary else 0) for run in listing]
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+    states = [(run.id, run.state, run.changed if run.summary else 0) for run in listing]
+    return hashlib.sha256(repr(states).encode()).hexdigest()[:16]
 
 
-def told(run: Run) -> dict[str, object]:
+def status_of(run: Run) -> dict[str, object]:
     """What a page shows of a run under way; times are seconds since 1970."""
     status = run.status
     if status is None:

@@ -11,7 +11,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int) -> None:
-    """No measuring process outlives its run, however the run ends.
+    """End this process when its parent ends, in whichever way; on Linux only.
 
     parent: the process id of whoever started this one: it may have ended before this is called.
     """

@@ -24,6 +24,7 @@ from vectrial.testing.conformance.world import (
     K,
     World,
     folder,
+    load,
     make_world,
     one_metric,
     queries,
@@ -73,12 +74,7 @@ def held(
     case: Case, hybrid: Hybrid, told: World, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
     store = case.make(tmp_path_factory.mktemp("hybrid"))
-    store.create(told.schema, case.build)
-    for batch in told.batches():
-        store.insert(batch)
-    store.flush()
-    store.build()
-    assert store.wait_indexed()
+    load(store, case, told)
     yield store
     store.drop()
     store.close()
