@@ -14,10 +14,10 @@ from synthetic_runs import SECOND, write_run
 
 from vectrial.analysis.costs import GIB, Use, bill
 from vectrial.analysis.run_data import load
+from vectrial.document.blocks import Cell, Section, Table
 from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.report.document import Cell, Section, Table
 from vectrial.results.writer import TrialRecord
 from vectrial.suite.model import Prices, parse_suite
 

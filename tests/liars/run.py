@@ -20,13 +20,13 @@ from rich.console import Console
 from vectrial.analysis import run_data
 from vectrial.cli.run_view import PlainView
 from vectrial.datasets import catalog, library
+from vectrial.document.blocks import Report
+from vectrial.document.render import markdown
 from vectrial.model.client_limits import Certificate
 from vectrial.model.phase import Phase
 from vectrial.model.store import Store
 from vectrial.plan.plan import Plan, make_plan
 from vectrial.report.build import build
-from vectrial.report.document import Report
-from vectrial.report.render import markdown
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run import prepare, runner
 from vectrial.run.prepare import shape_of

@@ -11,9 +11,8 @@ import pytest
 from rich.console import Console
 
 from vectrial.analysis.analysis import sweeps
-from vectrial.report.build import build
-from vectrial.report.document import Answer, Report
-from vectrial.report.render import terminal
+from vectrial.document.blocks import Answer, Report
+from vectrial.report.build import build, summary
 
 TITLE = "words · 50,000 rows · k = 10"
 WITHIN = "p99 ≤ 20 ms, recall ≥ 0.95, errors ≤ 0.10%"
@@ -90,7 +89,7 @@ def test_where_there_is_no_answer_the_card_says_so(tmp_path: Path) -> None:
     least = made.run_of(tmp_path / "s", [made.trial("a", made.alone(500), made.at_least(40))])
     assert card_of(build(least)).bound.startswith("Only a lower bound is known: a at least 40.0/s.")
     out = io.StringIO()
-    Console(file=out, width=200).print(terminal.summary(least))
+    Console(file=out, width=200).print(summary(least))
     assert "Highest sustained load: none" in out.getvalue()
     assert "no measurements" not in out.getvalue()
 

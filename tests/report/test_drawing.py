@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from vectrial.report.document import Figure
-from vectrial.report.render import draw, drawing
+from vectrial.document.blocks import Figure
+from vectrial.document.render import draw, drawing
 
 
 def figure(title: str, points: int = 3) -> Figure:
@@ -42,7 +42,7 @@ def test_a_name_that_xml_forbids_costs_its_figure(name: str, tmp_path: Path) -> 
 def test_the_end_of_the_process_costs_one_figure_at_most() -> None:
     assert "cannot" not in draw.svg(figure("before"), 300, True)
     for child in psutil.Process().children():
-        if "vectrial.report.render.drawing" in child.cmdline():
+        if "vectrial.document.render.drawing" in child.cmdline():
             os.kill(child.pid, signal.SIGKILL)
             child.wait()
     assert "cannot" not in draw.svg(figure("after"), 300, True)

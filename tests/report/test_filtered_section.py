@@ -10,10 +10,10 @@ import pytest
 from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
 
 from vectrial.analysis.run_data import load
+from vectrial.document.blocks import Report
+from vectrial.document.render import write
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.report.document import Report
-from vectrial.report.render import write
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 SHARES = (0.001, 0.1, 0.9)

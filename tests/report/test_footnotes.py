@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vectrial.report.document import HEAD, Cell, Column, Report, Row, Section, Table, footnoted
-from vectrial.report.render import html, markdown
+from vectrial.document.blocks import HEAD, Cell, Column, Report, Row, Section, Table, footnoted
+from vectrial.document.render import html, markdown
 
 TABLE = Table(
     "some",

@@ -9,10 +9,10 @@ import pytest
 from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
 
 from vectrial.analysis.run_data import load
+from vectrial.document.blocks import Report, Table
+from vectrial.document.render import write
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.report.document import Report, Table
-from vectrial.report.render import write
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 #: What each lane is given: QPS, p50 and p99 in µs, client CPU per request in µs.

@@ -22,10 +22,10 @@ from vectrial.analysis.analysis import sweeps
 from vectrial.analysis.run_data import load
 from vectrial.analysis.trial import Series
 from vectrial.cli.app import app
+from vectrial.document.charts import styles
+from vectrial.document.render import export, html, markdown, terminal
 from vectrial.model.results_schema import EXPORT_KEYS
-from vectrial.report.build import build
-from vectrial.report.charts import styles
-from vectrial.report.render import export, html, markdown, terminal
+from vectrial.report.build import build, summary
 from vectrial.results.writer import RunWriter
 from vectrial.util import formatting
 
@@ -503,7 +503,7 @@ def test_terminal_summary(written: Written) -> None:
     assert done.exit_code == 0, done.output
     assert "usearch" in done.stdout
     console = Console(width=160, record=True, file=(written.out / "terminal.txt").open("w"))
-    console.print(terminal.summary(written.run))
+    console.print(summary(written.run))
     said = console.export_text()
     assert LONG[:20] in said
     assert "<script>" in said

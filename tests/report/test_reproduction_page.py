@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from browser import CHROMIUM, Browser, browser
 
-from vectrial.report.document import Report
-from vectrial.report.render import write
+from vectrial.document.blocks import Report
+from vectrial.document.render import write
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.collect import Cell
 from vectrial.reports.heading import Heading, Loaded

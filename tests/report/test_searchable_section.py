@@ -9,9 +9,9 @@ import pytest
 from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
 
 from vectrial.analysis.run_data import load
+from vectrial.document.blocks import Report
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.report.document import Report
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 

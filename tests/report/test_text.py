@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.report.document import Column, Report, Section, Table, Text
-from vectrial.report.render import markdown
+from vectrial.document.blocks import Column, Report, Section, Table, Text
+from vectrial.document.render import markdown
 from vectrial.stats.intervals import Spread
 from vectrial.util import formatting
 

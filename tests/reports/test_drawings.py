@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from vectrial.report.charts.styles import colour
-from vectrial.report.document import Figure, Report, Table, Text
-from vectrial.report.render import draw
+from vectrial.document.blocks import Figure, Report, Table, Text
+from vectrial.document.charts.styles import colour
+from vectrial.document.render import draw
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.collect import Cell, cells
 from vectrial.reports.figures_data import Dot, Plot, plot

@@ -13,8 +13,8 @@ import pytest
 from reproduction_runs import every, measured, run_of, trial
 from rich.console import Console
 
-from vectrial.report.document import Figure as Drawn
-from vectrial.report.document import Table, footnoted
+from vectrial.document.blocks import Figure as Drawn
+from vectrial.document.blocks import Table, footnoted
 from vectrial.reports import REPRODUCTIONS, wording
 from vectrial.reports.collect import Cell, Measured, cells
 from vectrial.reports.heading import Heading, heading_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.analysis.run_data import load
-from vectrial.report.document import Table
+from vectrial.document.blocks import Table
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.collect import Cell, Measured, cells
 from vectrial.reports.figures_data import Plot, plot

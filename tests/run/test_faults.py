@@ -20,13 +20,13 @@ from small_suite import Vectrial
 
 from vectrial.analysis.run_data import load
 from vectrial.datasets import catalog
+from vectrial.document.render import write
 from vectrial.model.errors import VectrialError
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase
 from vectrial.model.store import Address, Index, Schema, Store, untested
 from vectrial.plan.plan import DatasetShape, make_plan
 from vectrial.report.build import build
-from vectrial.report.render import write
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 from vectrial.run import heartbeat

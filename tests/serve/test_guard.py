@@ -14,9 +14,9 @@ from starlette.testclient import TestClient
 from synthetic_runs import SCRIPT, write_run
 
 from vectrial.cli.serve import listen, token_of
+from vectrial.document.blocks import Report
+from vectrial.document.render import html
 from vectrial.model.errors import UserError
-from vectrial.report.document import Report
-from vectrial.report.render import html
 from vectrial.results.reader import RunReader
 from vectrial.serve import live
 from vectrial.serve.app import make_app

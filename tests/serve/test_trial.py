@@ -8,8 +8,8 @@ from typing import Any
 
 from synthetic_runs import ENVIRONMENT, SECOND, dataset_facts
 
+from vectrial.document.blocks import Figure
 from vectrial.model.phase import Phase
-from vectrial.report.document import Figure
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 from vectrial.serve.trial import trial_report
 

@@ -9,9 +9,9 @@ import pytest
 from synthetic_runs import STORES, write_run
 
 from vectrial.analysis.run_data import RunData, load
+from vectrial.document.blocks import Report
+from vectrial.document.render import write
 from vectrial.report.build import build
-from vectrial.report.document import Report
-from vectrial.report.render import write
 
 
 @dataclass(frozen=True)

@@ -67,15 +67,15 @@ def _write(run: Path, format_: Format, out: Path) -> None:
     """What `report` says, of a run's folder."""
     # Imported here: the other commands need not wait for the chart library.
     from vectrial.analysis.run_data import load
-    from vectrial.report.build import build
-    from vectrial.report.render import export, terminal, write
+    from vectrial.document.render import export, write
+    from vectrial.report.build import build, summary
 
     if format_ is Format.JSONL:
         export.write_jsonl(export.measurements(run), sys.stdout)
         return
     loaded = load(run)
     if format_ is Format.TEXT:
-        on_stdout(markup=True).print(terminal.summary(loaded))
+        on_stdout(markup=True).print(summary(loaded))
         return
     made = build(loaded)
     folder = write.made(out)

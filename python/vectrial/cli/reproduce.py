@@ -32,7 +32,7 @@ from vectrial.stores import registry
 from vectrial.suite.model import Suite
 
 if TYPE_CHECKING:
-    from vectrial.report.document import Report
+    from vectrial.document.blocks import Report
 
 #: What a folder of a reproduction says of itself.
 MANIFEST = "reproduction.json"
@@ -362,7 +362,7 @@ def _write(
 
 def _draw(page: Report, folder: Path, console: Console) -> Path:
     """Write the page and its figures."""
-    from vectrial.report.render import write
+    from vectrial.document.render import write
 
     with console.status("drawing") as status:
         write.write_figures(page, folder, lambda name: status.update(f"drawing {name}"))

@@ -232,11 +232,11 @@ def _show(folder: Path, report: bool, console: Console) -> None:
     """The summary on the terminal, and the page."""
     # Imported here: the chart library takes its time, and measuring does not need it.
     from vectrial.analysis.run_data import load
-    from vectrial.report.build import build
-    from vectrial.report.render import terminal, write
+    from vectrial.document.render import write
+    from vectrial.report.build import build, summary
 
     loaded = load(folder)
-    console.print(terminal.summary(loaded))
+    console.print(summary(loaded))
     if report:
         page = write.write_html(build(loaded), write.made(folder / "report"))
         say(console, f"report: {page}")

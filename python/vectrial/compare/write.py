@@ -15,7 +15,7 @@ from vectrial.compare.build import ALIASES, Comparison
 from vectrial.compare.cells import load_of
 from vectrial.compare.groups import JUDGED
 from vectrial.compare.judge import Kind, Verdict
-from vectrial.report.document import value_cell
+from vectrial.document.blocks import value_cell
 from vectrial.stats.effects import ALPHA, POWER
 from vectrial.stats.intervals import Spread
 from vectrial.util import formatting

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from rich.console import RenderableType
+
 from vectrial.analysis.analysis import sweeps
 from vectrial.analysis.run_data import RunData
-from vectrial.report.charts.theme import Looks
-from vectrial.report.document import Report
+from vectrial.document.blocks import Report
+from vectrial.document.charts.theme import Looks
+from vectrial.document.render import terminal
 from vectrial.report.sections import (
     anomaly,
     experiments,
@@ -76,6 +79,11 @@ def build(run: RunData) -> Report:
         labels=run.labels,
         stores=run.stores,
     )
+
+
+def summary(run: RunData) -> RenderableType:
+    """The report's warnings, short answers and first table, for `rich`."""
+    return terminal.rendered(build(run))
 
 
 def _meta(run: RunData) -> tuple[tuple[str, str], ...]:

@@ -14,9 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from vectrial.analysis.run_data import load
+from vectrial.document.render import draw, markdown, write
 from vectrial.model.errors import DataError, UserError, VectrialError
 from vectrial.report.build import build
-from vectrial.report.render import draw, markdown, write
 from vectrial.results.bundle import SUFFIX, opened
 
 #: The page and the folder of its figures, both beside the bundle.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vectrial.report.charts.moments import MOMENTS
+from vectrial.document.charts.moments import MOMENTS
 from vectrial.reports import wording
 from vectrial.reports.collect import Cell, Measured, as_measured
 from vectrial.reports.model import Curve, Drawing, Reproduction

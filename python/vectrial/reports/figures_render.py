@@ -9,9 +9,9 @@ from typing import Any
 import altair as alt
 
 from vectrial.analysis.trial import Series
-from vectrial.report.charts import moments as moment_lines
-from vectrial.report.charts.styles import SHAPES, colour, paired
-from vectrial.report.charts.theme import (
+from vectrial.document.charts import moments as moment_lines
+from vectrial.document.charts.styles import SHAPES, colour, paired
+from vectrial.document.charts.theme import (
     NARROW,
     chart_of,
     described,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from vectrial.report.charts import moments
+from vectrial.document.charts import moments
 from vectrial.reports.model import Curve, Drawing, Scalar
 
 _GLOVE: dict[str, Scalar] = {"dataset": "glove-100-angular"}

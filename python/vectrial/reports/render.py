@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.markup import escape as plainly
 from rich.table import Table
 
-from vectrial.report.document import Block
-from vectrial.report.render.markdown import escape, lines_of
+from vectrial.document.blocks import Block
+from vectrial.document.render.markdown import escape, lines_of
 from vectrial.reports import heading, wording
 from vectrial.reports.collect import Cell
 from vectrial.reports.heading import Heading

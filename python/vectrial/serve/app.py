@@ -22,10 +22,10 @@ from vectrial.compare.build import DEFAULT_METRICS, metrics_of
 from vectrial.compare.build import compare as compared
 from vectrial.compare.cells import Asked
 from vectrial.compare.sides import pair
+from vectrial.document.blocks import Report
+from vectrial.document.render import html
 from vectrial.model.errors import UserError
 from vectrial.report.build import build
-from vectrial.report.document import Report
-from vectrial.report.render import html
 from vectrial.results.database import BeingWritten
 from vectrial.results.foreign import FAULTS, TRACEBACK, fault
 from vectrial.serve import session

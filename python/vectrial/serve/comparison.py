@@ -12,8 +12,7 @@ from vectrial.compare import write
 from vectrial.compare.build import Comparison
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.compare.sides import Side
-from vectrial.report.charts.theme import beside_names, chart_of, described, finished, ink, legend
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     Answer,
     Block,
     Cell,
@@ -29,6 +28,7 @@ from vectrial.report.document import (
     plain,
     value_cell,
 )
+from vectrial.document.charts.theme import beside_names, chart_of, described, finished, ink, legend
 from vectrial.stats.intervals import Spread
 from vectrial.util import formatting
 

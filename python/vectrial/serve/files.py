@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vectrial.document.blocks import Figure, Table
+from vectrial.document.render import draw, export
 from vectrial.model.results_schema import EXPORT_KEYS
-from vectrial.report.document import Figure, Table
-from vectrial.report.render import draw, export
 from vectrial.results.folder import is_own
 from vectrial.results.reader import RunReader
 

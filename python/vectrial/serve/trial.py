@@ -12,9 +12,7 @@ from typing import Any
 
 import altair as alt
 
-from vectrial.model.results_schema import METRICS
-from vectrial.report.charts.theme import chart_of, described, finished, ink, legend
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     Block,
     Cell,
     Column,
@@ -27,6 +25,8 @@ from vectrial.report.document import (
     Tone,
     plain,
 )
+from vectrial.document.charts.theme import chart_of, described, finished, ink, legend
+from vectrial.model.results_schema import METRICS
 from vectrial.results.clean import clean, parsed
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.compare.groups import JUDGED
+from vectrial.document.blocks import Cell, Column, Report, Row, Section, Source, Table, plain
 from vectrial.model.results_schema import METRICS
-from vectrial.report.document import Cell, Column, Report, Row, Section, Source, Table, plain
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.serve.trial import finite, optional, tone_of

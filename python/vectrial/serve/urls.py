@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from vectrial.report.document import Figure, Report, Source, Table
+from vectrial.document.blocks import Figure, Report, Source, Table
 from vectrial.serve.files import DATA
 
 
@@ -23,7 +23,7 @@ def data_address(run_id: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class At:
-    """Where a document is served: what `vectrial.report.render.html.Place` asks for.
+    """Where a document is served: what `vectrial.document.render.html.Place` asks for.
 
     base: its address. runs: those of the runs whose trials its values come from. query: of `base`.
     """

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vectrial.analysis.analysis import Facet, by_facet, operating_point
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     Cell,
     Column,
     Row,

@@ -9,9 +9,7 @@ from vectrial.analysis.analysis import by_facet
 from vectrial.analysis.capacity import Tried
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import PhaseResult, Trial
-from vectrial.report.charts import search
-from vectrial.report.charts.theme import Looks
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     Block,
     Cell,
     Column,
@@ -23,6 +21,8 @@ from vectrial.report.document import (
     plain,
     spread_cell,
 )
+from vectrial.document.charts import search
+from vectrial.document.charts.theme import Looks
 from vectrial.util import formatting
 
 _ANSWERS = (

@@ -12,9 +12,7 @@ from vectrial.analysis.cost_basis import Basis, bases
 from vectrial.analysis.costs import HOURS_A_MONTH, Bill, Use, bill
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Series
-from vectrial.model.errors import UserError
-from vectrial.report.charts import search
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     Cell,
     Column,
     Row,
@@ -25,6 +23,8 @@ from vectrial.report.document import (
     source_of,
     spread_cell,
 )
+from vectrial.document.charts import search
+from vectrial.model.errors import UserError
 from vectrial.suite.model import Prices, Suite, parse_suite
 from vectrial.util import formatting
 

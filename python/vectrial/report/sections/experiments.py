@@ -8,18 +8,7 @@ from typing import Any
 
 from vectrial.analysis.analysis import Facet, by_facet, operating_point, remark
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.report.charts import (
-    experiments as charts_experiments,
-)
-from vectrial.report.charts import (
-    filtered as charts_filtered,
-)
-from vectrial.report.charts import moments
-from vectrial.report.charts import (
-    store as charts_store,
-)
-from vectrial.report.charts.theme import Looks
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     Block,
     Cell,
     Column,
@@ -31,6 +20,17 @@ from vectrial.report.document import (
     plain,
     spread_cell,
 )
+from vectrial.document.charts import (
+    experiments as charts_experiments,
+)
+from vectrial.document.charts import (
+    filtered as charts_filtered,
+)
+from vectrial.document.charts import moments
+from vectrial.document.charts import (
+    store as charts_store,
+)
+from vectrial.document.charts.theme import Looks
 from vectrial.report.sections import (
     figures_filtered,
     file_kinds,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from vectrial.analysis.analysis import Facet, operating_point
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.report.charts import filtered as charts_filtered
-from vectrial.report.charts.theme import Looks
-from vectrial.report.document import Figure
+from vectrial.document.blocks import Figure
+from vectrial.document.charts import filtered as charts_filtered
+from vectrial.document.charts.theme import Looks
 
 #: Predicate → what rows it keeps, in words.
 _KEEPS = {

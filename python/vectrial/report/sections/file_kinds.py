@@ -9,8 +9,8 @@ import altair as alt
 
 from vectrial.analysis.analysis import loaded_rows, remark
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.report.charts.theme import beside_names, chart_of, described, finished, ink
-from vectrial.report.document import Column, Figure, Row, Table, plain, spread_cell
+from vectrial.document.blocks import Column, Figure, Row, Table, plain, spread_cell
+from vectrial.document.charts.theme import beside_names, chart_of, described, finished, ink
 from vectrial.util import formatting
 
 #: Metrics of what came with a load, by kind of file, and how the kinds are called.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import Check, Series
-from vectrial.report.document import Cell, Column, Row, Section, Table, plain
+from vectrial.document.blocks import Cell, Column, Row, Section, Table, plain
 from vectrial.util import formatting
 
 #: What is invalidated by checks on which every figure rests.

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 from vectrial.analysis.analysis import Facet, by_facet
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.report.charts import search as charts_search
-from vectrial.report.charts.theme import Looks
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     Block,
     Cell,
     Column,
@@ -21,6 +19,8 @@ from vectrial.report.document import (
     plain,
     spread_cell,
 )
+from vectrial.document.charts import search as charts_search
+from vectrial.document.charts.theme import Looks
 from vectrial.util import formatting
 
 _COLUMNS = (

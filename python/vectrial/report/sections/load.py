@@ -7,9 +7,7 @@ from typing import Any
 
 from vectrial.analysis.analysis import LOAD, VERDICT, by_facet, operating_point
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.report.charts import search
-from vectrial.report.charts.theme import Looks
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     Block,
     Cell,
     Column,
@@ -24,6 +22,8 @@ from vectrial.report.document import (
     ratio_cell,
     spread_cell,
 )
+from vectrial.document.charts import search
+from vectrial.document.charts.theme import Looks
 from vectrial.report.sections.search import search_cells
 from vectrial.util import formatting
 

@@ -10,7 +10,7 @@ from vectrial.analysis import capacity
 from vectrial.analysis.analysis import TARGETS, Facet, Sweep, by_facet, loaded_rows, matching
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Series
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     Answer,
     Cell,
     Column,

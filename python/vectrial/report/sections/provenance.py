@@ -12,7 +12,7 @@ from vectrial.analysis.analysis import operating_point
 from vectrial.analysis.audit import doubts
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Series
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     Block,
     Column,
     Row,

@@ -9,9 +9,7 @@ from typing import Literal
 from vectrial.analysis.analysis import TARGETS, Sweep, by_facet, operating_point
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Series
-from vectrial.report.charts import search as charts_search
-from vectrial.report.charts.theme import Looks
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     Block,
     Cell,
     Column,
@@ -27,6 +25,8 @@ from vectrial.report.document import (
     spread_cell,
     value_cell,
 )
+from vectrial.document.charts import search as charts_search
+from vectrial.document.charts.theme import Looks
 from vectrial.stats.intervals import LEAST_REPEATS, Spread, pooled_interval
 from vectrial.util import formatting
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 from vectrial.analysis.analysis import operating_point
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.report.charts import search
-from vectrial.report.document import Column, Row, Section, Table, absent_cell, plain, spread_cell
+from vectrial.document.blocks import Column, Row, Section, Table, absent_cell, plain, spread_cell
+from vectrial.document.charts import search
 from vectrial.util import formatting
 
 #: Seconds below which a phase is too short for samples a second apart to say what it kept busy.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from vectrial.analysis.analysis import Facet
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.report.charts.theme import Looks
-from vectrial.report.document import Column, Figure, Table
+from vectrial.document.blocks import Column, Figure, Table
+from vectrial.document.charts.theme import Looks
 
 #: Metrics that are counted, and have no spread; and those that are shares.
 COUNTS = (

@@ -8,9 +8,7 @@ from dataclasses import replace
 
 from vectrial.analysis.analysis import Facet, by_facet, loaded_rows, remark
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.report.charts import store as charts_store
-from vectrial.report.charts.theme import Looks
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     Block,
     Cell,
     Column,
@@ -22,6 +20,8 @@ from vectrial.report.document import (
     plain,
     spread_cell,
 )
+from vectrial.document.charts import store as charts_store
+from vectrial.document.charts.theme import Looks
 from vectrial.report.sections import file_kinds
 from vectrial.util import formatting
 

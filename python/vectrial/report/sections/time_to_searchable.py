@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vectrial.analysis.analysis import remark
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.report.document import Column, Row, Table, plain, spread_cell
+from vectrial.document.blocks import Column, Row, Table, plain, spread_cell
 from vectrial.util import formatting
 
 

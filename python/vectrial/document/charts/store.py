@@ -10,7 +10,7 @@ import altair as alt
 from vectrial.analysis.analysis import loaded_rows
 from vectrial.analysis.run_data import Point
 from vectrial.analysis.trial import Series
-from vectrial.report.charts.theme import (
+from vectrial.document.charts.theme import (
     NARROW,
     Looks,
     beside_names,

@@ -8,8 +8,8 @@ from typing import Any
 import altair as alt
 
 from vectrial.analysis.run_data import Point
-from vectrial.report.charts import moments as moment_lines
-from vectrial.report.charts.theme import Looks, described, finished, legend, lines_of, log_ticks
+from vectrial.document.charts import moments as moment_lines
+from vectrial.document.charts.theme import Looks, described, finished, legend, lines_of, log_ticks
 from vectrial.util import formatting
 
 _Spec = Callable[[int, bool], dict[str, Any]]

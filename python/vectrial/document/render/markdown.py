@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     HEAD,
     Block,
     Column,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from vectrial.document.blocks import Report
+from vectrial.document.render import draw, export, html, markdown
 from vectrial.model.errors import UserError
 from vectrial.model.progress import LineProgress
-from vectrial.report.document import Report
-from vectrial.report.render import draw, export, html, markdown
 
 
 def write_html(report: Report, out: Path) -> Path:

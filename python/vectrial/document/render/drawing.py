@@ -1,4 +1,4 @@
-"""The process that draws, for `vectrial.report.render.draw`. Whatever a foreign run makes the
+"""The process that draws, for `vectrial.document.render.draw`. Whatever a foreign run makes the
 renderer do happens there, an abort included.
 
 Requests: a Vega-Lite specification → SVG; an SVG → PNG at twice its size.
@@ -18,7 +18,7 @@ SECONDS = 15.0
 _MEMORY_BYTES = 1536 << 20
 
 #: Those of this program.
-PROCESSES = apart.Pool("vectrial.report.render.drawing", _MEMORY_BYTES, most=2)
+PROCESSES = apart.Pool("vectrial.document.render.drawing", _MEMORY_BYTES, most=2)
 
 
 def _handle(asked: Mapping[str, Any], content: bytes) -> apart.Answer:

@@ -8,9 +8,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from vectrial.analysis.run_data import RunData
-from vectrial.report.build import build
-from vectrial.report.document import Report, Table, footnoted
+from vectrial.document.blocks import Report, Table, footnoted
 
 _WIDE = (
     "store", "qps", "recall", "search_p99", "read_p50", "create_p50", "update_p50", "delete_p50",
@@ -21,13 +19,8 @@ _TITLES = {"ready_rows_per_s": "Load/s", "ready_s": "Loaded in"}
 _STYLES = {"ok": "", "wrong": "red", "invalid": "yellow", "absent": "dim"}
 
 
-def summary(run: RunData) -> RenderableType:
-    """Warnings, short answers and the table at a glance, for `rich`."""
-    return rendered(build(run))
-
-
 def rendered(report: Report) -> RenderableType:
-    """As `summary`, of a report that is already built."""
+    """Warnings, short answers and the first table of a report, for `rich`."""
     parts: list[RenderableType] = []
     for warning in report.warnings:
         parts.append(RichText(f"! {warning}", style="yellow"))

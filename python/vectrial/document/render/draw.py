@@ -9,11 +9,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from vectrial.document.blocks import Figure
+from vectrial.document.charts.styles import variable_of
+from vectrial.document.charts.theme import ink
+from vectrial.document.render import drawing
 from vectrial.model.errors import UserError
-from vectrial.report.charts.styles import variable_of
-from vectrial.report.charts.theme import ink
-from vectrial.report.document import Figure
-from vectrial.report.render import drawing
 from vectrial.results.clean import clean_name
 from vectrial.util import apart
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from vectrial.document.blocks import Table
 from vectrial.model.results_schema import EXPORT_KEYS
-from vectrial.report.document import Table
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from vectrial.report.charts.theme import chart_of, ink
+from vectrial.document.charts.theme import chart_of, ink
 
 #: Metrics of the phase `searchable` that are moments since the load began, and what happens then.
 MOMENTS: Mapping[str, str] = {

@@ -18,8 +18,7 @@ from typing import Any, Protocol
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from vectrial.report.charts.styles import shape, variables
-from vectrial.report.document import (
+from vectrial.document.blocks import (
     HEAD,
     Block,
     Figure,
@@ -29,7 +28,8 @@ from vectrial.report.document import (
     footnoted,
     groups_of,
 )
-from vectrial.report.render import draw
+from vectrial.document.charts.styles import shape, variables
+from vectrial.document.render import draw
 
 _TEMPLATES = Path(__file__).parent / "templates"
 #: What a served page may ask its own server for: the icon, and news of a run under way.

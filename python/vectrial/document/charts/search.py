@@ -12,7 +12,7 @@ from vectrial._engine import histogram_merge, histogram_quantiles
 from vectrial.analysis.analysis import Sweep, operating_point
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Series
-from vectrial.report.charts.theme import (
+from vectrial.document.charts.theme import (
     NARROW,
     Looks,
     chart_of,

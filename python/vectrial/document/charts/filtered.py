@@ -9,7 +9,7 @@ import altair as alt
 
 from vectrial.analysis.analysis import operating_point
 from vectrial.analysis.run_data import Point
-from vectrial.report.charts.theme import (
+from vectrial.document.charts.theme import (
     NARROW,
     Looks,
     described,
