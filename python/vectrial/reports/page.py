@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from vectrial.document import blocks as doc
 from vectrial.document.blocks import Block, Column, Report, Row, Section, Table
 from vectrial.document.charts.moments import MOMENTS
-from vectrial.report import document as doc
 from vectrial.reports.collect import Cell, Measured
 from vectrial.reports.figures_data import Dot, Plot, plot
 from vectrial.reports.figures_render import Palette, chart

@@ -11,8 +11,8 @@ from itertools import pairwise
 from statistics import median
 
 from vectrial.analysis.run_data import RunData
+from vectrial.document import blocks as doc
 from vectrial.document.blocks import Block, Column, Row, Section, Table
-from vectrial.report import document as doc
 from vectrial.report.sections import (
     anomaly,
     experiments,
