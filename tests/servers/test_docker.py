@@ -18,11 +18,13 @@ import pytest
 import tiny_server
 from test_local import all_ended
 
+from vectrial.model.availability import Availability
 from vectrial.model.limits import Limits
+from vectrial.model.provider import Provider
 from vectrial.servers import docker
 from vectrial.servers.base import Image, NoProgram, Recipe, ServerError
 from vectrial.servers.docker import Docker, at_hand, run_command
-from vectrial.servers.provide import recipe_of
+from vectrial.servers.provide import choose, prepare, provide, recipe_of
 from vectrial.stores import registry
 
 HERE = Path(tiny_server.__file__).parent
@@ -141,6 +143,44 @@ def test_an_image_that_cannot_be_pulled(engine: Path, tmp_path: Path) -> None:
         NoProgram, match=r"registry.example/little:1.2@sha256:abc cannot be pulled: man"
     ):
         Docker(recipe(), tmp_path / "s").start()
+
+
+def test_the_official_image_is_the_default_where_an_engine_answers(
+    engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = choose(recipe())
+    assert (choice.provider, choice.by_default) == (Provider.DOCKER, True)
+    assert "engine-command' answers" in choice.why
+    assert isinstance(provide(recipe(), tmp_path), Docker)
+    assert choose(tiny_server.recipe()).provider is Provider.LOCAL, "it has no image"
+    assert choose(recipe(), Provider.LOCAL).why == "requested"
+    monkeypatch.setenv("VECTRIAL_LITTLE_PROVIDER", "local")
+    assert choose(recipe(), Provider.DOCKER).provider is Provider.LOCAL
+    monkeypatch.delenv("VECTRIAL_LITTLE_PROVIDER")
+    monkeypatch.setenv("VECTRIAL_LITTLE_ADDRESS", "here:http=1")
+    assert choose(recipe()).provider is Provider.EXTERNAL
+
+
+def test_without_an_engine_the_default_is_a_program_of_this_machine() -> None:
+    choice = choose(recipe())
+    assert choice.provider is Provider.LOCAL
+    assert "since there is no 'no-engine-in-tests' here" in choice.why
+
+
+def test_an_image_that_cannot_be_pulled_is_replaced_only_where_nobody_asked_for_it(
+    engine: Path,
+) -> None:
+    (engine / "unknown").write_text("")
+    lines: list[str] = []
+    choice = prepare(recipe(), lines.append)
+    assert choice.provider is Provider.LOCAL
+    assert "cannot be pulled: manifest unknown" in choice.why
+    assert lines[-1].endswith("a program of this machine is used instead")
+    with pytest.raises(NoProgram, match=r"manifest unknown.*--provider local.*_PROVIDER=local"):
+        prepare(recipe(), lines.append, Provider.DOCKER)
+    lacking = replace(recipe(), at_hand=lambda: Availability(False, "no program of it"))
+    with pytest.raises(NoProgram, match=r"no program of it; nor in a container: .*manifest"):
+        prepare(lacking, lines.append)
 
 
 def test_a_container_runs_while_its_block_lasts(engine: Path, tmp_path: Path) -> None:

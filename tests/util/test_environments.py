@@ -58,12 +58,9 @@ def test_an_unknown_environment_is_named_with_those_there_are(package: Path) -> 
         environments.ensure(Environment("tinny"))
 
 
-@pytest.mark.parametrize("uv", [True, False], ids=["uv", "pip"])
 def test_a_failed_build_shows_the_log_and_leaves_nothing_to_be_used(
-    package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uv: bool
+    package: Path, tmp_path: Path
 ) -> None:
-    if not uv:
-        monkeypatch.setattr(environments, "_uv", lambda: None)
     broken = tmp_path / "broken-1.0.tar.gz"
     broken.write_bytes(b"this is no archive")
     (package / "locks" / "tiny.lock").write_text(
@@ -78,10 +75,13 @@ def test_a_failed_build_shows_the_log_and_leaves_nothing_to_be_used(
     assert not folder.with_name(f"{folder.name}.partial").exists()
 
 
-def test_without_uv_pip_makes_it(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environments, "_uv", lambda: None)
-    python = environments.ensure(TINY)
-    subprocess.run([python, "-c", ""], check=True)
+def test_without_uv_the_message_says_how_to_get_it(
+    package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NotInstalled, match="pip install uv"):
+        environments.ensure(TINY)
 
 
 def test_what_a_killed_process_left_is_never_used(package: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_killed_process_keeps_others_out_until_its_children_have_ended(
         "late += ' time.sleep(0.05)\\n'\n"
         "late += 'pathlib.Path(sys.argv[1]).touch()'\n"
         f"step = (sys.executable, '-c', late, {str(ended)!r}, {str(may_end)!r})\n"
-        "e._steps = lambda environment, folder: [(step, {})]\n"
+        "e._steps = lambda environment, folder: [step]\n"
         "say = lambda line: print(line, flush=True)\n"
         f"e.ensure(Environment('tiny', {TINY.python!r}), say)\n"
     )

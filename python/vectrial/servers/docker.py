@@ -7,37 +7,27 @@ import os
 import secrets
 import shutil
 import subprocess
-import time
+import tempfile
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from vectrial.model.availability import Availability
 from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
-from vectrial.model.store import Address
-from vectrial.servers.base import (
-    READY_S,
-    Image,
-    NoProgram,
-    Recipe,
-    Server,
-    ServerError,
-    answers,
-)
-from vectrial.servers.local import kept_secrets
-from vectrial.servers.managed_process import HOST, Guarded, free_ports, taken, until_ready
+from vectrial.servers.base import Image, NoProgram, Recipe
+from vectrial.servers.managed_process import HOST, StartedServer
 from vectrial.util.child_environment import for_engine
+from vectrial.util.process import wait_for
 
 ENGINE = "VECTRIAL_DOCKER"
 #: A label on every container that is started here; its value is the process that did.
 LABEL = "org.vectrial.owner"
 _ASK_S = 20.0
-_REPORT_S = 5.0
-_POLL_S = 0.2
 
 
-class Docker(Server):
+class Docker(StartedServer):
     """The recipe's image in a container of its own, which is removed when it ends; its data is in
     the folder. It does not outlive this process: the supervisor removes it
     (`vectrial.servers.supervisor`).
@@ -57,82 +47,39 @@ class Docker(Server):
         limits: Limits = Limits(),  # noqa: B008 - frozen
         progress: LineProgress = lambda line: None,
     ) -> None:
+        super().__init__(recipe, folder, log, cores, limits, progress)
         self._image = image_of(recipe)
-        self._recipe, self._cores, self._limits = recipe, tuple(cores), limits
-        self._progress = progress
-        self._folder = folder.resolve()
-        self._data = self._folder / "data"
-        self._process = Guarded(recipe, self._folder, log or self._folder / "server.log", progress)
         self._container = f"vectrial-{recipe.name}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._address: Address | None = None
-        self._settled = False
-
-    @property
-    def address(self) -> Address:
-        if self._address is None:
-            raise ServerError(f"{self._recipe.name} was not started")
-        return self._address
 
     def start(self) -> None:
-        if self._process.started:
-            raise ServerError(f"{self._recipe.name} was started already")
+        self._check_not_started()
         pull(self._recipe, self._progress)
-        self._data.mkdir(parents=True, exist_ok=True)
-        self._folder.chmod(0o700)
-        made = kept_secrets(self._folder, tuple(self._image.generated))
+        made = self._make_folders(tuple(self._image.generated))
         if os.geteuid() == 0:
             # The image's own user, whoever that is, writes there; the folder above is ours.
             self._data.chmod(0o777)
-        if self._address is None:
-            free = free_ports(len(self._recipe.public))
-            ports = dict(zip(self._recipe.public, free, strict=True))
-            self._address = Address(HOST, ports, made)
+        self._choose_ports(self._recipe.public, made)
         argv = run_command(
             self._image,
             name=self._container,
-            ports=self._address.ports,
+            ports=self._ports,
             data=self._data,
             cores=self._cores,
             limits=self._limits,
         )
-        told = {name: made[secret] for secret, name in self._image.generated.items()}
+        env = {name: made[secret] for secret, name in self._image.generated.items()}
         after = (engine(), "rm", "--force", self._container)
-        self._process.start(argv, {**for_engine(), **told}, after=after)
-
-    def wait_ready(self, deadline_s: float = READY_S) -> None:
-        def wait() -> None:
-            self._process.wait_ready(self.address, deadline_s)
-
-        if self._settled:
-            wait()
-        else:
-            until_ready(wait, self._on_other_ports)
-            self._settled = True
-
-    def _on_other_ports(self) -> bool:
-        if self._process.lives() or not (lost := taken(self.address.ports)):
-            return False
-        self._progress(f"{self._recipe.name}: port {lost[0]} is taken; starting it on others")
-        self._process.wait()
-        self._address = None
-        self.start()
-        return True
-
-    def lives(self) -> bool:
-        return self._process.lives()
-
-    def answers(self) -> bool:
-        return answers(self._recipe, self.address)
+        self._process.start(argv, {**for_engine(), **env}, after=after)
 
     def processes(self) -> Mapping[str, int]:
         """The container's first process, which stands for all of them; none when the engine runs
         on another machine than this, virtual or real."""
         if not self.lives():
             return {}
-        told = _ask("inspect", "--format", "{{.State.Pid}} {{.Id}}", self._container).split()
-        if len(told) != 2 or not told[0].isdigit():
+        answer = _ask("inspect", "--format", "{{.State.Pid}} {{.Id}}", self._container).split()
+        if len(answer) != 2 or not answer[0].isdigit():
             return {}
-        pid, container = int(told[0]), told[1]
+        pid, container = int(answer[0]), answer[1]
         try:
             groups = Path(f"/proc/{pid}/cgroup").read_text()
         except OSError:
@@ -140,23 +87,15 @@ class Docker(Server):
         # A process of that number here may be another's where the engine is elsewhere.
         return {"server": pid} if container in groups else {}
 
-    def data_dirs(self) -> tuple[Path, ...]:
-        return (self._data,)
-
     def facts(self) -> Mapping[str, Any]:
         limited = f"{self._limits}: applied by the engine" if self._limits else "none"
-        held = {} if self._limits.cpus is None else {"cpus": self._limits.cpus}
-        return {"provider": "docker", "program": self._image.reference, "limits": limited, **held}
+        cpus = {} if self._limits.cpus is None else {"cpus": self._limits.cpus}
+        return {"provider": "docker", "program": self._image.reference, "limits": limited, **cpus}
 
     def kill(self) -> None:
         if self.lives():
             _ask("kill", self._container)
         self._process.wait()
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-        self.wait_ready()
 
     def stop(self) -> None:
         if self.lives():
@@ -240,42 +179,39 @@ def pull(recipe: Recipe, progress: LineProgress) -> None:
     _check_engine()
     if _has(image):
         return
-    started = reported = time.monotonic()
     progress(f"{image.reference}: pulling it (once)")
-    process = subprocess.Popen(
-        (engine(), "pull", "--quiet", image.reference),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        while process.poll() is None:
-            time.sleep(_POLL_S)
-            if (now := time.monotonic()) - reported >= _REPORT_S:
-                reported = now
-                progress(f"{image.reference}: pulling for {now - started:.0f} s")
-    finally:
-        if process.poll() is None:  # Ctrl-C
-            process.terminate()
-        _, said = process.communicate()
-    if process.returncode:
-        raise NoProgram(f"{image.reference} cannot be pulled: {said.strip()}")
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            (engine(), "pull", "--quiet", image.reference),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=output,
+        )
+        if wait_for(
+            process, lambda passed: progress(f"{image.reference}: pulling for {passed:.0f} s")
+        ):
+            output.seek(0)
+            raise NoProgram(f"{image.reference} cannot be pulled: {output.read().strip()}")
 
 
 def _check_engine() -> None:
-    command = engine()
+    if lacks := _no_engine(engine()):
+        raise NoProgram(lacks)
+
+
+@lru_cache
+def _no_engine(command: str) -> str:
+    """Why there is no engine behind a command; empty where there is one."""
     if shutil.which(command) is None:
-        raise NoProgram(
-            f"there is no '{command}' here; install a container engine, or name one in {ENGINE}"
-        )
+        return f"there is no '{command}' here; install a container engine, or name one in {ENGINE}"
     try:
         done = _run("version", "--format", "{{.Server.Version}}")
-    except subprocess.TimeoutExpired as error:
-        raise NoProgram(f"'{command}' does not answer within {_ASK_S:g} s") from error
+    except subprocess.TimeoutExpired:
+        return f"'{command}' does not answer within {_ASK_S:g} s"
     if done.returncode:
         said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise NoProgram(f"'{command}' has no engine to talk to: {said}")
+        return f"'{command}' has no engine to talk to: {said}"
+    return ""
 
 
 def _has(image: Image) -> bool:

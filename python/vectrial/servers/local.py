@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,28 +16,17 @@ from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.account import Account, free_account, installation
-from vectrial.servers.base import (
-    READY_S,
-    Command,
-    Recipe,
-    Refused,
-    Server,
-    ServerError,
-    answers,
-)
+from vectrial.servers.base import Command, Recipe, Refused, ServerError
 from vectrial.servers.inside import Inside
 from vectrial.servers.limits import NotPossible, group_name, make_groups, sweep
-from vectrial.servers.managed_process import HOST, Guarded, free_ports, taken, until_ready
+from vectrial.servers.managed_process import HOST, StartedServer, free_ports, write_private
 from vectrial.servers.namespaces import Network, Relay, confine, no_network
 from vectrial.util.child_environment import for_server
 
 __all__ = ["HOST", "Local", "free_ports", "refused", "variable", "write_private"]
 
-#: Bytes of a secret that is made here, written as twice as many letters.
-_SECRET_BYTES = 16
 
-
-class Local(Server):
+class Local(StartedServer):
     """A program from a package registry, started in a folder of its own.
 
     It does not outlive this process, however that ends: see `vectrial.servers.supervisor`. It has
@@ -46,13 +34,7 @@ class Local(Server):
     own: see `vectrial.servers.account`.
 
     Args:
-        recipe: of the kind of server.
-        folder: made when it does not exist; data goes to `data` in it and stays when it stops, as
-            the secrets do that were made for the server. Nobody else may enter it.
-        log: where its output goes, appended; `server.log` in the folder unless given.
-        cores: processors that it may use; all when empty.
-        limits: of processor time and memory, where this machine can set them.
-        progress: told what takes long.
+        recipe, folder, log, cores, limits, progress: as of `StartedServer`.
         inside: the network that it runs in, in which alone its address is valid. Without one a
             program that listens on every interface gets a network of its own, and its public ports
             are relayed from loopback; others listen on loopback.
@@ -71,26 +53,13 @@ class Local(Server):
         inside: Inside | None = None,
         allow_exposed: bool = False,
     ) -> None:
-        self._recipe, self._cores, self._limits = recipe, tuple(cores), limits
-        self._progress = progress
-        self._folder = folder.resolve()
-        self._data = self._folder / "data"
-        self._process = Guarded(recipe, self._folder, log or self._folder / "server.log", progress)
+        super().__init__(recipe, folder, log, cores, limits, progress)
         self._inside, self._allow_exposed = inside, allow_exposed
         self._relay: Relay | None = None
         self._account: Account | None = None
-        self._address: Address | None = None
-        self._ports: Mapping[str, int] = {}
-        self._settled = False
         self._program = Path(recipe.name)
         self._limited = "none"
         self._cpus: float | None = None
-
-    @property
-    def address(self) -> Address:
-        if self._address is None:
-            raise ServerError(f"{self._recipe.name} was not started")
-        return self._address
 
     def start(self) -> None:
         if sys.platform != "linux":
@@ -98,19 +67,12 @@ class Local(Server):
                 f"{self._recipe.name} is started on Linux only, not on {sys.platform}",
                 remedy=f"run it yourself and give {variable(self._recipe, 'address')}",
             )
-        if self._process.started:
-            raise ServerError(f"{self._recipe.name} was started already")
+        self._check_not_started()
         network = self._network()
         self._program = self._recipe.program(self._progress)
-        self._data.mkdir(parents=True, exist_ok=True)
-        self._folder.chmod(0o700)
-        made = kept_secrets(self._folder, self._recipe.generated)
-        if not self._ports:
-            free = free_ports(len(self._recipe.ports))
-            self._ports = dict(zip(self._recipe.ports, free, strict=True))
-            public = {name: self._ports[name] for name in self._recipe.public}
-            self._address = Address(HOST, public, made)
-            self._process.secrets = tuple(made.values())
+        made = self._make_folders(self._recipe.generated)
+        self._choose_ports(self._recipe.ports, made)
+        self._process.secrets = tuple(made.values())
         self._execute(self._recipe.command(self._program, self._data, self._ports, made), network)
         if self._relay is not None:
             self._relay.start(self.address.ports)
@@ -170,17 +132,10 @@ class Local(Server):
         self._cpus = self._limits.cpus
         return groups
 
-    def wait_ready(self, deadline_s: float = READY_S) -> None:
-        def wait() -> None:
-            self._process.wait_ready(self.address, deadline_s, self._inside)
-            if not self._alone:
-                self._check_listens()
-
-        if self._settled:
-            wait()
-        else:
-            until_ready(wait, self._on_other_ports)
-            self._settled = True
+    def _wait_once(self, deadline_s: float) -> None:
+        self._process.wait_ready(self.address, deadline_s, self._inside)
+        if not self._alone:
+            self._check_listens()
 
     @property
     def _alone(self) -> bool:
@@ -208,44 +163,27 @@ class Local(Server):
                 f"{self._process.tail()}"
             )
 
-    def _on_other_ports(self) -> bool:
-        if self._process.lives() or self._alone or not (lost := taken(self._ports)):
-            return False
-        self._progress(f"{self._recipe.name}: port {lost[0]} is taken; starting it on others")
-        self._process.wait()
-        self._ports = {}
-        self.start()
-        return True
-
-    def lives(self) -> bool:
-        return self._process.lives()
+    def _lost_ports(self) -> list[int]:
+        return [] if self._alone else super()._lost_ports()
 
     def answers(self) -> bool:
         if self._inside is not None:
             return self._inside.answers(self.address)
-        return answers(self._recipe, self.address)
+        return super().answers()
 
     def processes(self) -> Mapping[str, int]:
         return {"server": self._process.pid} if self.lives() else {}
 
-    def data_dirs(self) -> tuple[Path, ...]:
-        return (self._data,)
-
     def facts(self) -> Mapping[str, Any]:
-        held = {} if self._cpus is None else {"cpus": self._cpus}
+        cpus = {} if self._cpus is None else {"cpus": self._cpus}
         program = self._program.name
         network = "its own" if self._alone else "this machine's"
         facts = {"provider": "local", "program": program, "network": network}
-        return {**facts, "limits": self._limited, **held}
+        return {**facts, "limits": self._limited, **cpus}
 
     def kill(self) -> None:
         self._process.signal(signal.SIGKILL)
         self._process.wait()
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-        self.wait_ready()
 
     def stop(self) -> None:
         if self._relay is not None:
@@ -253,28 +191,6 @@ class Local(Server):
             self._relay = None
         self._process.signal(self._recipe.stop_signal)
         self._process.wait()
-
-
-def kept_secrets(folder: Path, names: Sequence[str]) -> Mapping[str, str]:
-    """Secrets of a server, each in a file of its own below its folder; made where there is none."""
-    files = {name: secret_file(folder, name) for name in names}
-    for file in files.values():
-        file.parent.mkdir(mode=0o700, exist_ok=True)
-        if not file.exists():
-            write_private(file, secrets.token_hex(_SECRET_BYTES))
-    return {name: file.read_text() for name, file in files.items()}
-
-
-def secret_file(folder: Path, name: str) -> Path:
-    """Where the secret of this name of the server in `folder` is kept, if one was made for it."""
-    return folder / "secrets" / name
-
-
-def write_private(path: Path, text: str) -> Path:
-    """Write a file that nobody else may read."""
-    with open(path, "w", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
-        file.write(text)
-    return path
 
 
 def exposed(recipe: Recipe, why: str) -> ServerError:

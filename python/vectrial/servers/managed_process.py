@@ -6,22 +6,25 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
+from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Recipe, ServerError, wait_until
+from vectrial.servers.base import READY_S, Recipe, Server, ServerError, answers, wait_until
 from vectrial.servers.inside import Inside
 from vectrial.servers.supervisor import remove
 from vectrial.util import interrupts
+from vectrial.util.process import tail
 from vectrial.util.redaction import Log, of_environment
 
 HOST = "127.0.0.1"
@@ -29,11 +32,13 @@ _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _LOG_TAIL_LINES = 20
 #: Seconds that the supervisor takes at most to end what is left when its program has ended.
 _SUPERVISOR_ENDS_S = 10.0
+#: Bytes of a secret that is made here, written as twice as many letters.
+_SECRET_BYTES = 16
 #: How often a server is started, when others take the ports that were free a moment ago.
 _PORT_TRIES = 3
 _ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 #: Seconds between two lines about a server that is not ready yet.
-_TELL_EVERY_S = 10.0
+_REPORT_S = 10.0
 
 
 class Guarded:
@@ -42,7 +47,7 @@ class Guarded:
     Args:
         recipe: of the kind of server: its name, when it is ready, how long it may take to end.
         folder: where it runs. log: where its output goes, appended.
-        progress: told what takes long.
+        progress: called with what takes long.
     """
 
     def __init__(self, recipe: Recipe, folder: Path, log: Path, progress: LineProgress) -> None:
@@ -98,10 +103,10 @@ class Guarded:
                 start_new_session=True,  # Ctrl-C is for us, who then stop it
             )
         assert self._supervisor.stdout is not None
-        told = self._supervisor.stdout.readline().strip()
-        if not told:
+        number = self._supervisor.stdout.readline().strip()
+        if not number:
             raise self.ended()
-        self.pid = int(told)
+        self.pid = int(number)
 
     def run(
         self, argv: Sequence[str], env: Mapping[str, str], *, files: Sequence[int] = ()
@@ -145,7 +150,7 @@ class Guarded:
             interrupts.check()
             if not self.lives():
                 raise self.ended()
-            if (now := time.monotonic()) - reported > _TELL_EVERY_S:
+            if (now := time.monotonic()) - reported > _REPORT_S:
                 reported = now
                 self.progress(f"{self.recipe.name}: not ready after {now - started:.0f} s")
 
@@ -176,8 +181,7 @@ class Guarded:
         """The end of its log, and where that is."""
         if self._output is not None and not self.lives():
             self._output.settle()
-        lines = self.log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
-        return "\n".join([f"its log is {self.log}, and ends:", *lines])
+        return f"its log is {self.log}, and ends:\n{tail(self.log, _LOG_TAIL_LINES)}"
 
     def signal(self, number: signal.Signals) -> None:
         """To the program itself; the supervisor sees it end, and ends what it started."""
@@ -214,8 +218,8 @@ class Guarded:
 
 def free_ports(count: int) -> list[int]:
     """Distinct ports of loopback on which nothing listens now, chosen by the system."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
             one.bind((HOST, 0))
         return [int(one.getsockname()[1]) for one in sockets]
@@ -234,18 +238,109 @@ def taken(ports: Mapping[str, int]) -> list[int]:
     return found
 
 
-def until_ready(wait: Callable[[], None], on_other_ports: Callable[[], bool]) -> None:
-    """Wait for a server that was started for the first time.
+class StartedServer(Server):
+    """A server that is started here: its folder, secrets and ports, and the waiting for it.
 
-    wait: raises `ServerError` when it ended or was not ready in time.
-    on_other_ports: called then; starts it again where others had taken its ports, and else
-        returns False.
+    Args:
+        recipe: of the kind of server.
+        folder: made when it does not exist; data goes to `data` in it and stays when it stops, as
+            the secrets do that were made for the server. Nobody else may enter it.
+        log: where its output goes, appended; `server.log` in the folder unless given.
+        cores: processors that it may use; all when empty.
+        limits: of processor time and memory, where they can be set.
+        progress: called with what takes long.
     """
-    for left in reversed(range(_PORT_TRIES)):
-        try:
-            wait()
-        except ServerError:
-            if not left or not on_other_ports():
-                raise
-        else:
-            return
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        folder: Path,
+        log: Path | None,
+        cores: Sequence[int],
+        limits: Limits,
+        progress: LineProgress,
+    ) -> None:
+        self._recipe, self._cores, self._limits = recipe, tuple(cores), limits
+        self._progress = progress
+        self._folder = folder.resolve()
+        self._data = self._folder / "data"
+        self._process = Guarded(recipe, self._folder, log or self._folder / "server.log", progress)
+        self._address: Address | None = None
+        self._ports: Mapping[str, int] = {}
+        self._settled = False
+
+    @property
+    def address(self) -> Address:
+        if self._address is None:
+            raise ServerError(f"{self._recipe.name} was not started")
+        return self._address
+
+    def _check_not_started(self) -> None:
+        if self._process.started:
+            raise ServerError(f"{self._recipe.name} was started already")
+
+    def _make_folders(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Make its folders, and the secrets of these names, each in a file of its own."""
+        self._data.mkdir(parents=True, exist_ok=True)
+        self._folder.chmod(0o700)
+        files = {name: secret_file(self._folder, name) for name in names}
+        for file in files.values():
+            file.parent.mkdir(mode=0o700, exist_ok=True)
+            if not file.exists():
+                write_private(file, secrets.token_hex(_SECRET_BYTES))
+        return {name: file.read_text() for name, file in files.items()}
+
+    def _choose_ports(self, names: Sequence[str], made: Mapping[str, str]) -> None:
+        """Choose free ports of these names, unless it has ports."""
+        if not self._ports:
+            self._ports = dict(zip(names, free_ports(len(names)), strict=True))
+            public = {name: self._ports[name] for name in self._recipe.public}
+            self._address = Address(HOST, public, made)
+
+    def wait_ready(self, deadline_s: float = READY_S) -> None:
+        for left in reversed(range(1 if self._settled else _PORT_TRIES)):
+            try:
+                self._wait_once(deadline_s)
+                break
+            except ServerError:
+                if not left or self._process.lives() or not (lost := self._lost_ports()):
+                    raise
+                line = f"{self._recipe.name}: port {lost[0]} is taken; starting it on others"
+                self._progress(line)
+                self._process.wait()
+                self._ports = {}
+                self.start()
+        self._settled = True
+
+    def _wait_once(self, deadline_s: float) -> None:
+        self._process.wait_ready(self.address, deadline_s)
+
+    def _lost_ports(self) -> list[int]:
+        """Those of its ports that another program took."""
+        return taken(self._ports)
+
+    def lives(self) -> bool:
+        return self._process.lives()
+
+    def answers(self) -> bool:
+        return answers(self._recipe, self.address)
+
+    def data_dirs(self) -> tuple[Path, ...]:
+        return (self._data,)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+        self.wait_ready()
+
+
+def secret_file(folder: Path, name: str) -> Path:
+    """The file of the secret of this name of the server in `folder`."""
+    return folder / "secrets" / name
+
+
+def write_private(path: Path, text: str) -> Path:
+    """Write a file that nobody else may read."""
+    with open(path, "w", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
+        file.write(text)
+    return path

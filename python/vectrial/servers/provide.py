@@ -1,10 +1,10 @@
-"""Which server a store gets: one that the user runs, or one that is started here.
+"""Choosing a store's server: one that the user runs, or one that is started here.
 
 Where a server is, and the secrets it asks for, belong to a machine and not to a suite, which is
 published: they are read from the environment.
 
     VECTRIAL_WEAVIATE_ADDRESS=db.example:http=8080,grpc=50051
-    VECTRIAL_WEAVIATE_PROVIDER=docker      external, local or docker; else what can be had
+    VECTRIAL_WEAVIATE_PROVIDER=docker      external, docker or local; else the first available
     VECTRIAL_WEAVIATE_API_KEY=…            or VECTRIAL_WEAVIATE_API_KEY_FILE=/run/secrets/key
 """
 
@@ -14,7 +14,7 @@ import importlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vectrial.model.availability import Availability
@@ -33,11 +33,15 @@ from vectrial.util.suggest import suggestion
 
 @dataclass(frozen=True)
 class Choice:
-    """A provider, why it was chosen, and whether it has what it needs."""
+    """A provider, why it was chosen, and whether it has what it needs.
+
+    by_default: neither the environment nor the suite asked for it.
+    """
 
     provider: Provider
     why: str
     available: Availability
+    by_default: bool = False
 
 
 def recipe_of(store: type[Store]) -> Recipe | None:
@@ -59,12 +63,13 @@ def recipe_of(store: type[Store]) -> Recipe | None:
 
 
 def choose(recipe: Recipe, wanted: Provider | None = None) -> Choice:
-    """Where a server of this kind comes from: what the environment names, else `wanted`; else an
-    address that is given, a program of this machine, or a container, whichever can be had first.
+    """The provider of a server of this kind: the one that the environment names, else `wanted`;
+    else the first available of an address in the environment, the official image where a container
+    engine answers, and a program of this machine.
 
     Raises:
         UserError: the environment names no provider, or an address that makes no sense; or the
-            provider is `external` and no address is given.
+            provider is `external` and there is no address.
     """
     name = variable(recipe, "provider")
     if named := os.environ.get(name):
@@ -72,27 +77,36 @@ def choose(recipe: Recipe, wanted: Provider | None = None) -> Choice:
             raise UserError(
                 f"'{named}' is no provider", where=name, remedy=suggestion(named, list(Provider))
             )
-        return _choice(recipe, Provider(named), f"{name} says so")
+        return _choice(recipe, Provider(named), f"set by {name}")
     if wanted is not None:
-        return _choice(recipe, wanted, "asked for")
+        return _choice(recipe, wanted, "requested")
     if external_address(recipe) is not None:
-        return _choice(recipe, Provider.EXTERNAL, f"{variable(recipe, 'address')} is given")
-    local = _choice(recipe, Provider.LOCAL, "its program can be had here")
-    if local.available.works is not False or recipe.image is None:
-        return local
-    container = _choice(recipe, Provider.DOCKER, f"not local: {local.available.reason}")
+        return _choice(recipe, Provider.EXTERNAL, f"{variable(recipe, 'address')} is set")
+    if recipe.image is None:
+        why = "a program of this machine, since no container image of it is known"
+        return replace(_choice(recipe, Provider.LOCAL, why), by_default=True)
+    why = f"the official image, since '{docker.engine()}' answers"
+    container = replace(_choice(recipe, Provider.DOCKER, why), by_default=True)
     if container.available.works is not False:
         return container
-    reasons = f"{local.available.reason}; nor in a container: {container.available.reason}"
-    return Choice(Provider.LOCAL, "", Availability(False, reasons))
+    return _instead(recipe, container.available.reason)
+
+
+def _instead(recipe: Recipe, reason: str) -> Choice:
+    """The program of this machine, where `reason` rules a container out."""
+    program = recipe.at_hand()
+    if program.works is False:
+        program = Availability(False, f"{program.reason}; nor in a container: {reason}")
+    why = f"a program of this machine, since {reason}"
+    return Choice(Provider.LOCAL, why, program, by_default=True)
 
 
 def check_environment(store: type[Store], wanted: Provider | None = None) -> None:
-    """See to it that what the environment says of a store's server makes sense, before anything is
-    done: the provider, the address, the secrets' files, the program and its version.
+    """Check what the environment says of a store's server, before anything is done: the provider,
+    the address, the secrets' files, the program and its version.
 
     Raises:
-        UserError: it does not; the message names the variable.
+        UserError: it makes no sense; the message names the variable.
     """
     recipe = recipe_of(store)
     if recipe is not None:
@@ -104,7 +118,7 @@ def check_environment(store: type[Store], wanted: Provider | None = None) -> Non
 def _choice(recipe: Recipe, provider: Provider, why: str) -> Choice:
     match provider:
         case Provider.EXTERNAL:
-            _given(recipe)
+            _required_address(recipe)
             return Choice(provider, why, Availability(True))
         case Provider.LOCAL:
             return Choice(provider, why, recipe.at_hand())
@@ -127,7 +141,7 @@ def provide(
     """A server of this kind, not started yet.
 
     Args:
-        provider: as `choose` chose it; unless given, it is asked.
+        provider: as `prepare` chose it; `choose` is called unless given.
         folder, log, cores, limits, progress, inside, allow_exposed: as of `Local`.
 
     Raises:
@@ -135,7 +149,7 @@ def provide(
     """
     match provider or choose(recipe).provider:
         case Provider.EXTERNAL:
-            return External(recipe, _given(recipe))
+            return External(recipe, _required_address(recipe))
         case Provider.LOCAL:
             return Local(
                 recipe,
@@ -152,18 +166,30 @@ def provide(
 
 
 def prepare(recipe: Recipe, progress: LineProgress, wanted: Provider | None = None) -> Choice:
-    """See to it that `provide` gives a server that can be started without further ado.
+    """Fetch what a server needs, so that `provide` returns one that can be started at once.
+
+    Where nobody asked for a container and the image cannot be pulled, the program of this machine
+    is chosen instead, and `progress` gets a line that says so.
 
     Raises:
         NoProgram: its program or image cannot be had here. UserError: as `choose`.
     """
     choice = choose(recipe, wanted)
+    if choice.provider is Provider.DOCKER:
+        try:
+            docker.pull(recipe, progress)
+        except NoProgram as error:
+            if not choice.by_default:
+                raise NoProgram(
+                    f"{error}; use a program of this machine: --provider local, or "
+                    f"{variable(recipe, 'provider')}=local"
+                ) from error
+            choice = _instead(recipe, str(error))
+            progress(f"{recipe.name}: {error}; a program of this machine is used instead")
     if choice.provider is Provider.LOCAL:
         if choice.available.works is False:
             raise NoProgram(choice.available.reason)
         recipe.program(progress)
-    elif choice.provider is Provider.DOCKER:
-        docker.pull(recipe, progress)
     return choice
 
 
@@ -223,11 +249,11 @@ def _refuse_credentials(recipe: Recipe, text: str) -> None:
     )
 
 
-def _given(recipe: Recipe) -> Address:
+def _required_address(recipe: Recipe) -> Address:
     address = external_address(recipe)
     if address is None:
         raise UserError(
-            f"{recipe.name} is to be external, and its address is not given",
+            f"{recipe.name} is to be external, and its address is not set",
             remedy=f"set {variable(recipe, 'address')} to HOST:{_listed(recipe)}",
         )
     return address

@@ -24,7 +24,8 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
 from vectrial.servers.account import let_pass
 from vectrial.servers.base import Recipe, ServerError
-from vectrial.servers.local import secret_file, variable
+from vectrial.servers.local import variable
+from vectrial.servers.managed_process import secret_file
 from vectrial.servers.namespaces import no_network
 from vectrial.servers.provide import prepare, provide
 from vectrial.util import interrupts, paths

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from vectrial.model.progress import LineProgress
 
 @contextmanager
 def only_one(lock: Path, what: str, report: LineProgress) -> Iterator[int]:
-    """Hold `lock` while the body runs; gives the descriptor that holds it. `report` hears that
-    another process is at `what`, and that this one waits.
+    """Hold `lock` while the body runs; yields the descriptor that holds it. `report` hears that
+    another process is making `what`, and that this one waits.
 
     When this process is killed, the lock is free once its children that share the descriptor
     have ended too: none of them can still write where another process begins to build.
@@ -25,3 +26,25 @@ def only_one(lock: Path, what: str, report: LineProgress) -> Iterator[int]:
             report(f"{what}: another process is making it; waiting")
             fcntl.flock(held, fcntl.LOCK_EX)
         yield held.fileno()
+
+
+def build_once(
+    folder: Path, file: str, what: str, build: Callable[[Path, int], None], report: LineProgress
+) -> Path:
+    """The path of `file` in `folder`, which is built first where the file does not exist.
+
+    build: gets a folder to make, renamed to `folder` when it is complete, and the descriptor of
+        the lock (see `only_one`) for the programs that it executes.
+    """
+    if not (folder / file).exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with only_one(folder.with_name(f"{folder.name}.making"), what, report) as lock:
+            if not (folder / file).exists():  # else another process made it while this one waited
+                aside = folder.with_name(f"{folder.name}.partial")
+                shutil.rmtree(aside, ignore_errors=True)  # of a process killed while building
+                try:
+                    build(aside, lock)
+                    aside.rename(folder)
+                finally:
+                    shutil.rmtree(aside, ignore_errors=True)
+    return folder / file

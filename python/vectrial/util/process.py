@@ -1,13 +1,21 @@
-"""Processes of this program."""
+"""Processes of this program, and programs that it executes to their end."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
+#: Seconds between two lines of progress.
+_REPORT_S = 5.0
 
 
 def die_with_parent(parent: int) -> None:
@@ -19,3 +27,27 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
+
+
+def wait_for(
+    process: subprocess.Popen[Any], report: Callable[[float], None], every_s: float = _REPORT_S
+) -> int:
+    """Wait for a process and return its exit status; it is ended where this is interrupted.
+
+    report: called every `every_s` seconds with the seconds that have passed.
+    """
+    started = time.monotonic()
+    try:
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(every_s)
+            report(time.monotonic() - started)
+    finally:
+        if process.poll() is None:  # Ctrl-C, or `report` raised
+            process.terminate()
+            process.wait()
+
+
+def tail(log: Path, lines: int) -> str:
+    """The last lines of a log."""
+    return "\n".join(log.read_text(errors="replace").rstrip().splitlines()[-lines:])

@@ -32,6 +32,7 @@ from vectrial.model.lane import Lane, lanes_of, python_lane
 from vectrial.model.metric import distances
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Capabilities, Index, Schema, Store, Wire
+from vectrial.servers.local import variable
 from vectrial.servers.provide import prepare, recipe_of, serving
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
@@ -58,9 +59,10 @@ def probe(store: type[Store], progress: LineProgress = lambda line: None) -> Pro
     """Try `store` in a process of its own. An environment of its own must stand already; the
     program of its server is fetched, of which `progress` is told."""
     recipe = recipe_of(store)
+    chosen = {}
     if recipe is not None:
         try:
-            prepare(recipe, progress)
+            chosen = {variable(recipe, "provider"): prepare(recipe, progress).provider.value}
         except VectrialError as error:
             return Probe(False, str(error))
     server = None if recipe is None else recipe.name
@@ -72,7 +74,12 @@ def probe(store: type[Store], progress: LineProgress = lambda line: None) -> Pro
         argv, env = python(__name__, *arguments), for_own(os.environ, server)
     try:
         done = subprocess.run(
-            argv, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            argv,
+            env={**env, **chosen},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return Probe(False, f"no answer within {TIMEOUT_S} s")

@@ -23,11 +23,10 @@ from vectrial.model.progress import LineProgress
 from vectrial.servers.base import NoProgram
 from vectrial.util import paths
 from vectrial.util.file_modes import make_readable
-from vectrial.util.locks import only_one
+from vectrial.util.locks import build_once
 from vectrial.util.packages import sha256_of
+from vectrial.util.process import tail, wait_for
 
-_POLL_S = 0.2
-_REPORT_S = 5.0
 _LOG_TAIL_LINES = 15
 _NO_GO = "there is no Go here; install Go 1.21 or newer, or give the program yourself"
 
@@ -83,39 +82,27 @@ def made_once(
 ) -> Path:
     """The program `file` in `folder`; `folder` is made first where it is not there yet.
 
-    make: fills an empty folder that is given to it, renamed to `folder` when it is complete. It
-        is given the descriptor of a lock, too, for the programs that it executes: while one of
-        them lives, also after this process was killed, no other process begins to make it.
+    make: fills an empty folder. It is given the descriptor of a lock, too, for the programs that it
+        executes: while one of them lives, no other process begins to make it.
     what: the program's name, for messages.
 
     Raises:
         NoProgram: the program is not what was made there; or `make` raises it.
     """
-    program = folder / file
-    if not program.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with only_one(folder.with_name(f"{folder.name}.making"), what, progress) as lock:
-            if not program.exists():  # else another process made it while this one waited
-                _make_aside(folder, file, make, lock)
+
+    def build(aside: Path, lock: int) -> None:
+        aside.mkdir()
+        make(aside, lock)
+        make_readable(aside)  # for the users that servers run as
+        (aside / "sha256").write_text(f"{sha256_of(aside / file)}\n")
+
+    program = build_once(folder, file, what, build, progress)
     if sha256_of(program) != (folder / "sha256").read_text().strip():
         raise NoProgram(
             f"{program} is not what was made there: its checksum differs from the recorded one; "
             f"remove {folder} to have it made again"
         )
     return program
-
-
-def _make_aside(folder: Path, file: str, make: Callable[[Path, int], None], lock: int) -> None:
-    aside = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)  # of a process that was killed while it made it
-    try:
-        aside.mkdir()
-        make(aside, lock)
-        make_readable(aside)  # for the users that servers run as
-        (aside / "sha256").write_text(f"{sha256_of(aside / file)}\n")
-        aside.rename(folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def go_program(program: GoProgram, progress: LineProgress) -> Path:
@@ -196,7 +183,6 @@ def run_logged(
     Raises:
         NoProgram: it failed; the message ends as `log` does.
     """
-    started = reported = time.monotonic()
     with log.open("w") as output:
         process = subprocess.Popen(
             argv,
@@ -207,16 +193,5 @@ def run_logged(
             stderr=output,
             pass_fds=(lock,),
         )
-    try:
-        while process.poll() is None:
-            time.sleep(_POLL_S)
-            if (now := time.monotonic()) - reported >= _REPORT_S:
-                reported = now
-                progress(f"{what} for {now - started:.0f} s")
-    finally:
-        if process.poll() is None:  # Ctrl-C, or a progress callback that raised
-            process.terminate()
-            process.wait()
-    if process.returncode != 0:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
-        raise NoProgram(f"{what} failed; {log} ends:\n{tail}")
+    if wait_for(process, lambda passed: progress(f"{what} for {passed:.0f} s")):
+        raise NoProgram(f"{what} failed; {log} ends:\n{tail(log, _LOG_TAIL_LINES)}")

@@ -27,11 +27,13 @@ class Servers:
         assert recipe is not None
         if recipe.name not in self._found:
             try:
-                prepare(recipe, print)
+                choice = prepare(recipe, print)
             except NoProgram as error:
                 self._found[recipe.name] = error
             else:
-                server = self._stack.enter_context(provide(recipe, self._folder / recipe.name))
+                server = self._stack.enter_context(
+                    provide(recipe, self._folder / recipe.name, provider=choice.provider)
+                )
                 self._found[recipe.name] = server
         found = self._found[recipe.name]
         if isinstance(found, NoProgram):
