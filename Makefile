@@ -70,12 +70,12 @@ test test-fast setup-servers: export PYTHONDONTWRITEBYTECODE :=
 TEST_PROCESSES ?= 2
 
 test-fast: setup ## the tests that need no server and no browser, and are not slow
-	$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup -m "not server and not browser and not slow"
+	$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) -m "not server and not browser and not slow"
 
 # Programs first: a test has ten minutes, and a slow machine needs as long to build one.
 test: setup setup-servers ## cargo test and pytest
 	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES)
 
 SECONDS ?= 10
 fuzz: setup ## every decoder against bytes that a fuzzer makes up, SECONDS each (needs a nightly toolchain)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,8 @@ else:
     )
     settings.load_profile("vectrial")
 
+#: The store of a conformance test.
+_CONFORMANCE = re.compile(r"/conformance/.*\[([\w-]+?)-\w+-(?:l2|cosine|ip)\b")
 _HOME = os.environ.get("VECTRIAL_HOME")
 # Servers are programs of this machine, whether a container engine answers or not: what is tested is
 # the same everywhere. Tests of containers name an engine themselves.
@@ -40,18 +44,31 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     os.environ.pop("COLUMNS", None)
 
 
-@pytest.hookimpl(tryfirst=True)  # before the plugin looks at the groups
+@pytest.hookimpl(optionalhook=True)  # the environment of a store lacks xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of one file, and the conformance tests of one store, in one process: they
+    share servers and loads. (`--dist loadgroup` finds no group in a test's id since pytest 9.2.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            store = _CONFORMANCE.search(nodeid)
+            return store[1] if store else nodeid.partition("::")[0]
+
+    config.option.loadscopereorder = False
+    return Groups(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of one file share servers and loads, as do the conformance tests of one store: where
-    tests run side by side, these stay together in one process."""
-    if not config.pluginmanager.hasplugin("xdist"):  # the environment of a store lacks it
-        return
-    for item in items:
-        callspec = getattr(item, "callspec", None)
-        case = None if callspec is None else callspec.params.get("case")
-        store = getattr(case, "store", None)
-        group = item.nodeid.partition("::")[0] if store is None else store.name
-        item.add_marker(pytest.mark.xdist_group(group))
+    """Where tests run side by side, begin with those that take longest, so that no process is left
+    with one of them at the end."""
+    if hasattr(config, "workerinput"):
+        order = ("server", "browser", "slow")
+        items.sort(
+            key=lambda item: next(
+                (at for at, name in enumerate(order) if item.get_closest_marker(name)), len(order)
+            )
+        )
 
 
 @pytest.fixture(autouse=True)
