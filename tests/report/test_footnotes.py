@@ -32,3 +32,11 @@ def test_every_form_has_them() -> None:
     assert page.count("<li>shared</li>") == 1
     head = page[page.index("<thead>") : page.index("</thead>")]
     assert "<sup>1</sup>" in head
+
+
+def test_the_column_of_a_metric_has_its_unit_and_title() -> None:
+    assert Column.of("latency_p99") == Column("latency_p99", "p99", "us", spread=True)
+    assert Column.of("errors", group="Load", key="lost", spread=False) == Column(
+        "lost", "Errors", "1", "Load"
+    )
+    assert [column.title for column in Column.texts("store", at="Setting")] == ["Store", "Setting"]

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from vectrial.analysis.run_data import Point
 from vectrial.analysis.trial import Series
+from vectrial.model.results_schema import METRICS
 from vectrial.stats.intervals import Spread
 from vectrial.util import formatting
 
@@ -65,6 +66,23 @@ class Column:
     numeric: bool = True
     spread: bool = False
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, metric: str, title: str = "", group: str = "", *, key: str = "", spread: bool = True
+    ) -> Column:
+        """The column of a metric of `METRICS`, with its unit.
+
+        title, key: by default those of the metric. spread: False of counts, and of single values.
+        """
+        known = METRICS[metric]
+        return cls(key or metric, title or known.title, known.unit, group, spread=spread)
+
+    @classmethod
+    def texts(cls, *keys: str, **titles: str) -> tuple[Column, ...]:
+        """Columns of words: `texts("store", at="Setting")`; a title is by default its key."""
+        named = {key: key.replace("_", " ").capitalize() for key in keys} | titles
+        return tuple(cls(key, title, numeric=False) for key, title in named.items())
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ A run folder holds `run.duckdb` (these tables), `suite.toml` as it was resolved,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: Raised when the layout changes; a reader refuses a run that is newer than itself.
 SCHEMA_VERSION = 3
@@ -77,12 +77,16 @@ create table gate (
 
 @dataclass(frozen=True)
 class MetricName:
-    """A measured quantity: its name, unit, and what it says; `better` is 'higher' or 'lower'."""
+    """A measured quantity: its name, unit and meaning; `better` is 'higher', 'lower' or None.
+
+    title: the heading of a table's column.
+    """
 
     name: str
     unit: str
     better: str | None
     meaning: str
+    title: str = ""
 
 
 _ALL = (
@@ -363,8 +367,45 @@ _ALL = (
     MetricName("cpu_mhz", "MHz", None, "mean frequency of the processors, where the system tells"),
 )
 
+#: Titles that are not the metric's name in words.
+_TITLES = {
+    "qps": "QPS", "offered_rate": "Offered QPS", "sent_rate": "Sent QPS",
+    "sustained_qps": "Sustained QPS", "ceiling_qps": "Ceiling", "ceiling_share": "Of the ceiling",
+    "latency_mean": "mean", "latency_min": "min", "latency_p50": "p50", "latency_p90": "p90",
+    "latency_p95": "p95", "latency_p99": "p99", "latency_p99_9": "p99.9", "latency_max": "max",
+    "service_p50": "p50 of service time", "service_p99": "p99 of service time",
+    "schedule_lag_p50": "p50 of schedule lag", "schedule_lag_p99": "p99 of schedule lag",
+    "concurrency": "Clients", "in_flight_peak": "Peak in flight", "backlog": "Backlog at the end",
+    "bound_met": "Delayed by the in-flight limit", "confirmations": "Confirmed by",
+    "steps_down": "Lowered", "bracket_low": "Passed at", "bracket_high": "Failed at",
+    "search_effort": "Search parameter", "recall_mean": "Recall", "auroc": "AUROC",
+    "fusion_agreement": "Agreement", "ndcg": "nDCG", "ndcg_exact": "nDCG of the exact fusion",
+    "load_s": "Load", "flush_s": "Flush", "build_s": "Build", "wait_s": "Wait",
+    "first_search_s": "First search", "ready_s": "Ready", "reopen_s": "Reopen",
+    "export_s": "Export", "elapsed_s": "Elapsed", "rows_per_s": "Rows/s", "mb_per_s": "MB/s",
+    "payload_mb_per_s": "MB/s as Arrow", "export_rows_per_s": "Rows/s",
+    "export_mb_per_s": "MB/s as Arrow", "ready_rows_per_s": "Rows/s until ready",
+    "time_to_searchable": "Row searchable after",
+    "searchable_after_s": "All found after the last row", "cold_first": "first",
+    "cold_p50": "p50", "cold_max": "max", "raw_bytes": "Raw", "metadata_bytes": "Metadata",
+    "disk_bytes": "Disk", "disk_empty_bytes": "Before the load", "disk_ratio": "× raw",
+    "stored_vector_bytes": "Vectors", "index_bytes": "Index", "log_bytes": "Log",
+    "rss_bytes": "Memory in all", "rss_growth_bytes": "Memory", "rss_ratio": "× raw",
+    "checked_by_search": "Searched for", "wrong_by_search": "Wrong for searches",
+    "cpu_s": "Client CPU", "cpu_us_per_op": "Client CPU time per request",
+    "client_cpu_share": "Of its CPUs", "server_cpu_s": "Server CPU",
+    "server_cpu_us_per_op": "Server CPU time per operation", "server_cores": "Kept busy",
+    "server_rss_bytes": "At the end", "server_peak_rss_bytes": "At most",
+    "server_disk_bytes": "Disk", "server_read_bytes": "Read", "server_write_bytes": "Written",
+}  # fmt: skip
+
 #: Every metric a run may hold.
-METRICS = {metric.name: metric for metric in _ALL}
+METRICS = {
+    metric.name: replace(
+        metric, title=_TITLES.get(metric.name) or metric.name.replace("_", " ").capitalize()
+    )
+    for metric in _ALL
+}
 
 #: Keys of one object of `vectrial report RUN --format jsonl`, in order; more may follow.
 EXPORT_KEYS = (
