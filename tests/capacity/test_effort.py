@@ -32,7 +32,7 @@ class Effort(Params):
 
 class Store:
     capabilities: ClassVar[Any] = SimpleNamespace(
-        indexes={"hnsw": IndexKind(search=Effort, generous={"ef_search": 512})}
+        indexes={"hnsw": IndexKind(search=Effort, high_recall_params={"ef_search": 512})}
     )
 
 

@@ -594,15 +594,15 @@ class Refreshed(MemoryStore):
     notes: ClassVar[list[str]] = []
     failures: ClassVar[int] = 0
 
-    def settle(self) -> None:
-        self.notes.append("settle")
+    def refresh(self) -> None:
+        self.notes.append("refresh")
         if Refreshed.failures:
             Refreshed.failures -= 1
             raise RuntimeError("no refresh")
         time.sleep(0.02)
 
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
-        self.notes.append("searcher" if self.settles else "bare searcher")
+        self.notes.append("searcher" if self.auto_refresh else "bare searcher")
         return super().searcher(k, params, where)
 
     def upsert(self, batch: pa.RecordBatch) -> None:
@@ -622,7 +622,7 @@ def test_what_lets_a_search_see_a_write_is_part_of_the_search(tmp_path: Path) ->
         b for a, b in zip(Refreshed.notes, Refreshed.notes[1:], strict=False) if a == "write"
     ]
     assert set(changed) <= {"write", "bare searcher"}
-    assert Refreshed.notes.count("settle") == changed.count("bare searcher") > 0
+    assert Refreshed.notes.count("refresh") == changed.count("bare searcher") > 0
 
 
 def test_a_search_that_cannot_see_the_write_before_it_has_failed(

@@ -189,7 +189,9 @@ class Bounded(MemoryStore):
 
     capabilities = replace(
         MemoryStore.capabilities,
-        indexes={"flat": IndexKind(exact=True, search=Patience, fresh={"seen": True})},
+        indexes={
+            "flat": IndexKind(exact=True, search=Patience, strong_consistency_params={"seen": True})
+        },
     )
     asked: ClassVar[set[bool]] = set()
 

@@ -86,16 +86,16 @@ def test_both_lanes_have_the_same_answers(
             params = FlightStore.capabilities.indexes[kind].search()
         store = loaded(server, tmp_path / kind, metric, kind)
         for where in FILTERS:
-            wire = store.wire(K, params, where, returning)
+            native = store.native_search(K, params, where, returning)
             asked = Requests(
                 "search",
                 vectors=QUERIES,
                 k=K,
-                filters=[wire.filter] if wire.filter else [],
-                options=wire.options,
+                filters=[native.filter] if native.filter else [],
+                options=native.options,
                 keep=True,
             )
-            outcome = drive(wire.target, [asked], [closed(2, count=len(QUERIES))])
+            outcome = drive(native.target, [asked], [closed(2, count=len(QUERIES))])
             (record,) = outcome["classes"]
             assert record["recorder"].errors() == []
             answers = record["answers"]
@@ -135,21 +135,21 @@ def test_rows_written_over_the_wire_are_those_that_the_client_reads(
     server: Server, tmp_path: Path
 ) -> None:
     store = empty(server, tmp_path / "wire", Metric.L2, Index("hnsw", HnswBuild(m=4)))
-    wire = store.wire_rows()
-    plain = [column(wire.columns[name], values) for name, values in COLUMNS.items()]
+    native = store.native_rows()
+    plain = [column(native.columns[name], values) for name, values in COLUMNS.items()]
     rows = Requests(
-        "insert", "insert", VECTORS, IDS, plain, batch=300, options=wire.options, once=True
+        "insert", "insert", VECTORS, IDS, plain, batch=300, options=native.options, once=True
     )
-    outcome = drive(wire.target, [rows], [closed(2)])
+    outcome = drive(native.target, [rows], [closed(2)])
     assert outcome["classes"][0]["recorder"].errors() == []
     assert (outcome["classes"][0]["rows"], store.count()) == (ROWS, ROWS)
     some = IDS[-20:]
     expected = batch_of(store._schema, IDS, VECTORS, COLUMNS).slice(ROWS - 20)
     assert sorted_rows(store.get(some)) == sorted_rows(pa.Table.from_batches([expected]))
-    got = Requests("get", "get", ids=some, options=wire.options, once=True)
-    gone = Requests("delete", "delete", ids=some, options=wire.options, once=True)
+    got = Requests("get", "get", ids=some, options=native.options, once=True)
+    gone = Requests("delete", "delete", ids=some, options=native.options, once=True)
     for one in (got, gone):
-        outcome = drive(wire.target, [one], [closed(1)])
+        outcome = drive(native.target, [one], [closed(1)])
         assert outcome["classes"][0]["recorder"].errors() == []
         assert outcome["classes"][0]["rows"] == 20
     assert store.count() == ROWS - 20

@@ -249,13 +249,13 @@ def test_rows_that_come_over_the_wire_are_found_by_their_words(
     store = FlightStore(location, server.address)
     schema = Schema(DIM, Metric.L2, FIELDS[:1])
     store.create(schema, Index("flat", NoParams()))
-    wire, ids = store.wire_rows(), np.arange(200, dtype=np.int64)
+    native, ids = store.native_rows(), np.arange(200, dtype=np.int64)
     vectors = RNG.normal(size=(200, DIM)).astype(np.float32)
     about = {"name": "about", "values": [f"row{at}" for at in ids], "valid": ids % 2 == 0}
     insert = Requests(
-        "insert", "insert", vectors, ids, [about], batch=50, options=wire.options, once=True
+        "insert", "insert", vectors, ids, [about], batch=50, options=native.options, once=True
     )
-    outcome = drive(wire.target, [insert], [closed(2)])
+    outcome = drive(native.target, [insert], [closed(2)])
     assert outcome["classes"][0]["recorder"].errors() == []
     search = store.hybrid_searcher(K, NoParams(), blend(0))
     assert search(vectors[0], "row44 row45")[0].tolist() == [44]

@@ -120,16 +120,16 @@ def native(
     truth: Judge,
     returning: Returning = Returning.IDS,
 ) -> LoadRecord:
-    wire = store.wire(K, params, where, returning)
+    native = store.native_search(K, params, where, returning)
     asked = Requests(
         "search",
         vectors=QUERIES,
         k=K,
-        filters=[wire.filter] if wire.filter else [],
-        options=wire.options,
+        filters=[native.filter] if native.filter else [],
+        options=native.options,
         judge=truth,
     )
-    (told,) = drive(wire.target, [asked], [closed(2, count=len(QUERIES))])["classes"]
+    (told,) = drive(native.target, [asked], [closed(2, count=len(QUERIES))])["classes"]
     return told
 
 
@@ -192,21 +192,21 @@ def test_both_lanes_have_the_same_recall_and_ef_decides_it(store: LuceneStore) -
 
 def test_rows_written_over_the_wire_are_those_that_the_client_reads(store: LuceneStore) -> None:
     create(store, Metric.L2)
-    wire = store.wire_rows()
+    native = store.native_rows()
     numbers = np.array(COLUMNS["number"])
     there = np.array([value is not None for value in COLUMNS["colour"]])
     columns: Any = [
-        {"name": wire.columns["number"], "values": numbers, "valid": None},
+        {"name": native.columns["number"], "values": numbers, "valid": None},
         {
-            "name": wire.columns["colour"],
+            "name": native.columns["colour"],
             "values": [value or "" for value in COLUMNS["colour"]],
             "valid": there,
         },
     ]
 
     def write(operation: str, **more: Any) -> LoadRecord:
-        asked = Requests(operation, operation, batch=100, options=wire.options, once=True, **more)
-        (told,) = drive(wire.target, [asked], [closed(2)])["classes"]
+        asked = Requests(operation, operation, batch=100, options=native.options, once=True, **more)
+        (told,) = drive(native.target, [asked], [closed(2)])["classes"]
         return told
 
     told = write("insert", vectors=VECTORS, ids=IDS, columns=columns)
@@ -280,7 +280,7 @@ def test_what_was_acknowledged_survives_a_crash(
             Index("hnsw", again.capabilities.indexes["hnsw"].build()),
         )
         assert again.count() == ROWS
-        generous = again.capabilities.indexes["hnsw"].generous
+        generous = again.capabilities.indexes["hnsw"].high_recall_params
         params = again.capabilities.indexes["hnsw"].search.model_validate(dict(generous))
         found = [again.searcher(1, params)(VECTORS[at])[0][0] for at in range(0, ROWS, 100)]
         assert found == IDS[::100].tolist()

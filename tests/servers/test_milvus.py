@@ -108,16 +108,16 @@ def native(
     truth: Judge,
     returning: Returning = Returning.IDS,
 ) -> LoadOutcome:
-    wire = store.wire(K, params, where, returning)
+    native = store.native_search(K, params, where, returning)
     asked = Requests(
         "search",
         vectors=QUERIES,
         k=K,
-        filters=[wire.filter] if wire.filter else [],
-        options=wire.options,
+        filters=[native.filter] if native.filter else [],
+        options=native.options,
         judge=truth,
     )
-    return drive(wire.target, [asked], [closed(2, count=len(QUERIES))])
+    return drive(native.target, [asked], [closed(2, count=len(QUERIES))])
 
 
 EVERY = np.ones(ROWS, bool)
@@ -145,7 +145,7 @@ def test_the_native_lane_finds_what_is_true_and_what_it_wrote(
 ) -> None:
     kind = Milvus.capabilities.indexes["flat"]
     store = made(server, tmp_path / "wire", Metric.L2, Index("flat", kind.build()))
-    rows = store.wire_rows()
+    rows = store.native_rows()
     columns: list[LoadColumn] = [
         {"name": rows.columns["a number"], "values": NUMBERS, "valid": None},
         {"name": rows.columns["colour"], "values": COLOURS, "valid": None},

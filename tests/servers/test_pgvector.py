@@ -118,16 +118,16 @@ def native(
     near = nearest(metric, where)
     count = np.array([len(one) for one in near], np.int64)
     offsets = np.append(0, np.cumsum(count)).astype(np.int64)
-    wire = store.wire(K, params, where, returning)
+    native = store.native_search(K, params, where, returning)
     asked = Requests(
         "search",
         vectors=QUERIES,
         k=K,
-        filters=[wire.filter] if wire.filter else [],
-        options=wire.options,
+        filters=[native.filter] if native.filter else [],
+        options=native.options,
         judge=Judge(K, offsets, np.concatenate([np.sort(one) for one in near]), count),
     )
-    outcome = drive(wire.target, [asked], [closed(3, count=len(QUERIES))])
+    outcome = drive(native.target, [asked], [closed(3, count=len(QUERIES))])
     recorder = outcome["classes"][0]["recorder"]
     assert recorder.errors() == []
     return float(recorder.summary()["recall_mean"] or 0.0)
@@ -226,13 +226,13 @@ def test_rows_written_over_the_wire_are_as_those_that_the_client_writes(
     store = PgVector(tmp_path / "wire", server.address)
     store.durability = Durability.BUFFERED
     store.create(schema(), Index("flat", store.capabilities.indexes["flat"].build()))
-    wire = store.wire_rows()
-    assert wire.target["options"]["set.synchronous_commit"] == "off"
-    columns = columns_of(METADATA, wire.columns)
+    native = store.native_rows()
+    assert native.target["options"]["set.synchronous_commit"] == "off"
+    columns = columns_of(METADATA, native.columns)
 
     def ask(operation: str, ids: NDArray[np.int64], vectors: Any = None) -> None:
         written = () if vectors is None else columns
-        told = send(wire, operation, ids, vectors, written, batch=128, workers=2)["classes"][0]
+        told = send(native, operation, ids, vectors, written, batch=128, workers=2)["classes"][0]
         assert told["recorder"].errors() == []
         assert told["rows"] == len(ids)
 

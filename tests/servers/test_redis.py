@@ -123,16 +123,16 @@ def native(
     returning: Returning = Returning.IDS,
     protocol: str = "redis",
 ) -> Mapping[str, Any]:
-    wire = store.wire(K, params, where, returning)
+    native = store.native_search(K, params, where, returning)
     asked = Requests(
         "search",
         vectors=QUERIES,
         k=K,
-        filters=[wire.filter] if wire.filter else [],
-        options=wire.options,
+        filters=[native.filter] if native.filter else [],
+        options=native.options,
         judge=judge(where),
     )
-    to = {**wire.target, "protocol": protocol}
+    to = {**native.target, "protocol": protocol}
     outcome = drive(to, [asked], [closed(3, count=len(QUERIES))])  # type: ignore[arg-type]
     assert outcome["classes"][0]["recorder"].errors() == []
     return outcome["classes"][0]["recorder"].summary()
@@ -166,7 +166,7 @@ def test_the_native_lane_finds_what_is_true(loaded: Redis, label: str, protocol:
 def test_what_a_search_cannot_bring_is_refused_on_the_wire(loaded: Redis) -> None:
     params = loaded.capabilities.indexes["flat"].search()
     with pytest.raises(Unsupported, match="vectors"):
-        loaded.wire(K, params, None, Returning.VECTORS)
+        loaded.native_search(K, params, None, Returning.VECTORS)
     found = loaded.searcher_returning(Returning.VECTORS, K, params)(QUERIES[0])
     np.testing.assert_array_equal(np.sort(found[0]), np.sort(nearest()[0]))
 
@@ -238,12 +238,12 @@ def test_rows_written_over_the_wire_are_as_those_that_the_client_writes(
     server: Server, loaded: Redis, tmp_path: Path
 ) -> None:
     store = made(server, tmp_path / "wire")
-    wire = store.wire_rows()
-    columns = columns_of(pa.Table.from_batches([METADATA]), wire.columns)
+    native = store.native_rows()
+    columns = columns_of(pa.Table.from_batches([METADATA]), native.columns)
 
     def ask(operation: str, ids: NDArray[np.int64], vectors: Any = None) -> None:
         written = () if vectors is None else columns
-        told = send(wire, operation, ids, vectors, written, batch=128, workers=2)["classes"][0]
+        told = send(native, operation, ids, vectors, written, batch=128, workers=2)["classes"][0]
         assert told["recorder"].errors() == []
         assert told["rows"] == len(ids)
 

@@ -68,16 +68,16 @@ def native(
     store: Weaviate, search: HnswSearch | None, where: Filter | None, truth: Judge
 ) -> LoadOutcome:
     params = search or store.capabilities.indexes["flat"].search()
-    wire = store.wire(K, params, where)
+    native = store.native_search(K, params, where)
     asked = Requests(
         "search",
         vectors=QUERIES,
         k=K,
-        filters=[wire.filter] if wire.filter else [],
-        options=wire.options,
+        filters=[native.filter] if native.filter else [],
+        options=native.options,
         judge=truth,
     )
-    return drive(wire.target, [asked], [closed(2, count=len(QUERIES))])
+    return drive(native.target, [asked], [closed(2, count=len(QUERIES))])
 
 
 FILTERS: dict[str, tuple[Filter | None, NDArray[np.bool_]]] = {
@@ -164,9 +164,9 @@ def test_rows_written_over_the_wire_are_those_that_the_client_reads(
     store = Weaviate(location, server.address)
     schema = Schema(DIM, Metric.L2)
     store.create(schema, Index("flat", store.capabilities.indexes["flat"].build()))
-    wire = store.wire(K, store.capabilities.indexes["flat"].search())
-    rows = Requests("insert", "insert", VECTORS, IDS, batch=100, options=wire.options, once=True)
-    outcome = drive(wire.target, [rows], [closed(2)])
+    native = store.native_search(K, store.capabilities.indexes["flat"].search())
+    rows = Requests("insert", "insert", VECTORS, IDS, batch=100, options=native.options, once=True)
+    outcome = drive(native.target, [rows], [closed(2)])
     assert outcome["classes"][0]["recorder"].errors() == []
     assert outcome["classes"][0]["rows"] == ROWS
     assert store.count() == ROWS

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric
 from vectrial.model.store import Field, FieldType, Schema
-from vectrial.stores.common.typed import fitted
+from vectrial.stores.common.typed import coerce_values
 
 SCHEMA = Schema(
     2,
@@ -95,7 +95,7 @@ def values(leaf: Eq | In | Range | IsNull) -> list[object]:
     ],
 )
 def test_what_a_filter_becomes(where: Filter, becomes: Filter) -> None:
-    got = fitted(where, SCHEMA)
+    got = coerce_values(where, SCHEMA)
     assert got == becomes
     # 2 == 2.0 and True == 1 in Python: the types are what this is about.
     assert [list(map(type, values(leaf))) for leaf in leaves(got)] == [
@@ -166,7 +166,7 @@ def test_a_fitted_filter_keeps_the_same_rows(where: Filter) -> None:
     """Missing values included: what is true of no number stays unknown of none, under Not too.
     So does `evaluate`, which everything else is measured by."""
     want = [kept(where, row) is True for row in TABLE.to_pylist()]
-    got = fitted(where, SCHEMA)
+    got = coerce_values(where, SCHEMA)
     assert [kept(got, row) is True for row in TABLE.to_pylist()] == want
     assert evaluate(where, TABLE).tolist() == want
 
@@ -174,5 +174,5 @@ def test_a_fitted_filter_keeps_the_same_rows(where: Filter) -> None:
 @given(FILTERS)
 def test_every_value_has_the_type_of_its_column(where: Filter) -> None:
     types = {"count": int, "price": float, "name": str, "flag": bool}
-    for leaf in leaves(fitted(where, SCHEMA)):
+    for leaf in leaves(coerce_values(where, SCHEMA)):
         assert {type(value) for value in values(leaf)} <= {types[leaf.field]}

@@ -21,7 +21,7 @@ from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase, State
 from vectrial.model.placement import Placement
 from vectrial.model.store import Index, Schema, Store
-from vectrial.stores.common.beside import beside
+from vectrial.stores.common.beside import temporary_store
 from vectrial.workload import ingest
 
 ROWS, DIM, K = 600, 8, 10
@@ -52,7 +52,7 @@ def world(
     rows = given or dataset()
     schema = Schema(rows.dim, rows.metric, fields_of(rows))
     asked = Index(index, kind.capabilities.indexes[index].build())
-    with beside(kind, folder / "data") as store:
+    with temporary_store(kind, folder / "data") as store:
         empty = on_disk(kind, [folder / "data"])
         if state is State.LOADED:
             store.create(schema, asked)
@@ -74,7 +74,7 @@ def world(
             data_dirs=(folder / "data",),
             resident_bytes=lambda: None,
             baseline_rss_bytes=None,
-            beside=lambda name: beside(kind, folder / "beside" / name),
+            beside=lambda name: temporary_store(kind, folder / "beside" / name),
             empty_disk=empty,
         )
 

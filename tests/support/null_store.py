@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vectrial.engine.client import target
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter
-from vectrial.model.store import Hits, Index, Params, Returning, Schema, Searcher, Wire
+from vectrial.model.store import Hits, Index, NativeSearch, Params, Returning, Schema, Searcher
 from vectrial.stores.memory import MemoryStore
 
 #: host:port of the null server.
@@ -44,15 +44,15 @@ class NullStore(MemoryStore):
             for batch in pa.ipc.open_file(file).read_all().to_batches():
                 self.insert(batch)
 
-    def wire(
+    def native_search(
         self,
         k: int,
         params: Params,
         where: Filter | None = None,
         returning: Returning = Returning.IDS,
-    ) -> Wire:
+    ) -> NativeSearch:
         host, _, port = os.environ[ADDRESS].rpartition(":")
-        return Wire(target("null-grpc", host, int(port)))
+        return NativeSearch(target("null-grpc", host, int(port)))
 
 
 class UnreachableStore(NullStore):

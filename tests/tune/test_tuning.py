@@ -207,4 +207,4 @@ def test_a_declared_range_goes_before_the_usual_one() -> None:
         m: int = 16
 
     assert knobs(IndexKind(build=Own), 1000, 8) == (Range("m", 8, 64),)
-    assert knobs(IndexKind(build=Own, tunes={"m": (4, 6)}), 1000, 8) == (Range("m", 4, 6),)
+    assert knobs(IndexKind(build=Own, tuning_ranges={"m": (4, 6)}), 1000, 8) == (Range("m", 4, 6),)

@@ -19,7 +19,7 @@ from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase
 from vectrial.model.placement import Placement
-from vectrial.model.store import Index, NoParams, Schema, WireRows
+from vectrial.model.store import Index, NativeRows, NoParams, Schema
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload import ingest
 from vectrial.workload.native import inserts
@@ -68,8 +68,8 @@ def natively(
     given = dataset(rows)
     schema = Schema(given.dim, given.metric, fields_of(given))
     with null_server("grpc", faults=faults) as server:
-        wire = WireRows(target("null-grpc", server.host, server.port))
-        return inserts.load(wire, given, schema, batch, silent, CERTIFICATE, workers=workers)
+        native = NativeRows(target("null-grpc", server.host, server.port))
+        return inserts.load(native, given, schema, batch, silent, CERTIFICATE, workers=workers)
 
 
 def test_a_native_load_counts_rows_and_times_batches() -> None:
@@ -152,10 +152,10 @@ def test_rows_one_by_one_hold_the_client_to_its_processor_time() -> None:
     given, strict = dataset(50), ClientLimits(cpu_share=1e-9)
     told = []
     with null_server("grpc") as server:
-        wire = WireRows(target("null-grpc", server.host, server.port))
+        native = NativeRows(target("null-grpc", server.host, server.port))
         for limits in (CERTIFICATE.limits, strict):
             phase, sent = one_by_one(
-                wire,
+                native,
                 "insert",
                 given.ids,
                 given.vectors,

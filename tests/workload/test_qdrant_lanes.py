@@ -51,7 +51,7 @@ def peer() -> Iterator[Peer]:
 def store(peer: Peer, tmp_path: Path) -> Iterator[Qdrant]:
     address = Address("127.0.0.1", {"http": 1, "grpc": peer.port}, {"api_key": "secret"})
     with closing(Qdrant(tmp_path, address)) as store:
-        store._take(SCHEMA, Index("hnsw", HnswBuild()))
+        store._bind(SCHEMA, Index("hnsw", HnswBuild()))
         yield store
 
 
@@ -73,15 +73,15 @@ def test_both_lanes_ask_the_same(
     peer.answers[QUERY] = lambda _: pb.QueryResponse().SerializeToString()
     for where in (None, WHERE):
         store.searcher_returning(returning, K, params, where)(VECTORS[0])
-        wire = store.wire(K, params, where, returning)
+        native = store.native_search(K, params, where, returning)
         requests = Requests(
             "search",
             vectors=VECTORS[:1],
             k=K,
-            filters=[wire.filter] if wire.filter else [],
-            options=wire.options,
+            filters=[native.filter] if native.filter else [],
+            options=native.options,
         )
-        assert errors_of(drive(wire.target, [requests], [closed(1, count=1)])) == {}
+        assert errors_of(drive(native.target, [requests], [closed(1, count=1)])) == {}
         by_client, by_engine = peer.calls[-2:]
         asked, same = (pb.QueryPoints.FromString(call.body) for call in (by_client, by_engine))
         for one in (asked, same):  # what is not wanted may be said or left out
@@ -102,10 +102,10 @@ def test_both_lanes_write_the_same(peer: Peer, store: Qdrant) -> None:
     columns = {"number": [1, None, 3, 4, 5, 6], "colour": ["a", "", None, "é", "e", None]}
     batch = batch_of(SCHEMA, IDS, VECTORS, columns)
     store.insert(batch)
-    wire = store.wire_rows()
+    native = store.native_rows()
     table = pa.Table.from_batches([metadata_of(batch, SCHEMA)])
     outcome = send(
-        wire, "insert", IDS, VECTORS, columns_of(table, wire.columns), batch=ROWS, workers=1
+        native, "insert", IDS, VECTORS, columns_of(table, native.columns), batch=ROWS, workers=1
     )
     assert errors_of(outcome) == {}
     asked, same = (pb.UpsertPoints.FromString(call.body) for call in peer.calls)

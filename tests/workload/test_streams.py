@@ -16,7 +16,7 @@ from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.model.placement import Placement
-from vectrial.model.store import Index, NoParams, Params, Schema, Searcher, Wire, WireRows
+from vectrial.model.store import Index, NativeRows, NativeSearch, NoParams, Params, Schema, Searcher
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload.ingest import make_batch
 from vectrial.workload.streams import Stream, by_clients, by_engine
@@ -31,8 +31,8 @@ def test_a_warm_up_that_fails_is_no_warm_up() -> None:
         searches = Stream("search", "search", np.array([0], np.int64), QUERIES[:1])
         with pytest.raises(StoreError, match="4 searches before the clock failed"):
             by_engine(
-                Wire(to),
-                WireRows(to, {}, {}),
+                NativeSearch(to),
+                NativeRows(to, {}, {}),
                 [searches],
                 Schema(4, Metric.L2),
                 1,

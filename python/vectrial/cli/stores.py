@@ -121,7 +121,7 @@ def _capabilities(store: type[Store]) -> dict[str, Any]:
         "returns": sorted(can.returns),
         "durability": {str(promise): how for promise, how in can.durability.items()},
         "hybrid": _hybrid_facts(can.hybrid),
-        "differences": list(can.differences),
+        "differences": list(can.caveats),
     }
 
 
@@ -154,7 +154,7 @@ def _index_facts(kind: IndexKind) -> dict[str, Any]:
         "search": _defaults(kind.search),
         "metrics": sorted(kind.metrics) if kind.metrics is not None else None,
         "filters": sorted(kind.filters) if kind.filters is not None else None,
-        "lacks": sorted(kind.lacks),
+        "lacks": sorted(kind.unsupported),
         "exact_scores": kind.exact_scores,
     }
 

@@ -208,4 +208,7 @@ def looking_for(store: Store, context: Context, point: Mapping[str, Any]) -> Sea
 def seeing_writes(context: Context, point: Mapping[str, Any]) -> dict[str, Any]:
     """A point, with what lets searches see every change that was acknowledged before them, where
     the store has a setting for it and the point does not say."""
-    return {**context.store.capabilities.indexes[context.index.kind].fresh, **point}
+    return {
+        **context.store.capabilities.indexes[context.index.kind].strong_consistency_params,
+        **point,
+    }

@@ -228,14 +228,14 @@ class Crud(Experiment):
 
     def _sent(self, context: Context, name: str, operation: str, rows: Rows) -> tuple[Phase, int]:
         """Send an operation for each row through the engine; how many were sent, too."""
-        wire = context.store.wire_rows()
+        native = context.store.native_rows()
         fields = [field.name for field in context.schema.fields]
         phase, done = native_rows.one_by_one(
-            wire,
+            native,
             operation,
             rows.ids,
             rows.vectors,
-            native_rows.columns_of(rows.metadata, wire.columns, fields),
+            native_rows.columns_of(rows.metadata, native.columns, fields),
             name=name,
             certificate=context.certificate,
             max_s=self.max_s,

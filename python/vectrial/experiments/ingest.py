@@ -159,13 +159,13 @@ class Ingest(Experiment):
         recorder = Recorder()
         recorder.start(phase.started_ns)
         lost = None
-        context.store.settles = False  # when rows are seen is the question
+        context.store.auto_refresh = False  # when rows are seen is the question
         for row in range(first, context.dataset.rows):
             if lost is not None or _seconds_since(phase.started_ns) > self.probe_limit_s:
                 self._insert_rest(context, row)
                 break
             lost = self._probe(context, row, recorder)
-        context.store.settles = True
+        context.store.auto_refresh = True
         phase.ended_ns = perf_counter_ns()
         recorder.finish(phase.ended_ns)
         count = int(recorder.summary()["count"] or 0)

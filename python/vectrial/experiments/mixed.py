@@ -160,11 +160,11 @@ class Mixed(Experiment):
         recorders = {kind: Recorder() for kind in KINDS}
         for recorder in recorders.values():
             recorder.start(phase_start.started_ns)
-        store.settles = False  # what lets a search see a write is part of it: see `_play`
+        store.auto_refresh = False  # what lets a search see a write is part of it: see `_play`
         try:
             answers, done = self._play(context, script, recorders, phase_start, search, params)
         finally:
-            store.settles = True
+            store.auto_refresh = True
         cpu_ns = process_time_ns()
         among = sum(recorder.samples() for recorder in recorders.values())
         phases = dict[str, Phase]()
@@ -256,7 +256,7 @@ def _settled_search(
         return Sample(made.sent_ns, made.done_ns, None, made.failure), None
 
     def settled(vector: NDArray[np.float32], /) -> Hits:
-        context.store.settle()
+        context.store.refresh()
         return searcher(vector)
 
     sample = timed_search(settled, query)

@@ -208,7 +208,7 @@ def _between(context: Context, watch: _Watch) -> None:
 def _beside(context: Context, watch: _Watch) -> None:
     """Look over another connection, from another thread, while the first one loads."""
     other = type(context.store)(context.store.location, context.address)
-    other.settles = False  # when rows are seen is the question
+    other.auto_refresh = False  # when rows are seen is the question
     ended, failures = threading.Event(), list[BaseException]()
 
     def work() -> None:

@@ -83,7 +83,7 @@ def searchable(subject: Subject, report: Report, true_share: float) -> None:
     rows = subject.rows
     at = np.random.default_rng([subject.seed, 2]).permutation(len(rows.ids))[:MOST]
     wanted = min(subject.k, NEIGHBOURS, len(rows.ids))
-    params = subject.kind.search.model_validate(subject.kind.generous)
+    params = subject.kind.search.model_validate(subject.kind.high_recall_params)
     sought = look_for(
         subject.store.searcher(wanted, params),
         rows.ids[at].tolist(),

@@ -134,7 +134,10 @@ class Subject:
     ) -> list[Answer]:
         """Answers at the generous setting, one per vector; after `budget_s` no more are asked for
         than the first `least`. `fresh`: they must know of what was just changed."""
-        settings = {**self.kind.generous, **(self.kind.fresh if fresh else {})}
+        settings = {
+            **self.kind.high_recall_params,
+            **(self.kind.strong_consistency_params if fresh else {}),
+        }
         params = self.kind.search.model_validate(settings)
         search = self.store.searcher(self.k, params, where)
 
@@ -142,7 +145,7 @@ class Subject:
             ids, scores = search(vector)
             return np.array(ids, dtype=np.int64), np.array(scores, dtype=np.float32)
 
-        if fresh and self.kind.fresh and self.can.concurrent_search:
+        if fresh and self.kind.strong_consistency_params and self.can.concurrent_search:
             # Each waits until the server knows of every write: as well all at once.
             with ThreadPoolExecutor(_FRESH_AT_ONCE) as pool:
                 return list(pool.map(ask, vectors))

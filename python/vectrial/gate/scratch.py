@@ -19,7 +19,7 @@ from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric, distances
 from vectrial.model.store import Field, FieldType, Schema, Store
 from vectrial.stores.common.arrow import batch_of
-from vectrial.stores.common.beside import beside
+from vectrial.stores.common.beside import temporary_store
 
 #: Rows of the small store, queries put to it, neighbours asked for.
 ROWS, QUERIES, K = 2000, 50, 10
@@ -30,7 +30,7 @@ CHANGED = 20
 @contextmanager
 def small_store(subject: Subject, folder: Path) -> Iterator[Subject]:
     """A store of the same kind and index, loaded with rows made to tell faults apart."""
-    with beside(subject.make, folder) as store:
+    with temporary_store(subject.make, folder) as store:
         yield _load_small(subject, store)
 
 

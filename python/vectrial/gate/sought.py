@@ -34,10 +34,10 @@ class Sought:
     lost: list[int] = field(default_factory=list)
 
 
-def generous(can: Capabilities, index: Index) -> Params:
+def high_recall_params(can: Capabilities, index: Index) -> Params:
     """Search parameters at which an honest index is nearly exact, and sees every change."""
     kind = can.indexes[index.kind]
-    return kind.search.model_validate({**kind.generous, **kind.fresh})
+    return kind.search.model_validate({**kind.high_recall_params, **kind.strong_consistency_params})
 
 
 def answers(

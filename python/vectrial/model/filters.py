@@ -136,7 +136,7 @@ def renamed(where: Filter, names: Mapping[str, str]) -> Filter:
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
-def fitted(where: Filter, types: Mapping[str, pa.DataType]) -> Filter:
+def coerce_values(where: Filter, types: Mapping[str, pa.DataType]) -> Filter:
     """A filter that keeps the same rows as `where`, with integers for integer columns and floats
     for float columns: `count > 2.5` becomes `count >= 3`.
 
@@ -145,11 +145,11 @@ def fitted(where: Filter, types: Mapping[str, pa.DataType]) -> Filter:
     """
     match where:
         case And(parts):
-            return And(tuple(fitted(part, types) for part in parts))
+            return And(tuple(coerce_values(part, types) for part in parts))
         case Or(parts):
-            return Or(tuple(fitted(part, types) for part in parts))
+            return Or(tuple(coerce_values(part, types) for part in parts))
         case Not(part):
-            return Not(fitted(part, types))
+            return Not(coerce_values(part, types))
         case IsNull():
             return where
         case _ if pa.types.is_integer(types[where.field]):
@@ -291,7 +291,7 @@ def evaluate(where: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
             f"the filter reads column '{min(missing)}', which the dataset does not have",
             remedy=f"it has: {', '.join(metadata.column_names) or 'no metadata'}",
         )
-    where = fitted(where, {name: metadata.schema.field(name).type for name in fields(where)})
+    where = coerce_values(where, {name: metadata.schema.field(name).type for name in fields(where)})
     # Rows that pass are copied, with whatever columns there are. A column may have any name.
     names = {name: f"f{at}" for at, name in enumerate(sorted(fields(where)))}
     read = metadata.select(list(names)).rename_columns(list(names.values()))

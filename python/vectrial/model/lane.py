@@ -31,7 +31,7 @@ def python_lane(store: type[Store]) -> Lane:
 
 def writes_natively(store: type[Store]) -> bool:
     """The native lane writes, reads and deletes the store's rows."""
-    return store.wire_rows is not Store.wire_rows
+    return store.native_rows is not Store.native_rows
 
 
 def refuse_lane(store: type[Store], lane: Lane) -> None:

@@ -133,17 +133,17 @@ class IndexKind:
     build, search: the parameter models. Use the field's names: m, ef_construction, ef_search,
         nlist, nprobe. Defaults are the store's own, so that a suite may leave them out.
     exact: every search returns the true neighbours. Such an index is called "flat".
-    recall_floor: what the gate demands at `generous`, on data with structure; recall_floors: of
-        a metric under which it is another; filtered_floor: of searches under a filter, where
-        these lose more, and not the same rows each time.
-    generous: search parameters at which an honest index is nearly exact; the first of them is the
-        one that trades speed for recall.
-    tunes: from and to which values a build parameter is worth tuning, where that is not what
-        `vectrial.tune.space` takes for parameters of that name.
-    fresh: search parameters under which a search sees every change that was acknowledged before it,
-        where the store's default is that it may not.
+    recall_floor: the recall that the gate demands at `high_recall_params`, on data with structure;
+        recall_floors: by metric, where it differs; filtered_floor: of filtered searches, where
+        these lose more.
+    high_recall_params: search parameters at which a correct index is nearly exact; the first is
+        the one that trades speed for recall.
+    tuning_ranges: least and greatest values of build parameters worth tuning, where these differ
+        from the ranges of `vectrial.tune.space`.
+    strong_consistency_params: search parameters under which a search sees every change that was
+        acknowledged before it, where the store's default does not promise that.
     filters: operators a search under this index may use; None means the store's.
-    lacks: operations of the store's that this index does not have, by their names in
+    unsupported: the store's operations that this index does not have, by their names in
         `Capabilities`: "get", "scan", "upsert", "delete", "inserts_after_build", ….
     exact_scores: scores are those of the vectors; False: estimates from compressed vectors.
     """
@@ -154,18 +154,18 @@ class IndexKind:
     recall_floor: float = 0.9
     recall_floors: Mapping[Metric, float] = field(default_factory=dict)
     filtered_floor: float | None = None
-    generous: Mapping[str, Any] = field(default_factory=dict)
-    tunes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    fresh: Mapping[str, Any] = field(default_factory=dict)
+    high_recall_params: Mapping[str, Any] = field(default_factory=dict)
+    tuning_ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    strong_consistency_params: Mapping[str, Any] = field(default_factory=dict)
     metrics: frozenset[Metric] | None = None
     filters: frozenset[str] | None = None
-    lacks: frozenset[str] = frozenset()
+    unsupported: frozenset[str] = frozenset()
     exact_scores: bool = True
 
     @property
     def dial(self) -> str | None:
         """The search parameter that trades speed for recall; None where there is none."""
-        return next(iter(self.generous), None)
+        return next(iter(self.high_recall_params), None)
 
     def floor(self, metric: Metric, *, filtered: bool = False) -> float:
         """The recall that the gate demands under a metric, and under a filter or none."""
@@ -222,7 +222,7 @@ class Capabilities:
     durability: what a write can be asked to be when it is acknowledged, the default first, each
         with the setting by which that is so; empty: nobody promises anything.
     hybrid: how it searches by vector and text at once; or why it does not, after its name.
-    differences: what the store forces that others do not, in short sentences for the reader.
+    caveats: what the store forces that others do not, in short sentences for the reader.
     """
 
     scores: Mapping[Metric, ScoreKind]
@@ -247,7 +247,7 @@ class Capabilities:
     returns: frozenset[Returning] = frozenset({Returning.IDS})
     durability: Mapping[Durability, str] = field(default_factory=dict)
     hybrid: Hybrid | str = "has no search by the words of a text"
-    differences: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
     def index_or_default(self, named: str | None) -> str | None:
         """The kind of index of a suite that names this one, or none; None where it has to name
@@ -258,7 +258,7 @@ class Capabilities:
     def under(self, index: str) -> Capabilities:
         """What the store can do under one kind of index; KeyError when it has no such kind."""
         kind = self.indexes[index]
-        lacking: dict[str, Any] = dict.fromkeys(kind.lacks, False)
+        lacking: dict[str, Any] = dict.fromkeys(kind.unsupported, False)
         metrics = self.scores if kind.metrics is None else kind.metrics
         return replace(
             self,
@@ -326,7 +326,7 @@ class HybridSearcher(Protocol):
 
 
 @dataclass(frozen=True)
-class Wire:
+class NativeSearch:
     """How the native lane searches a store: its server, and the search in its protocol's words.
 
     target: as `vectrial.engine.client.target` makes it.
@@ -340,7 +340,7 @@ class Wire:
 
 
 @dataclass(frozen=True)
-class WireRows:
+class NativeRows:
     """How the native lane writes, reads and deletes rows of a store by their ids.
 
     target: as `vectrial.engine.client.target` makes it.
@@ -369,11 +369,11 @@ class Store(ABC):
         as `module:NAME`, resolved where servers are started and nowhere else.
     tested: the versions, as `version` gives them, that this driver was tested with: beginnings
         such as "1.35."; another one is noted in its trials. Empty: any will do.
-    protocol: the wire protocol that the native lane speaks to it, a name of
-        `engine/src/protocols/mod.rs`; None when it has no native lane. Set together with `wire`.
-    files: what the files in its data folders, or its server's, hold; empty: that is not told apart.
-    dialect: options that choose one of the searches that the protocol knows (`engine` over redis,
-        `search` over flight), as `wire` gives them: the client's ceiling is measured with them.
+    protocol: the wire protocol of the native lane, a name of `engine/src/protocols/mod.rs`; None
+        when it has no native lane. Set together with `native_search`.
+    files: categories of the files in its data folders, or its server's; empty: not known.
+    dialect: options of `native_search` that choose one of the protocol's searches (`engine` over
+        redis, `search` over flight): the client's ceiling is measured with them.
     """
 
     name: ClassVar[str]
@@ -392,9 +392,9 @@ class Store(ABC):
     #: What is asked of writes, one of `capabilities.durability`; None: the store's default. Set
     #: before `create` or `open`.
     durability: Durability | None = None
-    #: Making a searcher settles first; see `settle`. What measures how long it takes until writes
-    #: are seen turns it off.
-    settles: bool = True
+    #: Making a searcher calls `refresh` first. Experiments that measure how soon writes are seen
+    #: turn it off.
+    auto_refresh: bool = True
 
     def __init__(self, location: Path, address: Address | None = None) -> None:
         """A store in the folder `location`, which exists and belongs to it alone; or, of kind
@@ -468,11 +468,11 @@ class Store(ABC):
         """A search for the k nearest among the rows that `where` keeps.
 
         Valid until the next write. Making it is outside the clock; calling it is timed. What lets
-        it see the writes before it is in the call too, or in `settle`, which is timed where rows
+        it see the writes before it is in the call too, or in `refresh`, which is timed where rows
         change while they are searched.
         """
 
-    def settle(self) -> None:  # noqa: B027 - nothing to do is a valid answer
+    def refresh(self) -> None:  # noqa: B027 - nothing to do is a valid answer
         """Have searches from now on see every write that was acknowledged, by searchers that were
         made since, where that comes about by itself only after a while. Nothing where a write is
         seen when it is acknowledged, or a search itself waits for it."""
@@ -505,13 +505,13 @@ class Store(ABC):
         """
         raise Unsupported(f"{self.name} {self.capabilities.hybrid}")
 
-    def wire(
+    def native_search(
         self,
         k: int,
         params: Params,
         where: Filter | None = None,
         returning: Returning = Returning.IDS,
-    ) -> Wire:
+    ) -> NativeSearch:
         """The search of `searcher_returning` with the same arguments, for the native lane: the
         same question to the same server, which must give the same answer.
 
@@ -520,7 +520,7 @@ class Store(ABC):
         """
         raise Unsupported(f"{self.name} has no native lane")
 
-    def wire_rows(self) -> WireRows:
+    def native_rows(self) -> NativeRows:
         """How the native lane writes, reads and deletes rows of this collection, which exists:
         after an insert through it everything is as after `insert` with the same rows."""
         raise Unsupported(f"{self.name} has no native lane for rows")

@@ -378,7 +378,7 @@ def _trial_row(
     if suite.repeat_queries:
         defining["repeat_queries"] = True
     canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
-    differences = store.capabilities.differences
+    differences = store.capabilities.caveats
     if durability is not None:
         said = store.capabilities.durability[durability]
         differences = (*differences, f"durability of writes: {durability}: {said}")

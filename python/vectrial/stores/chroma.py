@@ -31,7 +31,7 @@ from vectrial.model.store import (
     Store,
 )
 from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
-from vectrial.stores.common.typed import fitted
+from vectrial.stores.common.typed import coerce_values
 
 _COLLECTION = "rows"
 _SPACE = {Metric.L2: "l2", Metric.COSINE: "cosine", Metric.IP: "ip"}
@@ -76,7 +76,7 @@ class Chroma(Store):
                 HnswBuild,
                 HnswSearch,
                 recall_floors={Metric.IP: 0.7},
-                generous={"ef_search": 1000},
+                high_recall_params={"ef_search": 1000},
             )
         },
         filters=ALL_OPERATORS,
@@ -86,7 +86,7 @@ class Chroma(Store):
         persistent=True,
         concurrent_search=True,
         hybrid="finds texts by their parts, and ranks none",
-        differences=(
+        caveats=(
             "rows enter the graph as they are inserted; there is no build step and no exact search",
             "ef_search belongs to the collection: to change it is to close and open it again, which"
             " happens when the search is made, outside the clock",
@@ -258,7 +258,7 @@ class Chroma(Store):
         )
 
     def _condition(self, where: Filter) -> dict[str, Any]:
-        typed = renamed(fitted(where, self._schema), self._schema.columns)
+        typed = renamed(coerce_values(where, self._schema), self._schema.columns)
         return _translated(typed, holds=True)
 
 

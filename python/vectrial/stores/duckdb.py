@@ -80,9 +80,9 @@ class DuckDB(Store):
             "hnsw": IndexKind(
                 HnswBuild,
                 HnswSearch,
-                generous={"ef_search": 512},
+                high_recall_params={"ef_search": 512},
                 filters=frozenset(),
-                lacks=frozenset({"concurrent_search", "persistent"}),
+                unsupported=frozenset({"concurrent_search", "persistent"}),
             ),
             "flat": IndexKind(exact=True),
         },
@@ -94,7 +94,7 @@ class DuckDB(Store):
         concurrent_search=True,
         refuses_duplicates=True,
         hybrid="has no full-text search here: its extension fts is in no package",
-        differences=(
+        caveats=(
             "under hnsw a filter would only thin out the k rows of the index: not offered",
             "keeping an hnsw index on disk is experimental, and searches missed their rows once it"
             " was opened again: not offered",

@@ -43,7 +43,7 @@ from vectrial.model.store import (
     Store,
 )
 from vectrial.stores.common.arrow import batch_of, ids_of, table_of, vectors_of
-from vectrial.stores.common.files import put
+from vectrial.stores.common.files import atomic_replace
 from vectrial.stores.common.rows import Rows
 
 
@@ -95,15 +95,15 @@ class FaissStore(Store):
             "hnsw": IndexKind(
                 build=HnswBuild,
                 search=HnswSearch,
-                generous={"ef_search": 512},
-                lacks=frozenset({"upsert", "delete"}),
+                high_recall_params={"ef_search": 512},
+                unsupported=frozenset({"upsert", "delete"}),
             ),
             "ivf_pq": IndexKind(
                 build=IvfPqBuild,
                 search=IvfPqSearch,
                 recall_floor=0.5,
-                generous={"nprobe": 4096},
-                lacks=frozenset({"get", "scan"}),
+                high_recall_params={"nprobe": 4096},
+                unsupported=frozenset({"get", "scan"}),
                 exact_scores=False,
             ),
         },
@@ -114,7 +114,7 @@ class FaissStore(Store):
         persistent=True,
         concurrent_search=True,
         refuses_duplicates=True,
-        differences=(
+        caveats=(
             "metadata lies beside the index, in this process; a filter is evaluated there before"
             " the clock starts, and FAISS is given the ids it keeps",
             "writes and training use all cores, a search uses one",
@@ -176,7 +176,7 @@ class FaissStore(Store):
             return
         aside = self._index_file.with_suffix(".new")
         self._faiss.write_index(self._index, str(aside))
-        put(aside, self._index_file)
+        atomic_replace(aside, self._index_file)
         self._open.save(self._rows_file)
         self._saved = True
 
@@ -326,7 +326,7 @@ class FaissStore(Store):
 
     def _refuse_lacking(self, operation: str) -> None:
         kind = self.capabilities.indexes[self._asked.kind]
-        if operation in kind.lacks:
+        if operation in kind.unsupported:
             raise Unsupported(f"{self.name}: index '{self._asked.kind}' has no {operation}")
 
 

@@ -38,7 +38,7 @@ from vectrial.model.store import (
     Store,
 )
 from vectrial.stores.common.arrow import ids_of, table_of, vectors_of
-from vectrial.stores.common.files import put
+from vectrial.stores.common.files import atomic_replace
 from vectrial.stores.common.rows import Rows
 
 _SPACES = {Metric.L2: "l2", Metric.COSINE: "cosine", Metric.IP: "ip"}
@@ -72,7 +72,9 @@ class HnswlibStore(Store):
             Metric.IP: ScoreKind.ONE_MINUS_INNER_PRODUCT,
         },
         indexes={
-            "hnsw": IndexKind(build=HnswBuild, search=HnswSearch, generous={"ef_search": 512})
+            "hnsw": IndexKind(
+                build=HnswBuild, search=HnswSearch, high_recall_params={"ef_search": 512}
+            )
         },
         filters=ALL_OPERATORS,
         find=ALL_OPERATORS,
@@ -81,7 +83,7 @@ class HnswlibStore(Store):
         persistent=True,
         concurrent_search=True,
         refuses_duplicates=True,
-        differences=(
+        caveats=(
             "metadata lies beside the index, in this process; a filter is evaluated there before"
             " the clock starts, and a Python function checks every candidate",
             "writes use all cores, a search uses one",
@@ -133,7 +135,7 @@ class HnswlibStore(Store):
             return
         aside = self._index_file.with_suffix(".new")
         self._index.save_index(str(aside))
-        put(aside, self._index_file)
+        atomic_replace(aside, self._index_file)
         self._open.save(self._rows_file)
         self._saved = True
 

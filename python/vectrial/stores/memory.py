@@ -49,7 +49,7 @@ class MemoryStore(Store):
         nulls=True,
         concurrent_search=True,
         refuses_duplicates=True,
-        differences=(
+        caveats=(
             "nothing is written to disk",
             "a filter is evaluated once, before the clock starts; every search still passes over"
             " all vectors",

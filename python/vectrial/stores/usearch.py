@@ -36,7 +36,7 @@ from vectrial.model.store import (
     Store,
 )
 from vectrial.stores.common.arrow import ids_of, table_of, vectors_of
-from vectrial.stores.common.files import put
+from vectrial.stores.common.files import atomic_replace
 from vectrial.stores.common.rows import Rows
 
 _METRICS = {Metric.L2: "l2sq", Metric.COSINE: "cos", Metric.IP: "ip"}
@@ -70,7 +70,9 @@ class USearchStore(Store):
             Metric.IP: ScoreKind.ONE_MINUS_INNER_PRODUCT,
         },
         indexes={
-            "hnsw": IndexKind(build=HnswBuild, search=HnswSearch, generous={"ef_search": 512})
+            "hnsw": IndexKind(
+                build=HnswBuild, search=HnswSearch, high_recall_params={"ef_search": 512}
+            )
         },
         find=ALL_OPERATORS,
         field_types=frozenset(FieldType),
@@ -78,7 +80,7 @@ class USearchStore(Store):
         persistent=True,
         concurrent_search=True,
         refuses_duplicates=True,
-        differences=(
+        caveats=(
             "metadata lies beside the index, in this process, and answers find by condition;"
             " there is no filtered search",
             "float32 is asked for; the library's own default is of lower precision",
@@ -137,7 +139,7 @@ class USearchStore(Store):
             return
         aside = self._index_file.with_suffix(".new")
         self._index.save(str(aside))
-        put(aside, self._index_file)
+        atomic_replace(aside, self._index_file)
         self._open.save(self._rows_file)
         self._saved = True
 

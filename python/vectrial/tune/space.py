@@ -11,8 +11,8 @@ from vectrial.model.store import IndexKind
 
 Values = Mapping[str, Any]
 
-#: Ranges of build parameters by the names that every store uses for them; an index that wants
-#: another declares it in `IndexKind.tunes`. What is neither here nor there stays the default.
+#: Ranges of build parameters by the names that every store uses for them. An index may declare its
+#: own in `IndexKind.tuning_ranges`; a parameter without a range keeps its default.
 _RANGES: Mapping[str, tuple[int, int]] = {
     "m": (8, 64),
     "ef_construction": (40, 512),
@@ -51,7 +51,7 @@ def knobs(kind: IndexKind, rows: int, dim: int) -> tuple[Knob, ...]:
             parts = tuple(n for n in range(max(1, dim // 16), dim // 2 + 1) if dim % n == 0)
             found += [Choice(name, parts)] if parts else []
             continue
-        asked = kind.tunes.get(name, _RANGES.get(name))
+        asked = kind.tuning_ranges.get(name, _RANGES.get(name))
         if asked is None:
             continue
         low, high = bounds(field.metadata)

@@ -31,12 +31,12 @@ from vectrial.model.gate import Scope
 from vectrial.model.lane import Lane, lanes_of, python_lane
 from vectrial.model.metric import distances
 from vectrial.model.progress import LineProgress
-from vectrial.model.store import Capabilities, Index, Schema, Store, Wire
+from vectrial.model.store import Capabilities, Index, NativeSearch, Schema, Store
 from vectrial.servers.local import variable
 from vectrial.servers.provide import prepare, recipe_of, serving
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
-from vectrial.stores.common.beside import leave
+from vectrial.stores.common.beside import close_store
 from vectrial.util import environments
 from vectrial.util.child_environment import for_own
 from vectrial.util.children import python
@@ -124,18 +124,20 @@ def attempt(store: type[Store]) -> Probe:
             found = _found(subject)
             lanes = [f"{python_lane(store)} lane"]
             if Lane.NATIVE in lanes_of(store):
-                wire = tried.wire(K, can.indexes[kind].search.model_validate(_generous(can, kind)))
-                lanes.append(_native(wire, queries, judge))
+                native = tried.native_search(
+                    K, can.indexes[kind].search.model_validate(_high_recall_params(can, kind))
+                )
+                lanes.append(_native(native, queries, judge))
             results = run_gate(subject, Path(folder) / "beside")
         finally:
-            leave(tried)
+            close_store(tried)
     what = f"{ROWS} rows under {kind}, {metric}: {found:g} of the {K} nearest found"
     what += f" ({', '.join(lanes)})"
     return _judged(what, results, found, version)
 
 
-def _generous(can: Capabilities, kind: str) -> dict[str, Any]:
-    return dict(can.indexes[kind].generous)
+def _high_recall_params(can: Capabilities, kind: str) -> dict[str, Any]:
+    return dict(can.indexes[kind].high_recall_params)
 
 
 def _found(subject: Subject) -> float:
@@ -148,7 +150,7 @@ def _found(subject: Subject) -> float:
     return right / len(answers)
 
 
-def _native(wire: Wire, queries: NDArray[np.float32], judge: Judge) -> str:
+def _native(native: NativeSearch, queries: NDArray[np.float32], judge: Judge) -> str:
     """The same questions by the engine, and what came of them.
 
     Raises:
@@ -158,11 +160,11 @@ def _native(wire: Wire, queries: NDArray[np.float32], judge: Judge) -> str:
         "search",
         vectors=queries,
         k=K,
-        filters=[wire.filter] if wire.filter else [],
-        options=wire.options,
+        filters=[native.filter] if native.filter else [],
+        options=native.options,
         judge=judge,
     )
-    outcome = drive(wire.target, [asked], [closed(1, count=len(queries))])
+    outcome = drive(native.target, [asked], [closed(1, count=len(queries))])
     recorder = outcome["classes"][0]["recorder"]
     for kind, count, messages in recorder.errors():
         raise StoreError(f"native lane: {count} searches failed ({kind}): {'; '.join(messages)}")

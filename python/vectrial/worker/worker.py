@@ -35,7 +35,7 @@ from vectrial.model.live import Live
 from vectrial.model.phase import State
 from vectrial.model.store import Address, Index, Schema, Store, untested
 from vectrial.stores import registry
-from vectrial.stores.common.beside import beside, leave
+from vectrial.stores.common.beside import close_store, temporary_store
 from vectrial.telemetry.machine import add_machine_metrics
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.telemetry.phases import add_server_metrics, not_its_own
@@ -157,7 +157,7 @@ class _Measurement:
             self._conclude(ungated)
         finally:
             if self.store is not None:
-                leave(self.store)
+                close_store(self.store)
 
     def _conclude(self, ungated: list[Finished]) -> None:
         """Ask the gate about the load that these trials measured, and send them. They have failed
@@ -229,7 +229,7 @@ class _Measurement:
 
     def _fresh_store(self) -> None:
         if self.store is not None:
-            leave(self.store)
+            close_store(self.store)
             self.store = None
         shutil.rmtree(self.data_dir, ignore_errors=True)
         self.data_dir.mkdir(parents=True)
@@ -269,7 +269,7 @@ class _Measurement:
         self.store.create(self.schema, self.index)
         task = (self.dataset, self.schema, self.spec.batch_rows, self.progress)
         if writes_natively(self.kind):
-            loaded = inserts.load(self.store.wire_rows(), *task, self.spec.certificate)
+            loaded = inserts.load(self.store.native_rows(), *task, self.spec.certificate)
             if loaded.metrics["count"] != self.dataset.rows:
                 raise StoreError(f"it could not be loaded: {loaded.reason}")
         else:
@@ -325,7 +325,7 @@ class _Measurement:
             repeat_queries=self.spec.repeat_queries,
             resident_bytes=self._resident_bytes,
             baseline_rss_bytes=self.baseline_rss_bytes,
-            beside=lambda name: beside(self.make, self.spec.data_dir / "beside" / name),
+            beside=lambda name: temporary_store(self.make, self.spec.data_dir / "beside" / name),
             address=self.address,
             empty_disk=self.empty_disk,
             crash=None if self.spec.server is None else self._crash,

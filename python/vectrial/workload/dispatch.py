@@ -44,7 +44,7 @@ from vectrial.workload.python import (
 )
 from vectrial.workload.python.sdk_process import Opening
 from vectrial.workload.queries import drawn
-from vectrial.workload.searchers import hybrid_searchers, searchers, wires
+from vectrial.workload.searchers import hybrid_searchers, native_searches, searchers
 
 #: Numbers of the phases of this process: the queries of each are moved otherwise.
 _PHASES = itertools.count()
@@ -82,7 +82,7 @@ def search(
 
     def check_natively(phase: Phase, answers: PhaseAnswers) -> None:
         def pending() -> None:
-            asked = wires(context.store, returning, context.k, params, where)
+            asked = native_searches(context.store, returning, context.k, params, where)
             try:
                 told = native_search.probed(*asked, queries.warmup, truth, context.k, answers)
             except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
@@ -95,7 +95,7 @@ def search(
     match context.lane:
         case Lane.NATIVE:
             phase = native_search.search(
-                *wires(context.store, returning, context.k, params, where),
+                *native_searches(context.store, returning, context.k, params, where),
                 context.dataset.queries,
                 truth,
                 context.k,
@@ -170,7 +170,7 @@ def answers(
     """
     params, returning = search_params(context, point), returning_of(point)
     if context.lane is Lane.NATIVE:
-        asked = wires(context.store, returning, context.k, params, where)
+        asked = native_searches(context.store, returning, context.k, params, where)
         return native_search.answers(*asked, context.dataset.queries, context.k)
     each = searchers(context.store, returning, context.k, params, where)
     queries = context.dataset.queries
@@ -234,7 +234,7 @@ def load(context: Context, *, stop: int, clients: int = 1, batch_rows: int | Non
     store, rows = context.store, batch_rows or context.batch_rows
     if context.lane is Lane.NATIVE:
         return inserts.load(
-            store.wire_rows(),
+            store.native_rows(),
             context.dataset,
             context.schema,
             rows,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter, Filters, to_json
 from vectrial.model.fusion import Blend
-from vectrial.model.store import Params, Returning, Searcher, Store, Wire
+from vectrial.model.store import NativeSearch, Params, Returning, Searcher, Store
 
 
 def searchers(
@@ -38,9 +38,9 @@ def hybrid_searchers(
     return [with_text(text) for text in texts]
 
 
-def wires(
+def native_searches(
     store: Store, returning: Returning, k: int, params: Params, where: Filters
-) -> tuple[Wire, Sequence[bytes], NDArray[np.uint32] | None]:
+) -> tuple[NativeSearch, Sequence[bytes], NDArray[np.uint32] | None]:
     """The search as the native lane asks it, the distinct filters in the protocol's words, and
     which of them is each query's (None: the first is every one's, where there is one).
 
@@ -48,13 +48,13 @@ def wires(
         StoreError: the store asks otherwise under one filter than under another.
     """
     if not isinstance(where, Sequence):
-        wire = store.wire(k, params, where, returning)
-        return wire, [] if wire.filter is None else [wire.filter], None
+        native = store.native_search(k, params, where, returning)
+        return native, [] if native.filter is None else [native.filter], None
     distinct, which = _distinct(where)
-    made = [store.wire(k, params, one, returning) for one in distinct]
+    made = [store.native_search(k, params, one, returning) for one in distinct]
     first = replace(made[0], filter=None)
-    filters = [wire.filter for wire in made if wire.filter is not None]
-    if any(replace(wire, filter=None) != first for wire in made) or len(filters) < len(made):
+    filters = [native.filter for native in made if native.filter is not None]
+    if any(replace(native, filter=None) != first for native in made) or len(filters) < len(made):
         raise StoreError(f"{store.name} asks differently under each filter: one at a time, please")
     return first, filters, np.array(which, np.uint32)
 

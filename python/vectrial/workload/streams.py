@@ -23,7 +23,7 @@ from vectrial.engine.types import LoadOutcome, LoadRecord
 from vectrial.model.client_limits import Certificate
 from vectrial.model.errors import StoreError
 from vectrial.model.progress import Progress
-from vectrial.model.store import Hits, Params, Schema, Searcher, Store, Wire, WireRows
+from vectrial.model.store import Hits, NativeRows, NativeSearch, Params, Schema, Searcher, Store
 from vectrial.model.target import LoadTarget
 from vectrial.model.workload import IN_FLIGHT
 from vectrial.workload.ingest import make_batch
@@ -74,8 +74,8 @@ class Streamed:
 
 
 def by_engine(
-    wire: Wire,
-    rows: WireRows,
+    native: NativeSearch,
+    rows: NativeRows,
     streams: Sequence[Stream],
     schema: Schema,
     k: int,
@@ -102,10 +102,10 @@ def by_engine(
         StoreError: a query failed before the clock started.
     """
     to: LoadTarget = {
-        **wire.target,
-        "options": {**rows.target["options"], **wire.target["options"]},
+        **native.target,
+        "options": {**rows.target["options"], **native.target["options"]},
     }
-    filters = [] if wire.filter is None else [wire.filter]
+    filters = [] if native.filter is None else [native.filter]
     names = [one.name for one in schema.fields]
 
     def requests(stream: Stream) -> Requests:
@@ -118,14 +118,14 @@ def by_engine(
             columns=columns_of(stream.metadata, rows.columns, names),
             k=k,
             filters=filters if search else (),
-            options=wire.options if search else rows.options,
+            options=native.options if search else rows.options,
             once=True,
             keep=search,
         )
 
     placement = certificate.placement
     if len(warmup):
-        asked = Requests("warm-up", vectors=warmup, k=k, filters=filters, options=wire.options)
+        asked = Requests("warm-up", vectors=warmup, k=k, filters=filters, options=native.options)
         warm = drive(to, [asked], [closed(1, count=len(warmup))], timeout_s=TIMEOUT_S)
         unfailed(warm, "searches before the clock")
     outcome = drive(

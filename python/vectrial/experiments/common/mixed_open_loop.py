@@ -111,8 +111,8 @@ def _send(
     common: dict[str, Any] = {"warmup": warmup, "progress": context.progress}
     if context.lane is Lane.NATIVE:
         return by_engine(
-            store.wire(context.k, params),
-            store.wire_rows(),
+            store.native_search(context.k, params),
+            store.native_rows(),
             script.streams,
             context.schema,
             context.k,

@@ -22,7 +22,7 @@ def ladder(kind: IndexKind, k: int) -> tuple[int, ...]:
         return ()
     low, high = bounds(kind.search.model_fields[name].metadata)
     least = max(int(low or 1), k if name == _AT_LEAST_K else 1)
-    most = max(least, int(kind.generous[name]))
+    most = max(least, int(kind.high_recall_params[name]))
     if high is not None:
         most = min(most, int(high))
     values, value = [], float(least)

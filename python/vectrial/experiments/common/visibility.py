@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.gate.model import SHARE_OF_FLOOR
-from vectrial.gate.sought import NEIGHBOURS, Sought, answers, generous, look_for, may_be_lost
+from vectrial.gate.sought import (
+    NEIGHBOURS,
+    Sought,
+    answers,
+    high_recall_params,
+    look_for,
+    may_be_lost,
+)
 from vectrial.model.context import Context
 from vectrial.model.metric import distances
 from vectrial.model.phase import Phase
@@ -108,8 +115,8 @@ class Changes:
     def _searcher(self) -> Searcher:
         """A search that sees every change which was acknowledged before."""
         context = self._context
-        context.store.settle()
-        params = generous(context.store.capabilities, context.index)
+        context.store.refresh()
+        params = high_recall_params(context.store.capabilities, context.index)
         return context.store.searcher(min(context.k, NEIGHBOURS), params)
 
     def _look_for(self, ids: Ids, vectors: Vectors) -> Sought:

@@ -12,7 +12,7 @@ from vectrial.model.store import Store
 
 
 @contextmanager
-def beside(make: Callable[[Path], Store], folder: Path) -> Iterator[Store]:
+def temporary_store(make: Callable[[Path], Store], folder: Path) -> Iterator[Store]:
     """A store made in `folder`, which is emptied first; it is not created yet. Afterwards it is
     dropped from its server, closed, and the folder removed."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -22,12 +22,12 @@ def beside(make: Callable[[Path], Store], folder: Path) -> Iterator[Store]:
         try:
             yield store
         finally:
-            leave(store)
+            close_store(store)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def leave(store: Store) -> None:
+def close_store(store: Store) -> None:
     """Close a store that is no longer needed; from its server, which may go on, its collection is
     dropped first. What goes wrong with that is told on stderr: the server may be dead, and what
     was measured stands."""

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def put(aside: Path, target: Path) -> None:
+def atomic_replace(aside: Path, target: Path) -> None:
     """Make the finished file `aside` durable and give it the name `target`, replacing that."""
     with aside.open("rb") as written:
         os.fsync(written.fileno())

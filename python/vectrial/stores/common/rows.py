@@ -26,7 +26,7 @@ from vectrial.model.errors import PartialFailure
 from vectrial.model.filters import Filter, evaluate
 from vectrial.model.store import ARROW_TYPES, Schema
 from vectrial.stores.common.arrow import check, ids_of, metadata_of, vectors_of
-from vectrial.stores.common.files import put
+from vectrial.stores.common.files import atomic_replace
 
 T = TypeVar("T", bound=np.generic)
 
@@ -263,7 +263,7 @@ class Rows:
         table = pa.table([ids, *self._metadata_at(slots).columns], names=names)
         aside = path.with_suffix(".new")
         pq.write_table(table, aside)
-        put(aside, path)
+        atomic_replace(aside, path)
 
     def load(self, path: Path) -> None:
         """Take the place of whatever was here with what `save` wrote."""

@@ -7,6 +7,8 @@ from vectrial.model.filters import Filter
 from vectrial.model.store import ARROW_TYPES, Schema
 
 
-def fitted(where: Filter, schema: Schema) -> Filter:
-    """`filters.fitted` for the columns of a collection."""
-    return filters.fitted(where, {field.name: ARROW_TYPES[field.type] for field in schema.fields})
+def coerce_values(where: Filter, schema: Schema) -> Filter:
+    """`filters.coerce_values` for the columns of a collection."""
+    return filters.coerce_values(
+        where, {field.name: ARROW_TYPES[field.type] for field in schema.fields}
+    )

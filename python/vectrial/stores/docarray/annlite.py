@@ -76,14 +76,17 @@ class AnnLiteStore(Store):
         },
         indexes={
             "hnsw": IndexKind(
-                build=HnswBuild, search=HnswSearch, generous={"ef_search": 400}, recall_floor=0.95
+                build=HnswBuild,
+                search=HnswSearch,
+                high_recall_params={"ef_search": 400},
+                recall_floor=0.95,
             )
         },
         find=frozenset({"eq", "in", "range", "and", "or", "not"}),
         field_types=frozenset(_COLUMNS),
         nulls=True,
         persistent=True,
-        differences=(
+        caveats=(
             "a search under a filter is not offered: AnnLite's own ends its walk of the graph "
             "before it has k rows and then raises, for up to 30 % of queries when few rows match",
             "an update of a row with metadata is a delete and an insert, since AnnLite's own "

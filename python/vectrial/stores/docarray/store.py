@@ -151,7 +151,7 @@ class DocArrayMemory(_DocumentArrayStore):
     capabilities = Capabilities(
         **_COMMON,
         concurrent_search=True,
-        differences=(
+        caveats=(
             "every search gathers all embeddings into one matrix and computes every distance, "
             "with one thread",
             "squared distances are differences of float32 products: rows closer to each other "
@@ -175,7 +175,7 @@ class DocArraySqlite(_DocumentArrayStore):
     capabilities = Capabilities(
         **_COMMON,
         persistent=True,
-        differences=(
+        caveats=(
             "every search reads and unpickles all Documents, then computes every distance, "
             "with one thread",
             "squared distances are differences of float32 products: rows closer to each other "

@@ -35,18 +35,18 @@ from vectrial.model.store import (
     HybridSearcher,
     Index,
     IndexKind,
+    NativeRows,
+    NativeSearch,
     NoParams,
     Params,
     Returning,
     Schema,
     Searcher,
     Store,
-    Wire,
-    WireRows,
 )
 from vectrial.stores.common.arrow import check, table_of
 from vectrial.stores.common.naming import collection_name
-from vectrial.stores.common.typed import fitted
+from vectrial.stores.common.typed import coerce_values
 from vectrial.stores.flight import text as flight_text
 from vectrial.stores.flight.filters import written
 
@@ -102,7 +102,7 @@ class FlightStore(Store):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
+            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
             "flat": IndexKind(exact=True),
         },
         filters=ALL_OPERATORS,
@@ -116,7 +116,7 @@ class FlightStore(Store):
             Durability.MEMORY: "a put is acknowledged when it is in the index; flush writes it",
         },
         hybrid=flight_text.HYBRID,
-        differences=(
+        caveats=(
             "the server is a reference for the transport, one Python process of ours over hnswlib"
             " and FAISS, unless VECTRIAL_FLIGHT_ADDRESS names another; it is no competitor",
             "what is declared holds of that reference server; Longbow has no ef_search, no updates"
@@ -155,7 +155,7 @@ class FlightStore(Store):
         return f"{told['server']} ({versions}, pyarrow {pa.__version__})"
 
     def create(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         self.drop()  # what a killed run left behind
         told = {
             "longbow.metric": _METRICS[schema.metric],
@@ -166,11 +166,11 @@ class FlightStore(Store):
         self._put(self._wire_schema.with_metadata(told), [])
 
     def open(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         if self._readiness()["status"] == "NOT_FOUND":
             raise StoreError(f"the server has no dataset {self._dataset}")
 
-    def _take(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: Schema, index: Index) -> None:
         self._schema, self._index = schema, index
         self._names = _names(schema)
         arrow = zip(schema.arrow(), self._on_wire, strict=True)
@@ -287,27 +287,27 @@ class FlightStore(Store):
             near = self.searcher(k, params)
             return lambda vector, text, /: near(vector)
         search = {"dataset": self._dataset, "k": k, **self._members(params, Returning.IDS)}
-        ticket, get = flight_text.asked(search, blend, self._names[blend.field]), self._get
+        ticket, get = flight_text.build_query(search, blend, self._names[blend.field]), self._get
 
         def run(vector: NDArray[np.float32], text: str, /) -> Hits:
             return _found(get(ticket(vector.tolist(), text)).read_all())
 
         return run
 
-    def wire(
+    def native_search(
         self,
         k: int,
         params: Params,
         where: Filter | None = None,
         returning: Returning = Returning.IDS,
-    ) -> Wire:
+    ) -> NativeSearch:
         options = {"dataset": self._dataset, "params": json.dumps(self._members(params, returning))}
         kept = None if where is None else json.dumps(self._translate(where)).encode()
-        return Wire(self._target(), options, kept)
+        return NativeSearch(self._target(), options, kept)
 
-    def wire_rows(self) -> WireRows:
+    def native_rows(self) -> NativeRows:
         options = {"dataset": self._dataset, "metric": _METRICS[self._schema.metric]}
-        return WireRows(self._target(), options, self._names)
+        return NativeRows(self._target(), options, self._names)
 
     def _target(self) -> LoadTarget:
         from vectrial.engine.client import target
@@ -335,7 +335,7 @@ class FlightStore(Store):
         return np.asarray(self._get(asked).read_all().column("id").to_numpy(), np.int64)
 
     def _translate(self, where: Filter) -> list[dict[str, Any]]:
-        return written(renamed(fitted(where, self._schema), self._names))
+        return written(renamed(coerce_values(where, self._schema), self._names))
 
 
 def _names(schema: Schema) -> Mapping[str, str]:

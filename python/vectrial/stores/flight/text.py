@@ -38,7 +38,7 @@ def columns(schema: Schema, names: Mapping[str, str]) -> str:
     return json.dumps([names[field.name] for field in schema.fields if field.text])
 
 
-def asked(
+def build_query(
     search: dict[str, Any], blend: Blend, column: str
 ) -> Callable[[list[float], str], dict[str, Any]]:
     """The ticket of a search by vector and text; of the text alone without a vector.

@@ -37,7 +37,7 @@ from vectrial.model.store import (
 )
 from vectrial.stores.common.arrow import batch_of, ids_of, table_of, vectors_of
 from vectrial.stores.common.sql import literal
-from vectrial.stores.common.typed import fitted
+from vectrial.stores.common.typed import coerce_values
 from vectrial.stores.lancedb.text import LANCEDB_HYBRID, reranker, text_index
 
 _TABLE = "rows"
@@ -99,21 +99,23 @@ class LanceDB(Store):
             Metric.IP: ScoreKind.ONE_MINUS_INNER_PRODUCT,
         },
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512, "nprobe": 64}),
+            "hnsw": IndexKind(
+                HnswBuild, HnswSearch, high_recall_params={"ef_search": 512, "nprobe": 64}
+            ),
             "hnsw_sq": IndexKind(
                 HnswBuild,
                 HnswSearch,
-                generous={"ef_search": 512, "nprobe": 64, "refine_factor": 4},
+                high_recall_params={"ef_search": 512, "nprobe": 64, "refine_factor": 4},
                 exact_scores=False,
-                lacks=frozenset({"inserts_after_build"}),
+                unsupported=frozenset({"inserts_after_build"}),
             ),
-            "ivf_flat": IndexKind(IvfBuild, IvfSearch, generous={"nprobe": 1024}),
+            "ivf_flat": IndexKind(IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}),
             "ivf_pq": IndexKind(
                 PqBuild,
                 IvfSearch,
-                generous={"nprobe": 1024, "refine_factor": 50},
+                high_recall_params={"nprobe": 1024, "refine_factor": 50},
                 exact_scores=False,
-                lacks=frozenset({"inserts_after_build"}),
+                unsupported=frozenset({"inserts_after_build"}),
             ),
             "flat": IndexKind(exact=True),
         },
@@ -125,7 +127,7 @@ class LanceDB(Store):
         persistent=True,
         concurrent_search=True,
         hybrid=LANCEDB_HYBRID,
-        differences=(
+        caveats=(
             "hnsw is IVF_HNSW_FLAT and hnsw_sq IVF_HNSW_SQ: a graph inside each IVF partition",
             "hnsw_sq and ivf_pq are quantised: without refine_factor their distances are estimates,"
             " and their codes keep the range of the vectors of the build, which clips later ones",
@@ -350,7 +352,7 @@ class LanceDB(Store):
         return np.asarray(found["id"].to_numpy())
 
     def _sql(self, where: Filter) -> str:
-        return literal(renamed(fitted(where, self._schema), self._schema.columns), _quoted)
+        return literal(renamed(coerce_values(where, self._schema), self._schema.columns), _quoted)
 
 
 def _sql(where: Filter) -> str:

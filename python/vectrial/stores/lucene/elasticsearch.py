@@ -74,11 +74,11 @@ class Elasticsearch(LuceneStore):
         scores=SCORES,
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 500}),
+            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
             "int8_hnsw": IndexKind(
                 HnswBuild,
                 QuantizedSearch,
-                generous={"ef_search": 500, "oversample": 5.0},
+                high_recall_params={"ef_search": 500, "oversample": 5.0},
                 exact_scores=False,
             ),
             "flat": IndexKind(Segmented, exact=True),
@@ -94,7 +94,7 @@ class Elasticsearch(LuceneStore):
         returns=frozenset(Returning),
         durability=DURABILITY,
         hybrid=lucene_text.ELASTICSEARCH,
-        differences=(
+        caveats=(
             "each segment has a graph of its own; build merges them into one (segments = 1)",
             "ef_search is num_candidates; where fewer rows than that pass a filter, or the graph's"
             " search comes to visit more than pass it, these are scanned exactly",

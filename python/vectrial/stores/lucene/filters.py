@@ -14,7 +14,7 @@ def query(where: Filter, names: Mapping[str, str]) -> Query:
     """The query that keeps the same rows.
 
     names: of the fields, by the columns that `where` reads, whose values have the columns' types
-        (`vectrial.stores.common.typed.fitted`).
+        (`vectrial.stores.common.typed.coerce_values`).
     """
     return _condition(where, names, holds=True)
 

@@ -67,7 +67,7 @@ class OpenSearch(LuceneStore):
         scores=SCORES,
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 500}),
+            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
             "flat": IndexKind(Segmented, exact=True),
         },
         filters=ALL_OPERATORS,
@@ -81,7 +81,7 @@ class OpenSearch(LuceneStore):
         returns=frozenset(Returning),
         durability=DURABILITY,
         hybrid=lucene_text.OPENSEARCH,
-        differences=(
+        caveats=(
             "only the lucene engine: the plugin in the registry has no native libraries for faiss",
             "each segment has a graph of its own; build merges them into one (segments = 1)",
             "flat is a script that compares with every row",

@@ -7,7 +7,7 @@ search returns is read from columns (doc values) where it can be, and not from t
 source, which holds the vector as text.
 
 What is written is seen by searches after a refresh. Nothing that writes asks for one; `flush`,
-`wait_indexed`, `settle`, `count`, `scan` do, and what prepares a search unless `settles` is off.
+`wait_indexed`, `refresh`, `count`, `scan` do, and making a searcher unless `auto_refresh` is off.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from vectrial.model.store import (
     Hits,
     HybridSearcher,
     Index,
+    NativeRows,
+    NativeSearch,
     Params,
     Returning,
     Schema,
     Searcher,
     Store,
-    Wire,
-    WireRows,
 )
 from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.common.naming import collection_name
-from vectrial.stores.common.typed import fitted
+from vectrial.stores.common.typed import coerce_values
 from vectrial.stores.lucene import (
     files as lucene_files,
 )
@@ -138,7 +138,7 @@ class LuceneStore(Store):
         return f"{node['version']} (Java {node['jvm']['version']})"
 
     def create(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         self.drop()  # what a killed run left behind
         durability = "async" if self.durability is Durability.BUFFERED else "request"
         settings = {
@@ -166,11 +166,11 @@ class LuceneStore(Store):
         )
 
     def open(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         if not self._client.indices.exists(index=self._collection):
             raise StoreError(f"the server has no index {self._collection}")
 
-    def _take(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: Schema, index: Index) -> None:
         self._major = int(self.version().partition(".")[0])
         self._schema, self._index = schema, index
         self._names = schema.columns
@@ -330,7 +330,7 @@ class LuceneStore(Store):
 
     # -- questions -------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def refresh(self) -> None:
         self._refresh()
 
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
@@ -339,8 +339,8 @@ class LuceneStore(Store):
     def searcher_returning(
         self, returning: Returning, k: int, params: Params, where: Filter | None = None
     ) -> Searcher:
-        if self.settles:
-            self.settle()
+        if self.auto_refresh:
+            self.refresh()
         search, collection = self._client.search, self._collection
         question = self._question(k, params, self._kept(where))
         asked = {"size": k, **self._fields(*self._returned(returning))}
@@ -358,11 +358,11 @@ class LuceneStore(Store):
         return run
 
     def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
-        if self.settles:
-            self.settle()
+        if self.auto_refresh:
+            self.refresh()
         search, collection = self._client.search, self._collection
         near = self._question(k if blend.alpha == 1.0 else max(k, blend.candidates), params, None)
-        body = lucene_text.asked(near, self._names[blend.field], blend, self.text_boost)
+        body = lucene_text.build_query(near, self._names[blend.field], blend, self.text_boost)
         asked = {"size": k, **self._fields(ID)}
 
         def run(vector: NDArray[np.float32], text: str, /) -> Hits:
@@ -375,13 +375,13 @@ class LuceneStore(Store):
 
         return run
 
-    def wire(
+    def native_search(
         self,
         k: int,
         params: Params,
         where: Filter | None = None,
         returning: Returning = Returning.IDS,
-    ) -> Wire:
+    ) -> NativeSearch:
         if returning not in self.capabilities.returns:
             raise Unsupported(f"{self.name}: a search over the wire returns no {returning}")
         self._refresh()
@@ -394,11 +394,13 @@ class LuceneStore(Store):
             **self._wire_options(k, params),
         }
         kept = self._kept(where)
-        return Wire(self._target(), options, None if kept is None else json.dumps(kept).encode())
+        return NativeSearch(
+            self._target(), options, None if kept is None else json.dumps(kept).encode()
+        )
 
-    def wire_rows(self) -> WireRows:
+    def native_rows(self) -> NativeRows:
         options = {"collection": self._collection, "vector": VECTOR, "id_field": ID}
-        return WireRows(self._target(), options, dict(self._names))
+        return NativeRows(self._target(), options, dict(self._names))
 
     def _target(self) -> LoadTarget:
         from vectrial.engine.client import target
@@ -426,7 +428,7 @@ class LuceneStore(Store):
     def _kept(self, where: Filter | None) -> lucene_filters.Query | None:
         if where is None:
             return None
-        return lucene_filters.query(fitted(where, self._schema), self._names)
+        return lucene_filters.query(coerce_values(where, self._schema), self._names)
 
     def _returned(self, returning: Returning) -> tuple[str, ...]:
         match returning:

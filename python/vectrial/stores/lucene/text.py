@@ -48,7 +48,7 @@ def text_field() -> dict[str, Any]:
     return {"type": "keyword", "index": False, "fields": {_PART: words}}
 
 
-def asked(
+def build_query(
     near: Callable[[list[float]], dict[str, Any]], column: str, blend: Blend, boost: float
 ) -> Callable[[list[float], str], dict[str, Any]]:
     """The body of a search by vector and text.

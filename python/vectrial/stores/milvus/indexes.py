@@ -76,16 +76,22 @@ INDEXES: Mapping[str, IndexKind] = {
     "hnsw": IndexKind(
         HnswBuild,
         HnswSearch,
-        generous={"ef_search": 2048},
+        high_recall_params={"ef_search": 2048},
         recall_floors={Metric.IP: 0.7},
-        fresh=_STRONG,
+        strong_consistency_params=_STRONG,
         filtered_floor=0.2,
     ),
-    "ivf_flat": IndexKind(IvfBuild, IvfSearch, generous={"nprobe": 1024}, fresh=_STRONG),
-    "ivf_sq8": IndexKind(
-        IvfBuild, IvfSearch, generous={"nprobe": 1024}, fresh=_STRONG, exact_scores=False
+    "ivf_flat": IndexKind(
+        IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}, strong_consistency_params=_STRONG
     ),
-    "flat": IndexKind(search=Reads, exact=True, fresh=_STRONG),
+    "ivf_sq8": IndexKind(
+        IvfBuild,
+        IvfSearch,
+        high_recall_params={"nprobe": 1024},
+        strong_consistency_params=_STRONG,
+        exact_scores=False,
+    ),
+    "flat": IndexKind(search=Reads, exact=True, strong_consistency_params=_STRONG),
 }
 
 

@@ -33,7 +33,7 @@ from vectrial.model.store import (
     Store,
 )
 from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
-from vectrial.stores.common.typed import fitted
+from vectrial.stores.common.typed import coerce_values
 from vectrial.stores.milvus.filters import expression
 
 _ROWS = "rows"
@@ -87,8 +87,8 @@ class MilvusLite(Store):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 2048}),
-            "ivf_flat": IndexKind(IvfBuild, IvfSearch, generous={"nprobe": 1024}),
+            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 2048}),
+            "ivf_flat": IndexKind(IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}),
             "flat": IndexKind(exact=True),
         },
         filters=ALL_OPERATORS,
@@ -97,7 +97,7 @@ class MilvusLite(Store):
         nulls=True,
         text_bytes=_LONGEST_STRING,
         persistent=True,
-        differences=(
+        caveats=(
             "every call goes through gRPC to a server thread in the same process, which is Python",
             "index types that its documentation of Milvus names but this library cannot build are"
             " answered by exact scan: only those that are really built are offered",
@@ -284,4 +284,4 @@ class MilvusLite(Store):
         return np.array([row["id"] for row in found], dtype=np.int64)
 
     def _translate(self, where: Filter) -> str:
-        return expression(fitted(where, self._schema), self._schema.columns)
+        return expression(coerce_values(where, self._schema), self._schema.columns)

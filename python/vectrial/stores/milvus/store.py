@@ -31,17 +31,17 @@ from vectrial.model.store import (
     FieldType,
     Hits,
     Index,
+    NativeRows,
+    NativeSearch,
     Params,
     Returning,
     Schema,
     Searcher,
     Store,
-    Wire,
-    WireRows,
 )
 from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.common.naming import collection_name
-from vectrial.stores.common.typed import fitted
+from vectrial.stores.common.typed import coerce_values
 from vectrial.stores.milvus import files as milvus_files
 from vectrial.stores.milvus.filters import expression
 from vectrial.stores.milvus.indexes import (
@@ -102,7 +102,7 @@ class Milvus(Store):
             " there is no way to ask for it"
         },
         hybrid="ranks texts by their words from 2.5 on, and the server that can be had is 2.3.5",
-        differences=(
+        caveats=(
             f"tested with {TESTED}, the newest that a package registry has; its program has no"
             " DISKANN, and its SCANN was not seen to end a build",
             "searches are of bounded consistency unless asked otherwise: rows written in the last"
@@ -147,7 +147,7 @@ class Milvus(Store):
         return f"{told}, pymilvus {importlib.metadata.version('pymilvus')}"
 
     def create(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         self.drop()  # what a killed run left behind
         kinds = self._pymilvus.DataType
         types = {
@@ -168,14 +168,14 @@ class Milvus(Store):
         self._serving, self._flushed = False, True
 
     def open(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         if not self._client.has_collection(self._name):
             raise StoreError(f"the server has no collection {self._name}")
         self._index_and_load()
         self._flushed = False
         self.count()  # reads below need not wait for what was written before
 
-    def _take(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: Schema, index: Index) -> None:
         told = str(self._client.get_server_version()).removeprefix("v")
         if not told.startswith(MAJOR):
             raise StoreError(f"this is Milvus {told}, and what is here was made for {TESTED}")
@@ -376,13 +376,13 @@ class Milvus(Store):
             case Returning.VECTORS:
                 return [_VECTOR]
 
-    def wire(
+    def native_search(
         self,
         k: int,
         params: Params,
         where: Filter | None = None,
         returning: Returning = Returning.IDS,
-    ) -> Wire:
+    ) -> NativeSearch:
         self._served()
         assert isinstance(params, Reads)
         options = {
@@ -394,9 +394,9 @@ class Milvus(Store):
         if fields := self._returned(returning):
             options["output_fields"] = ",".join(fields)
         kept = None if where is None else self._translate(where).encode()
-        return Wire(self._target(), options, kept)
+        return NativeSearch(self._target(), options, kept)
 
-    def wire_rows(self) -> WireRows:
+    def native_rows(self) -> NativeRows:
         """Reads are bounded: a row written a moment ago may be missing from a get; before `build`
         there are none, since what is loaded in bulk is indexed and served when it is whole."""
         self._wired = True
@@ -405,7 +405,7 @@ class Milvus(Store):
             "consistency": Consistency.BOUNDED.value,
             "output_fields": ",".join(self._fields()),
         }
-        return WireRows(self._target(), options, self._names)
+        return NativeRows(self._target(), options, self._names)
 
     def _wire_options(self) -> dict[str, str]:
         return {"collection": self._name, "id": _ID, "vector": _VECTOR}
@@ -433,7 +433,7 @@ class Milvus(Store):
         return np.array([row[_ID] for row in found][:limit], dtype=np.int64)
 
     def _translate(self, where: Filter) -> str:
-        return expression(fitted(where, self._schema), self._names)
+        return expression(coerce_values(where, self._schema), self._names)
 
 
 def credentials(address: Address) -> str:

@@ -33,17 +33,17 @@ from vectrial.model.store import (
     HybridSearcher,
     Index,
     IndexKind,
+    NativeRows,
+    NativeSearch,
     Params,
     Returning,
     Schema,
     Searcher,
     Store,
-    Wire,
-    WireRows,
 )
 from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.common.sql import literal
-from vectrial.stores.common.typed import fitted
+from vectrial.stores.common.typed import coerce_values
 from vectrial.stores.postgres import sql
 from vectrial.stores.postgres import text as pgvector_text
 from vectrial.stores.postgres.sessions import Sessions
@@ -75,8 +75,8 @@ class PgVector(Store):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 1000}),
-            "ivf_flat": IndexKind(IvfBuild, IvfSearch, generous={"nprobe": 1024}),
+            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 1000}),
+            "ivf_flat": IndexKind(IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}),
             "flat": IndexKind(exact=True),
         },
         filters=ALL_OPERATORS,
@@ -93,7 +93,7 @@ class PgVector(Store):
             Durability.BUFFERED: "synchronous_commit = off, fsync = on",
         },
         hybrid=pgvector_text.HYBRID,
-        differences=(
+        caveats=(
             "the graph or the lists are built by CREATE INDEX after the load, not while it goes on",
             "the planner would rather scan small tables: for hnsw and ivf_flat enable_seqscan is"
             " off",
@@ -126,7 +126,7 @@ class PgVector(Store):
         return f"{server} + pgvector {found[0]}"
 
     def create(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         if index.kind != "flat" and schema.dim > _INDEXED_DIM:
             raise StoreError(
                 f"pgvector indexes vectors of up to {_INDEXED_DIM} dimensions; these have "
@@ -136,11 +136,11 @@ class PgVector(Store):
         self._sql(sql.create(self._table, schema, pgvector_text.columns(schema)))
 
     def open(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         if self._sql(f"SELECT to_regclass('{self._table}')").fetchone()[0] is None:
             raise StoreError(f"the database has no table {self._table}")
 
-    def _take(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: Schema, index: Index) -> None:
         self._schema, self._index = schema, index
         self._names = schema.columns
         commit = _COMMIT[self.durability or Durability.SYNCED]
@@ -310,28 +310,30 @@ class PgVector(Store):
 
     def _condition(self, where: Filter | None) -> str | None:
         return (
-            None if where is None else literal(fitted(where, self._schema), self._names.__getitem__)
+            None
+            if where is None
+            else literal(coerce_values(where, self._schema), self._names.__getitem__)
         )
 
-    def wire(
+    def native_search(
         self,
         k: int,
         params: Params,
         where: Filter | None = None,
         returning: Returning = Returning.IDS,
-    ) -> Wire:
+    ) -> NativeSearch:
         search = self._search(k, params, where, returning)
         condition = search.condition
-        return Wire(
+        return NativeSearch(
             self._target(search.settings()),
             search.options(),
             None if condition is None else condition.encode(),
         )
 
-    def wire_rows(self) -> WireRows:
+    def native_rows(self) -> NativeRows:
         fields = ",".join(["vector", *self._names.values()])
         options = {"table": self._table, "fields": fields}
-        return WireRows(self._target(self._settings), options, self._names)
+        return NativeRows(self._target(self._settings), options, self._names)
 
     def _target(self, settings: dict[str, str]) -> Any:
         from vectrial.engine.client import target

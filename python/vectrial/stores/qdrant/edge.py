@@ -76,7 +76,7 @@ class QdrantEdge(Store):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
+            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
             "flat": IndexKind(exact=True),
         },
         filters=ALL_OPERATORS,
@@ -86,7 +86,7 @@ class QdrantEdge(Store):
         payload_index=True,
         persistent=True,
         concurrent_search=True,
-        differences=(
+        caveats=(
             "nothing is in the graph before the build step: until then every search is exact",
             "while fewer than full_scan_threshold_kb of vectors qualify, a search under hnsw is"
             " an exact scan whatever ef_search says",
@@ -112,7 +112,7 @@ class QdrantEdge(Store):
         return importlib.metadata.version("qdrant-edge-py")
 
     def create(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         self._shard = self._q.EdgeShard.create(str(self._path), self._config())
         kinds = self._q.PayloadSchemaType
         types = {
@@ -129,10 +129,10 @@ class QdrantEdge(Store):
                 self._shard.update(operation)
 
     def open(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         self._shard = self._q.EdgeShard.load(str(self._path), self._config())
 
-    def _take(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: Schema, index: Index) -> None:
         self._schema, self._index = schema, index
         self._names = schema.columns
         self._types = {self._names[field.name]: field.type for field in schema.fields}

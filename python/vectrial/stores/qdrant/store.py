@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Bound
 
 from vectrial.model.errors import StoreError
-from vectrial.model.filters import Filter, Range, fitted, for_float64, renamed
+from vectrial.model.filters import Filter, Range, coerce_values, for_float64, renamed
 from vectrial.model.metric import Metric, ScoreKind
 from vectrial.model.store import (
     ALL_OPERATORS,
@@ -31,14 +31,14 @@ from vectrial.model.store import (
     Hits,
     Index,
     IndexKind,
+    NativeRows,
+    NativeSearch,
     NoParams,
     Params,
     Returning,
     Schema,
     Searcher,
     Store,
-    Wire,
-    WireRows,
 )
 from vectrial.stores.common.arrow import batch_of, check, ids_of, table_of, vectors_of
 from vectrial.stores.common.naming import collection_name
@@ -120,12 +120,12 @@ class Qdrant(Store):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
+            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
             "hnsw_quantized": IndexKind(
                 QuantizedBuild,
                 QuantizedSearch,
                 recall_floor=0.5,
-                generous={"ef_search": 512, "oversampling": 4.0},
+                high_recall_params={"ef_search": 512, "oversampling": 4.0},
                 exact_scores=False,
             ),
             "flat": IndexKind(exact=True),
@@ -146,7 +146,7 @@ class Qdrant(Store):
             "ranks no texts by their words (its text index only filters); sparse vectors, by which"
             " one could, are not asked for"
         ),
-        differences=(
+        caveats=(
             "the driver was tested with Qdrant Edge, the client's in-memory mode and its message"
             " types, and with no server, which no package registry has",
             "the load leaves what is below the server's indexing threshold without a graph; the"
@@ -197,7 +197,7 @@ class Qdrant(Store):
         return str(self._client.info().version)
 
     def create(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         self.drop()  # what a killed run left behind
         models, build = self._m, index.params
         distance = {
@@ -251,11 +251,11 @@ class Qdrant(Store):
                 return None
 
     def open(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         if not self._client.collection_exists(self._name):
             raise StoreError(f"the server has no collection {self._name}")
 
-    def _take(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: Schema, index: Index) -> None:
         self._schema, self._index = schema, index
         self._names = schema.columns
         self._types = {self._names[field.name]: field.type for field in schema.fields}
@@ -391,13 +391,13 @@ class Qdrant(Store):
         assert isinstance(params, NoParams)
         return models.SearchParams(exact=True)
 
-    def wire(
+    def native_search(
         self,
         k: int,
         params: Params,
         where: Filter | None = None,
         returning: Returning = Returning.IDS,
-    ) -> Wire:
+    ) -> NativeSearch:
         # The client's own conversion, so that both lanes ask the same.
         from qdrant_client.conversions.conversion import RestToGrpc
 
@@ -416,11 +416,11 @@ class Qdrant(Store):
         kept = None
         if where is not None:
             kept = RestToGrpc.convert_filter(self._translate(where)).SerializeToString()
-        return Wire(self._target(), _options(given), kept)
+        return NativeSearch(self._target(), _options(given), kept)
 
-    def wire_rows(self) -> WireRows:
+    def native_rows(self) -> NativeRows:
         given = {"collection": self._name, "wait": True, "with_payload": True, "with_vector": True}
-        return WireRows(self._target(), _options(given), self._names)
+        return NativeRows(self._target(), _options(given), self._names)
 
     def _target(self) -> LoadTarget:
         from vectrial.engine.client import target
@@ -441,7 +441,9 @@ class Qdrant(Store):
 
     def _translate(self, where: Filter) -> Any:
         arrow = {name: ARROW_TYPES[kind] for name, kind in self._types.items()}
-        return translate(fitted(renamed(where, self._names), arrow), self._types, self._where)
+        return translate(
+            coerce_values(renamed(where, self._names), arrow), self._types, self._where
+        )
 
 
 def connected(address: Address) -> QdrantClient:

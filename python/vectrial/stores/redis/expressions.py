@@ -27,7 +27,7 @@ from vectrial.model.filters import (
     Or,
     Range,
     Value,
-    fitted,
+    coerce_values,
     for_float64,
 )
 from vectrial.model.store import ARROW_TYPES, FieldType
@@ -62,7 +62,7 @@ def expression(where: Filter, names: Mapping[str, str], types: Mapping[str, Fiel
     names: of the columns → of their attributes. types: of the columns.
     """
     arrow = {name: ARROW_TYPES[kind] for name, kind in types.items()}
-    return _condition(fitted(where, arrow), names, holds=True)
+    return _condition(coerce_values(where, arrow), names, holds=True)
 
 
 def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> str:

@@ -16,7 +16,7 @@ from vectrial.model.filters import (
     Or,
     Range,
     Value,
-    fitted,
+    coerce_values,
     for_float64,
 )
 from vectrial.model.metric import Metric
@@ -82,7 +82,7 @@ def condition(where: Filter, names: Mapping[str, str], types: Mapping[str, Field
     names: of the columns → of their fields. types: of the columns.
     """
     arrow = {name: ARROW_TYPES[kind] for name, kind in types.items()}
-    return _condition(fitted(where, arrow), names, holds=True)
+    return _condition(coerce_values(where, arrow), names, holds=True)
 
 
 def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> str:

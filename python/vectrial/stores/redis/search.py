@@ -35,13 +35,13 @@ from vectrial.model.store import (
     Hits,
     Index,
     IndexKind,
+    NativeRows,
+    NativeSearch,
     Params,
     Returning,
     Schema,
     Searcher,
     Store,
-    Wire,
-    WireRows,
 )
 from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.redis import query
@@ -50,7 +50,7 @@ from vectrial.stores.redis.settings import (
     FILES,
     flush,
     needs_version,
-    settle,
+    set_durability,
     wire_target,
 )
 from vectrial.stores.redis.store import key_name
@@ -95,7 +95,7 @@ class RedisSearch(Store):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 1000}),
+            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 1000}),
             "flat": IndexKind(exact=True),
         },
         filters=ALL_OPERATORS,
@@ -110,7 +110,7 @@ class RedisSearch(Store):
             "is asked for no search by text: no server with its query engine could be had to try"
             " it on"
         ),
-        differences=(
+        caveats=(
             "only indexed fields can be filtered, so every column is indexed",
             "under a filter the engine chooses between the graph and a scan of what the filter"
             " keeps (its hybrid policy)",
@@ -138,7 +138,7 @@ class RedisSearch(Store):
         return str(self._client.info("server")["redis_version"])
 
     def create(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         self.drop()  # what a killed run left behind
         self._client.execute_command(
             *("FT.CREATE", self._key, "ON", "HASH", "PREFIX", 1, self._prefix, "SCHEMA"),
@@ -147,12 +147,12 @@ class RedisSearch(Store):
         )
 
     def open(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         self._told()  # raises when there is none
 
-    def _take(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: Schema, index: Index) -> None:
         needs_version(self.name, self.version(), least=(8, 0), tried="none of them")
-        settle(self._client, self.durability or Durability.BUFFERED)
+        set_durability(self._client, self.durability or Durability.BUFFERED)
         # Else a slow search is cut short without a word.
         self._client.config_set("search-timeout", 0, "search-on-timeout", "fail")
         self._schema, self._index = schema, index
@@ -308,13 +308,13 @@ class RedisSearch(Store):
     def _condition(self, where: Filter | None) -> str:
         return "*" if where is None else query.condition(where, self._names, self._types)
 
-    def wire(
+    def native_search(
         self,
         k: int,
         params: Params,
         where: Filter | None = None,
         returning: Returning = Returning.IDS,
-    ) -> Wire:
+    ) -> NativeSearch:
         if returning not in self.capabilities.returns:
             raise Unsupported(f"{self.name}: a search over the wire returns no {returning}")
         options = {"collection": self._key, "vector": "vector"}
@@ -324,11 +324,11 @@ class RedisSearch(Store):
         if returning is Returning.METADATA:
             told["returning"] = ",".join(self._names.values())
         condition = None if where is None else self._condition(where).encode()
-        return Wire(self._target(told), options, condition)
+        return NativeSearch(self._target(told), options, condition)
 
-    def wire_rows(self) -> WireRows:
+    def native_rows(self) -> NativeRows:
         options = {"collection": self._key, "vector": "vector"}
-        return WireRows(self._target({}), options, self._names)
+        return NativeRows(self._target({}), options, self._names)
 
     def _target(self, options: dict[str, str]) -> Any:
         return wire_target(self._address, {**self.dialect, "prefix": self._prefix, **options})

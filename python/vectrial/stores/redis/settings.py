@@ -54,7 +54,7 @@ def needs_version(store: str, version: str, *, least: tuple[int, int], tried: st
         )
 
 
-def settle(client: Any, durability: Durability) -> None:
+def set_durability(client: Any, durability: Durability) -> None:
     """Bring into force what a write promises, and wait until it holds for what is there.
 
     Raises:

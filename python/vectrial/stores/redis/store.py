@@ -32,14 +32,14 @@ from vectrial.model.store import (
     Hits,
     Index,
     IndexKind,
+    NativeRows,
+    NativeSearch,
     NoParams,
     Params,
     Returning,
     Schema,
     Searcher,
     Store,
-    Wire,
-    WireRows,
 )
 from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.redis import expressions
@@ -48,7 +48,7 @@ from vectrial.stores.redis.settings import (
     FILES,
     flush,
     needs_version,
-    settle,
+    set_durability,
     wire_target,
 )
 
@@ -79,7 +79,7 @@ class HnswSearch(Params):
 
 
 def _hnsw(**told: Any) -> IndexKind:
-    return IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 1000}, **told)
+    return IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 1000}, **told)
 
 
 class Redis(Store):
@@ -102,7 +102,7 @@ class Redis(Store):
             "int8_hnsw": _hnsw(exact_scores=False),
             # Signs alone say little where there are few dimensions.
             "binary_hnsw": _hnsw(
-                exact_scores=False, recall_floor=0.05, lacks=frozenset({"get", "scan"})
+                exact_scores=False, recall_floor=0.05, unsupported=frozenset({"get", "scan"})
             ),
             "flat": IndexKind(exact=True),
         },
@@ -113,7 +113,7 @@ class Redis(Store):
         concurrent_search=True,
         returns=frozenset({Returning.IDS, Returning.METADATA}),
         durability=DURABILITY,
-        differences=(
+        caveats=(
             "cosine only; vectors are normalised when stored",
             "Redis' own default is int8 (here int8_hnsw); hnsw keeps float32",
             "flat is a linear scan of the same set (TRUTH), whose graph is built all the same",
@@ -145,15 +145,15 @@ class Redis(Store):
         return str(self._client.info("server")["redis_version"])
 
     def create(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         self._client.delete(self._key)  # what a killed run left behind
 
     def open(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
 
-    def _take(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: Schema, index: Index) -> None:
         needs_version(self.name, self.version(), least=(8, 2), tried="8.2.3")
-        settle(self._client, self.durability or Durability.BUFFERED)
+        set_durability(self._client, self.durability or Durability.BUFFERED)
         self._schema, self._index = schema, index
         self._names = schema.columns
         self._types = {field.name: field.type for field in schema.fields}
@@ -276,7 +276,7 @@ class Redis(Store):
         if returning not in self.capabilities.returns:
             return super().searcher_returning(returning, k, params, where)
         search, key = self._client.vset().vsim, self._key
-        asked = self._asked(params, where)
+        asked = self._build_query(params, where)
         asked |= {"count": k, "with_scores": True}
         if returning is Returning.METADATA:
             asked["with_attribs"] = True
@@ -292,7 +292,7 @@ class Redis(Store):
 
         return run
 
-    def _asked(self, params: Params, where: Filter | None) -> dict[str, Any]:
+    def _build_query(self, params: Params, where: Filter | None) -> dict[str, Any]:
         """What a search says, in the client's words."""
         asked: dict[str, Any] = {}
         if isinstance(params, HnswSearch):
@@ -306,32 +306,32 @@ class Redis(Store):
                 asked["filter_ef"] = str(params.filter_ef or _ALL_CANDIDATES)
         return {name: value for name, value in asked.items() if value is not None}
 
-    def wire(
+    def native_search(
         self,
         k: int,
         params: Params,
         where: Filter | None = None,
         returning: Returning = Returning.IDS,
-    ) -> Wire:
+    ) -> NativeSearch:
         if returning not in self.capabilities.returns:
             raise Unsupported(f"{self.name}: a search over the wire returns no {returning}")
-        asked = self._asked(params, where)
+        asked = self._build_query(params, where)
         kept = asked.pop("filter", None)
         words = {"ef": "ef", "filter_ef": "filter_ef", "truth": "exact"}
         options = {word: str(asked[name]).lower() for name, word in words.items() if name in asked}
         told = {"attributes": "true"} if returning is Returning.METADATA else {}
-        return Wire(
+        return NativeSearch(
             wire_target(self._address, told),
             {"collection": self._key, **options},
             None if kept is None else kept.encode(),
         )
 
-    def wire_rows(self) -> WireRows:
+    def native_rows(self) -> NativeRows:
         options = {"collection": self._key, "quantization": _QUANTIZATION[self._index.kind]}
         if isinstance(self._index.params, HnswBuild):
             params = self._index.params
             options |= {"ef_construction": str(params.ef_construction), "m": str(params.m)}
-        return WireRows(wire_target(self._address, {}), options, self._names)
+        return NativeRows(wire_target(self._address, {}), options, self._names)
 
 
 def key_name(location: Path) -> str:

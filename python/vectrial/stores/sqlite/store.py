@@ -61,7 +61,7 @@ class SqliteStore(Store):
         persistent=True,
         concurrent_search=True,
         refuses_duplicates=True,
-        differences=(
+        caveats=(
             "SQLite knows no vectors: a search reads those of all rows that the filter keeps, and"
             " numpy compares them in this process, on one thread",
             "WAL with synchronous=NORMAL: a commit is durable after the next checkpoint, which"

@@ -62,7 +62,7 @@ class SqliteVecStore(Store):
         concurrent_search=True,
         refuses_duplicates=True,
         hybrid="has no full-text index of its own; SQLite's FTS5 beside it is not asked for",
-        differences=(
+        caveats=(
             "metadata lies in an ordinary table; a filter is a subquery that vec0 evaluates first",
             f"k is at most {_MOST}",
             "WAL with synchronous=NORMAL: a commit is durable after the next checkpoint, which"

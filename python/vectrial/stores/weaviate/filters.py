@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, fitted
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, coerce_values
 
 if TYPE_CHECKING:
     from weaviate.collections.classes.filters import _FilterByProperty, _Filters
@@ -19,7 +19,7 @@ def translate(
 ) -> _Filters:
     """The condition that keeps the same rows as `where`. names, types: of the columns, the names
     being those of their properties."""
-    return _Columns(names, types).condition(fitted(where, types), holds=True)
+    return _Columns(names, types).condition(coerce_values(where, types), holds=True)
 
 
 @dataclass(frozen=True)

@@ -39,14 +39,14 @@ from vectrial.model.store import (
     HybridSearcher,
     Index,
     IndexKind,
+    NativeRows,
+    NativeSearch,
     NoParams,
     Params,
     Returning,
     Schema,
     Searcher,
     Store,
-    Wire,
-    WireRows,
 )
 from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
 from vectrial.stores.common.naming import collection_name
@@ -113,7 +113,7 @@ class Weaviate(Store):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, generous={"ef_search": 512}),
+            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
             "flat": IndexKind(exact=True),
         },
         filters=ALL_OPERATORS,
@@ -130,7 +130,7 @@ class Weaviate(Store):
             " it likes: there is no setting for more"
         },
         hybrid=weaviate_text.HYBRID,
-        differences=(
+        caveats=(
             "ef_search is a setting of the collection: of two searches, the one prepared last"
             " decides for both",
             "where a filter keeps fewer rows than flat_search_cutoff (40,000), these are scanned"
@@ -181,7 +181,7 @@ class Weaviate(Store):
     def create(self, schema: Schema, index: Index) -> None:
         from weaviate.classes.config import Configure, Property, StopwordsPreset, VectorDistances
 
-        self._take(schema, index)
+        self._bind(schema, index)
         distance = {
             Metric.L2: VectorDistances.L2_SQUARED,
             Metric.COSINE: VectorDistances.COSINE,
@@ -205,14 +205,14 @@ class Weaviate(Store):
         )
 
     def open(self, schema: Schema, index: Index) -> None:
-        self._take(schema, index)
+        self._bind(schema, index)
         if not self._client.collections.exists(self._collection_name):
             raise StoreError(f"the server has no collection {self._collection_name}")
         if index.kind == "hnsw":
             config = self._collection.config.get().vector_config[_VECTOR]
             self._ef_search = config.vector_index_config.ef
 
-    def _take(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: Schema, index: Index) -> None:
         self._schema, self._index = schema, index
         self._names = schema.columns
         self._types = {field.name: ARROW_TYPES[field.type] for field in schema.fields}
@@ -331,7 +331,7 @@ class Weaviate(Store):
     ) -> Searcher:
         from weaviate.classes.query import MetadataQuery
 
-        self._settle(params)
+        self._apply_search_params(params)
         search = self._collection.query.near_vector
         kept = None if where is None else translate(where, self._names, self._types)
         distance = MetadataQuery(distance=True)
@@ -354,9 +354,9 @@ class Weaviate(Store):
         return run
 
     def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
-        self._settle(params)
+        self._apply_search_params(params)
         column = self._names[blend.field]
-        ask = weaviate_text.asked(self._collection.query, column, k, blend)
+        ask = weaviate_text.build_query(self._collection.query, column, k, blend)
 
         def run(vector: NDArray[np.float32], text: str, /) -> Hits:
             found = ask(vector, text)
@@ -366,17 +366,17 @@ class Weaviate(Store):
 
         return run
 
-    def wire(
+    def native_search(
         self,
         k: int,
         params: Params,
         where: Filter | None = None,
         returning: Returning = Returning.IDS,
-    ) -> Wire:
+    ) -> NativeSearch:
         # The client's own conversion, so that both lanes ask the same.
         from weaviate.collections.filters import _FilterToGRPC
 
-        self._settle(params)
+        self._apply_search_params(params)
         kept = None
         if where is not None:
             condition = translate(where, self._names, self._types)
@@ -387,12 +387,12 @@ class Weaviate(Store):
                 options["properties"] = ",".join(self._names.values())
             case Returning.VECTORS:
                 options["with_vector"] = "true"
-        return Wire(self._wire_target(), options, kept)
+        return NativeSearch(self._wire_target(), options, kept)
 
-    def wire_rows(self) -> WireRows:
+    def native_rows(self) -> NativeRows:
         # What `get` brings: every property, and the vector.
         whole = {"properties": ",".join(self._names.values()), "with_vector": "true"}
-        return WireRows(self._wire_target(), self._wire_options() | whole, self._names)
+        return NativeRows(self._wire_target(), self._wire_options() | whole, self._names)
 
     def _wire_target(self) -> LoadTarget:
         from vectrial.engine.client import target
@@ -404,7 +404,7 @@ class Weaviate(Store):
     def _wire_options(self) -> dict[str, str]:
         return {"collection": self._collection_name, "vector": _VECTOR}
 
-    def _settle(self, params: Params) -> None:
+    def _apply_search_params(self, params: Params) -> None:
         """Bring the search parameters into force, which the server keeps with the collection."""
         if not isinstance(params, HnswSearch):
             assert isinstance(params, NoParams)

@@ -38,7 +38,7 @@ def text_property() -> dict[str, Any]:
     }
 
 
-def asked(
+def build_query(
     query: Any, column: str, k: int, blend: Blend
 ) -> Callable[[NDArray[np.float32], str], list[Any]]:
     """What asks a collection's `query` for the k best objects, with their scores."""

@@ -88,7 +88,7 @@ def blend(hybrid: Hybrid, alpha: float, fusion: Fusion | None = None) -> Blend:
 def test_every_row_is_found_by_a_word_that_only_it_has(
     case: Case, hybrid: Hybrid, told: World, held: Store
 ) -> None:
-    search = held.hybrid_searcher(K, case.generous, blend(hybrid, 0.0))
+    search = held.hybrid_searcher(K, case.high_recall, blend(hybrid, 0.0))
     for at in range(0, ROWS, 97):
         ids, _ = search(told.vectors[0], f"only{at}")
         assert ids.tolist() == [told.ids[at]]
@@ -98,9 +98,9 @@ def test_every_row_is_found_by_a_word_that_only_it_has(
 
 @one_metric
 def test_at_one_it_is_the_search_by_vector(case: Case, hybrid: Hybrid, held: Store) -> None:
-    plain = held.searcher(K, case.generous)
+    plain = held.searcher(K, case.high_recall)
     for fusion in hybrid.fusions:
-        both = held.hybrid_searcher(K, case.generous, blend(hybrid, 1.0, fusion))
+        both = held.hybrid_searcher(K, case.high_recall, blend(hybrid, 1.0, fusion))
         for query in queries(count=5):
             ids, scores = both(query, "w0 w1 w2")
             assert ids.tolist() == plain(query)[0].tolist()
@@ -112,7 +112,7 @@ def test_at_zero_the_vector_makes_no_difference_and_all_rows_have_a_word(
     case: Case, hybrid: Hybrid, told: World, texts: list[str], held: Store
 ) -> None:
     for fusion in hybrid.fusions:
-        search = held.hybrid_searcher(K, case.generous, blend(hybrid, 0.0, fusion))
+        search = held.hybrid_searcher(K, case.high_recall, blend(hybrid, 0.0, fusion))
         for at in (3, 77, 1200):
             first, scores = search(told.vectors[0], texts[at])
             again, _ = search(told.vectors[5], texts[at])
@@ -132,7 +132,7 @@ def test_it_agrees_with_an_exact_fusion(
         pytest.skip(f"its text is not ranked by BM25: {hybrid.text}")
     index = Bm25(texts)
     for fusion in hybrid.fusions:
-        search = held.hybrid_searcher(K, case.generous, blend(hybrid, alpha, fusion))
+        search = held.hybrid_searcher(K, case.high_recall, blend(hybrid, alpha, fusion))
         right = 0
         for query, at in zip(queries(count=20), range(0, ROWS, 69), strict=False):
             text = " ".join(texts[at].split()[:5])
@@ -156,10 +156,10 @@ def test_it_fuses_its_own_rankings_by_the_formula_it_declares(
 
     for fusion in hybrid.fusions:
         asked = blend(hybrid, alpha, fusion)
-        dense = held.hybrid_searcher(CANDIDATES, case.generous, replace(asked, alpha=1.0))
+        dense = held.hybrid_searcher(CANDIDATES, case.high_recall, replace(asked, alpha=1.0))
         most = ROWS if hybrid.whole_text else CANDIDATES
-        words = held.hybrid_searcher(most, case.generous, replace(asked, alpha=0.0))
-        search = held.hybrid_searcher(K, case.generous, asked)
+        words = held.hybrid_searcher(most, case.high_recall, replace(asked, alpha=0.0))
+        search = held.hybrid_searcher(K, case.high_recall, asked)
         right = 0
         for query, row in zip(queries(count=10), range(0, ROWS, 139), strict=False):
             text = " ".join(texts[row].split()[:5])
@@ -192,7 +192,7 @@ def test_rows_written_later_are_found_once_indexed(
         store.insert(told.batch(slice(600, 700)))
         store.flush()
         store.wait_indexed()
-        search = store.hybrid_searcher(K, case.generous, blend(hybrid, 0.0))
+        search = store.hybrid_searcher(K, case.high_recall, blend(hybrid, 0.0))
         assert search(told.vectors[0], "only650")[0].tolist() == [told.ids[650]]
         assert search(told.vectors[0], "only5")[0].tolist() == [told.ids[5]]
     finally:
@@ -209,6 +209,8 @@ def test_who_does_not_declare_it_says_why(case: Case, tmp_path: Path) -> None:
     store = case.make(folder(tmp_path, "store"))
     try:
         with pytest.raises(Unsupported, match=case.store.name):
-            store.hybrid_searcher(K, case.generous, Blend("told", 0.5, Fusion.RELATIVE_SCORE, 100))
+            store.hybrid_searcher(
+                K, case.high_recall, Blend("told", 0.5, Fusion.RELATIVE_SCORE, 100)
+            )
     finally:
         store.close()

@@ -111,7 +111,7 @@ def test_finds_and_searches_read_the_right_column(case: Case, named: tuple[Store
         assert set(store.find(where, ROWS).tolist()) == expected, where
     for where in conditions(world, case.can.filters):
         expected = set(world.ids[evaluate(where, world.metadata)].tolist())
-        found = store.searcher(ROWS, case.generous, where)(world.vectors[0])[0].tolist()
+        found = store.searcher(ROWS, case.high_recall, where)(world.vectors[0])[0].tolist()
         assert set(found) <= expected, where
         if case.kind.exact:
             assert set(found) == expected, where
@@ -125,30 +125,30 @@ def test_the_native_lane_names_columns_as_the_client_does(
     if case.store.protocol is None:
         pytest.skip("the engine does not speak its protocol")
     for where in conditions(world, case.can.filters):
-        wire = store.wire(10, case.generous, where)
-        assert wire.filter is not None
+        native = store.native_search(10, case.high_recall, where)
+        assert native.filter is not None
         asked = Requests(
             "search",
             vectors=world.vectors[:3],
             k=10,
-            filters=[wire.filter],
-            options=wire.options,
+            filters=[native.filter],
+            options=native.options,
             keep=True,
         )
-        (told,) = drive(wire.target, [asked], [closed(1, count=3)])["classes"]
+        (told,) = drive(native.target, [asked], [closed(1, count=3)])["classes"]
         assert told["recorder"].errors() == [], where
         kept = set(world.ids[evaluate(where, world.metadata)].tolist())
         assert told["answers"] is not None
         assert {one for one in told["answers"][1].ravel().tolist() if one >= 0} <= kept, where
     if Returning.METADATA in case.can.returns:
-        whole = store.searcher_returning(Returning.METADATA, 10, case.generous)
+        whole = store.searcher_returning(Returning.METADATA, 10, case.high_recall)
         assert len(whole(world.vectors[0])[0]) == 10
     if not (writes_natively(case.store) and case.can.get):
         return
     empty.create(world.schema, case.build)
-    wire_rows = empty.wire_rows()
-    columns = columns_of(world.metadata, wire_rows.columns)
-    outcome = send(wire_rows, "insert", world.ids, world.vectors, columns, batch=25)
+    native_rows = empty.native_rows()
+    columns = columns_of(world.metadata, native_rows.columns)
+    outcome = send(native_rows, "insert", world.ids, world.vectors, columns, batch=25)
     assert outcome["classes"][0]["recorder"].errors() == []
     empty.flush()
     empty.build()

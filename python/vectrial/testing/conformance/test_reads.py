@@ -71,13 +71,13 @@ def test_count(loaded: Store) -> None:
 
 @pytest.mark.parametrize("k", [1, K, 100])
 def test_search_is_right(case: Case, loaded: Store, world: World, k: int) -> None:
-    search = loaded.searcher(k, case.generous)
+    search = loaded.searcher(k, case.high_recall)
     assert recall(case, world, search, k) >= floor(case)
     assert len(search(queries()[0])[0]) == k
 
 
 def test_a_row_finds_itself(case: Case, loaded: Store, world: World) -> None:
-    search = loaded.searcher(1 if case.kind.exact_scores else K, case.generous)
+    search = loaded.searcher(1 if case.kind.exact_scores else K, case.high_recall)
     hits = 0
     for at in range(0, ROWS, 100):
         nearest = set(search(world.vectors[at])[0].tolist())
@@ -92,7 +92,7 @@ def test_default_parameters_search(case: Case, loaded: Store, world: World) -> N
 
 
 def test_an_answer_is_not_overwritten_by_the_next(case: Case, loaded: Store) -> None:
-    search = loaded.searcher(K, case.generous)
+    search = loaded.searcher(K, case.high_recall)
     first = search(queries()[0])
     kept = first[0].copy(), first[1].copy()
     search(queries()[1])
@@ -101,7 +101,7 @@ def test_an_answer_is_not_overwritten_by_the_next(case: Case, loaded: Store) -> 
 
 
 def test_searchers_do_not_disturb_each_other(case: Case, loaded: Store) -> None:
-    one, ten = loaded.searcher(1, case.kind.search()), loaded.searcher(K, case.generous)
+    one, ten = loaded.searcher(1, case.kind.search()), loaded.searcher(K, case.high_recall)
     expected = ten(queries()[0])[0]
     one(queries()[0])
     np.testing.assert_array_equal(ten(queries()[0])[0], expected)
@@ -112,7 +112,7 @@ def test_filtered_search(case: Case, loaded: Store, world: World) -> None:
     if not usable:
         pytest.skip(f"{case.store.name} declares no filtered search")
     for label, where in usable.items():
-        search = loaded.searcher(K, case.generous, where)
+        search = loaded.searcher(K, case.high_recall, where)
         got = recall(case, world, search, K, where)
         assert got >= floor(case, where), f"{label}: recall {got}"
 
@@ -196,7 +196,7 @@ def test_concurrent_searches(case: Case, loaded: Store) -> None:
     usable = list(case.filters(case.can.filters).values())
     for where in (None, *usable[:1]):
         asked = queries(count=50)
-        search = loaded.searcher(K, case.generous, where)
+        search = loaded.searcher(K, case.high_recall, where)
         alone = [search(query)[0].tolist() for query in asked]
 
         def all_of_them(_: int, search: Searcher = search) -> list[list[int]]:

@@ -26,8 +26,8 @@ def test_answers_are_the_same_whatever_comes_with_them(
 ) -> None:
     if returning not in case.can.returns and not case.can.get:
         pytest.skip("rows are not read by id")
-    plain = loaded.searcher(K, case.generous)
-    more = loaded.searcher_returning(returning, K, case.generous)
+    plain = loaded.searcher(K, case.high_recall)
+    more = loaded.searcher_returning(returning, K, case.high_recall)
     for query in queries(count=5):
         for one, other in zip(plain(query), more(query), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -87,7 +87,7 @@ def test_a_condition_is_answered_by_the_server(
 
 
 def by_client(case: Case, store: Store, returning: Returning) -> Callable[[np.ndarray], None]:
-    search = store.searcher_returning(returning, K, case.generous)
+    search = store.searcher_returning(returning, K, case.high_recall)
 
     def run(asked: np.ndarray) -> None:
         for query in asked:
@@ -97,12 +97,12 @@ def by_client(case: Case, store: Store, returning: Returning) -> Callable[[np.nd
 
 
 def by_engine(case: Case, store: Store, returning: Returning) -> Callable[[np.ndarray], None]:
-    wire = store.wire(K, case.generous, None, returning)
+    native = store.native_search(K, case.high_recall, None, returning)
 
     def run(asked: np.ndarray) -> None:
-        filters = [wire.filter] if wire.filter is not None else []
-        requests = Requests("search", vectors=asked, k=K, filters=filters, options=wire.options)
-        outcome = drive(wire.target, [requests], [closed(1, count=len(asked))])
+        filters = [native.filter] if native.filter is not None else []
+        requests = Requests("search", vectors=asked, k=K, filters=filters, options=native.options)
+        outcome = drive(native.target, [requests], [closed(1, count=len(asked))])
         recorder = outcome["classes"][0]["recorder"]
         assert recorder.errors() == []
         assert recorder.samples() == len(asked)

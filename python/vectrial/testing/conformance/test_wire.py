@@ -18,19 +18,19 @@ def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: Worl
         pytest.skip("the engine does not speak its protocol")
     asked = queries()
     for where in (None, *list(case.filters(case.can.filters).values())[:8:3]):
-        wire = loaded.wire(K, case.generous, where)
-        filters = [wire.filter] if wire.filter is not None else []
+        native = loaded.native_search(K, case.high_recall, where)
+        filters = [native.filter] if native.filter is not None else []
         requests = Requests(
-            "search", vectors=asked, k=K, filters=filters, options=wire.options, keep=True
+            "search", vectors=asked, k=K, filters=filters, options=native.options, keep=True
         )
-        (told,) = drive(wire.target, [requests], [closed(1, count=len(asked))])["classes"]
+        (told,) = drive(native.target, [requests], [closed(1, count=len(asked))])["classes"]
         assert told["recorder"].errors() == []
         assert told["answers"] is not None
         if where is not None and case.kind.filtered_floor is not None:  # no two answers agree
             kept = set(world.ids[world.kept(where)].tolist())
             assert {id_ for id_ in told["answers"][1].ravel().tolist() if id_ >= 0} <= kept
             continue
-        search = loaded.searcher(K, case.generous, where)
+        search = loaded.searcher(K, case.high_recall, where)
         same = 0
         for query, ids in zip(told["answers"][0], told["answers"][1], strict=True):
             expected = set(search(asked[query])[0].tolist())
@@ -46,10 +46,10 @@ def test_rows_written_over_the_wire_are_as_inserted(case: Case, world: World, em
     if not case.can.get:
         pytest.skip("rows are not read by id: nothing to compare with")
     empty.create(case.schema, case.build)
-    wire, rows = empty.wire_rows(), 300
+    native, rows = empty.native_rows(), 300
     part = world.batch(slice(0, rows))
-    columns = columns_of(world.metadata.slice(0, rows), wire.columns)
-    outcome = send(wire, "insert", ids_of(part), vectors_of(part), columns, batch=70, workers=2)
+    columns = columns_of(world.metadata.slice(0, rows), native.columns)
+    outcome = send(native, "insert", ids_of(part), vectors_of(part), columns, batch=70, workers=2)
     assert outcome["classes"][0]["recorder"].errors() == []
     assert outcome["classes"][0]["rows"] == rows
     empty.flush()
@@ -57,7 +57,7 @@ def test_rows_written_over_the_wire_are_as_inserted(case: Case, world: World, em
     empty.wait_indexed()
     assert empty.count() == rows
     assert as_rows(empty.get(world.ids[:rows]), case.schema) == as_rows(part, case.schema)
-    near = empty.searcher(1, case.generous)(world.vectors[7])[0]
+    near = empty.searcher(1, case.high_recall)(world.vectors[7])[0]
     assert near[0] in world.accepted(world.vectors[7], 1, None) or not case.kind.exact
 
 
@@ -72,14 +72,14 @@ def test_single_rows_over_the_wire(case: Case, world: World, empty: Store) -> No
     empty.flush()
     empty.build()
     empty.wait_indexed()
-    wire, ids = empty.wire_rows(), world.ids[:5]
+    native, ids = empty.native_rows(), world.ids[:5]
 
     def sent(operation: str, moved: slice | None = None) -> None:
         vectors, columns = None, list[LoadColumn]()
         if moved is not None:
             vectors = world.vectors[moved]
-            columns = columns_of(world.metadata.slice(moved.start, 5), wire.columns)
-        outcome = send(wire, operation, ids, vectors, columns)
+            columns = columns_of(world.metadata.slice(moved.start, 5), native.columns)
+        outcome = send(native, operation, ids, vectors, columns)
         assert outcome["classes"][0]["recorder"].errors() == []
         assert outcome["classes"][0]["recorder"].samples() == len(ids)
 

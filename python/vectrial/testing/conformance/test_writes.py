@@ -106,9 +106,9 @@ def check_everything(case: Case, store: Store, world: World) -> None:
         check_rows(case, pa.Table.from_batches(list(store.scan())), world, world.ids)
     if case.can.get:
         check_rows(case, store.get(world.ids[-50:]), world, world.ids[-50:])
-    assert recall(case, world, store.searcher(K, case.generous), K) >= floor(case)
+    assert recall(case, world, store.searcher(K, case.high_recall), K) >= floor(case)
     for where in list(case.filters(case.can.filters).values())[:4]:
-        search = store.searcher(K, case.generous, where)
+        search = store.searcher(K, case.high_recall, where)
         assert recall(case, world, search, K, where) >= floor(case, where)
     for where in case.filters(case.can.find).values():
         found = store.find(where, 10 * ROWS).tolist()
@@ -122,7 +122,7 @@ def test_everything_after_changes(case: Case, changed: Changed) -> None:
 def test_inserted_rows_are_found(case: Case, changed: Changed) -> None:
     if not case.can.inserts_after_build:
         pytest.skip(f"{case.store.name} declares no inserts after build")
-    search = changed.store.searcher(K, case.generous)
+    search = changed.store.searcher(K, case.high_recall)
     added = changed.world.vectors[changed.world.ids >= 50_000][:50]
     hits = [bool(set(search(v)[0].tolist()) & changed.world.accepted(v, 1, None)) for v in added]
     assert np.mean(hits) >= floor(case)
@@ -132,7 +132,7 @@ def test_replaced_rows_are_at_their_new_place_only(case: Case, changed: Changed)
     if not case.can.upsert:
         pytest.skip(f"{case.store.name} declares no upsert")
     assert changed.replaced is not None
-    search = changed.store.searcher(K, case.generous)
+    search = changed.store.searcher(K, case.high_recall)
     new = changed.replaced
     right = [
         bool(set(search(vector)[0].tolist()) & changed.world.accepted(vector, 1, None))
@@ -152,7 +152,7 @@ def test_deleted_rows_are_gone(case: Case, changed: Changed) -> None:
         pytest.skip(f"{case.store.name} declares no delete")
     original = make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
     gone = set(changed.gone.tolist())
-    search = changed.store.searcher(K, case.generous)
+    search = changed.store.searcher(K, case.high_recall)
     for vector in original.vectors[np.isin(original.ids, changed.gone)][::4]:
         assert not gone & set(search(vector)[0].tolist())
     if case.can.get:
@@ -216,7 +216,7 @@ def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
     load(killed, case, old)
     assert not_of(killed, case, asked, filters, old) == set()
     if dropped:
-        search, answered = killed.searcher(K, case.generous), []
+        search, answered = killed.searcher(K, case.high_recall), []
         killed.drop()
         with suppress(Exception):  # to say that there is no such collection is the best answer
             answered = search(asked[0])[0].tolist()
@@ -247,7 +247,7 @@ def not_of(
     """Ids that these searches find and `world` has not; each search finds some."""
     found: set[int] = set()
     for where in filters:
-        search = store.searcher(K, case.generous, where)
+        search = store.searcher(K, case.high_recall, where)
         ids = {int(id_) for query in asked for id_ in search(query)[0]}
         assert ids or case.kind.filtered_floor is not None, where
         found |= ids
@@ -263,9 +263,11 @@ def test_what_was_written_is_seen_when_it_has_settled(case: Case, empty: Store) 
     more = make_world(case.schema, case.can.nulls, rows=20, first_id=50_000, seed=5)
     load(empty, case, few)
     empty.insert(more.batch(slice(0, 20)))
-    empty.settles = False
-    search = empty.searcher(K, case.generous.model_copy(update=dict(case.kind.fresh)))
-    empty.settle()
+    empty.auto_refresh = False
+    search = empty.searcher(
+        K, case.high_recall.model_copy(update=dict(case.kind.strong_consistency_params))
+    )
+    empty.refresh()
     every = few.plus(more)
     hits = [bool(set(search(v)[0].tolist()) & every.accepted(v, 1, None)) for v in more.vectors]
     assert np.mean(hits) >= floor(case)
@@ -274,7 +276,7 @@ def test_what_was_written_is_seen_when_it_has_settled(case: Case, empty: Store) 
 def test_k_beyond_the_rows(case: Case, empty: Store) -> None:
     few = make_world(case.schema, case.can.nulls, rows=300, first_id=1, seed=3)
     load(empty, case, few)
-    search = empty.searcher(310, case.generous)
+    search = empty.searcher(310, case.high_recall)
     answer = search(queries()[0])
     check_answer(case, few, queries()[0], answer)
     assert len(answer[0]) == 300 or (not case.kind.exact and len(answer[0]) < 300)
@@ -329,12 +331,12 @@ def test_payload_index_changes_no_answer(case: Case, empty: Store, world: World)
     empty.build()
     empty.wait_indexed()
     assert empty.count() == ROWS
-    assert recall(case, world, empty.searcher(K, case.generous), K) >= floor(case)
+    assert recall(case, world, empty.searcher(K, case.high_recall), K) >= floor(case)
     if case.can.filters_need_index:
         _refuses_filters(case, empty, Schema(DIM, case.metric, fields), world)
         return
     for where in list(case.filters(case.can.filters).values())[:3]:
-        search = empty.searcher(K, case.generous, where)
+        search = empty.searcher(K, case.high_recall, where)
         assert recall(case, world, search, K, where) >= floor(case, where)
     for where in case.filters(case.can.find).values():
         found = empty.find(where, ROWS).tolist()
@@ -349,7 +351,7 @@ def _refuses_filters(case: Case, store: Store, schema: Schema, world: World) -> 
         with pytest.raises(Unsupported, match="without an index"):
             refuse(case.store, schema, case.build, where)
         with pytest.raises(Exception):  # noqa: B017, PT011 - the library's own exception is welcome
-            store.searcher(K, case.generous, where)(queries()[0])
+            store.searcher(K, case.high_recall, where)(queries()[0])
         with pytest.raises(Exception):  # noqa: B017, PT011
             store.find(where, ROWS)
 

@@ -133,8 +133,8 @@ class Case:
         return Index(self.index, self.kind.build())
 
     @property
-    def generous(self) -> Params:
-        return self.kind.search.model_validate(dict(self.kind.generous))
+    def high_recall(self) -> Params:
+        return self.kind.search.model_validate(dict(self.kind.high_recall_params))
 
     def filters(self, honoured: frozenset[str]) -> dict[str, Filter]:
         """The filters that need no operator but these and no column that is not there."""

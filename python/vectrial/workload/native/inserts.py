@@ -13,7 +13,7 @@ from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Dataset
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
-from vectrial.model.store import Schema, WireRows
+from vectrial.model.store import NativeRows, Schema
 from vectrial.workload.ingest import load_phase, quantiles
 from vectrial.workload.native.rows import columns_of, send
 
@@ -26,7 +26,7 @@ _ROW_BYTES = 200
 
 
 def load(
-    wire: WireRows,
+    native: NativeRows,
     dataset: Dataset,
     schema: Schema,
     batch_rows: int,
@@ -53,11 +53,11 @@ def load(
         if dataset.metadata is not None:
             metadata = dataset.metadata.slice(first, last - first)
         outcome = send(
-            wire,
+            native,
             "insert",
             dataset.ids[first:last],
             dataset.vectors[first:last],
-            columns_of(metadata, wire.columns, [one.name for one in schema.fields]),
+            columns_of(metadata, native.columns, [one.name for one in schema.fields]),
             batch=batch_rows,
             workers=workers,
             placement=placement,

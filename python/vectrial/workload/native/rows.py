@@ -17,7 +17,7 @@ from vectrial.model.client_limits import Certificate
 from vectrial.model.phase import Phase
 from vectrial.model.placement import Placement
 from vectrial.model.progress import Progress
-from vectrial.model.store import WireRows
+from vectrial.model.store import NativeRows
 from vectrial.workload.ceiling import certify
 from vectrial.workload.record import phase_of_outcome
 
@@ -53,7 +53,7 @@ def _column(name: str, column: pa.ChunkedArray[Any]) -> LoadColumn:
 
 
 def send(
-    wire: WireRows,
+    native: NativeRows,
     operation: str,
     ids: NDArray[np.int64],
     vectors: NDArray[np.float32] | None = None,
@@ -86,11 +86,11 @@ def send(
         ids=ids,
         columns=columns,
         batch=batch,
-        options=wire.options,
+        options=native.options,
         once=True,
     )
     return drive(
-        wire.target,
+        native.target,
         [requests],
         [closed(workers)],
         duration_s=max_s,
@@ -102,7 +102,7 @@ def send(
 
 
 def one_by_one(
-    wire: WireRows,
+    native: NativeRows,
     operation: str,
     ids: NDArray[np.int64],
     vectors: NDArray[np.float32] | None = None,
@@ -127,7 +127,7 @@ def one_by_one(
         progress(issued, len(ids), name)
 
     outcome = send(
-        wire,
+        native,
         operation,
         ids,
         vectors,

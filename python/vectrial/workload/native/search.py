@@ -18,7 +18,7 @@ from vectrial.model.errors import StoreError
 from vectrial.model.live import Live
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
-from vectrial.model.store import Wire
+from vectrial.model.store import NativeSearch
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import AnswerCheck, AnswerLog, PhaseAnswers
 from vectrial.workload.ceiling import certify
@@ -33,7 +33,7 @@ WARMUP_S = 5.0
 
 
 def search(
-    wire: Wire,
+    native: NativeSearch,
     filters: Sequence[bytes],
     filter_of: NDArray[np.uint32] | None,
     queries: NDArray[np.float32],
@@ -49,7 +49,7 @@ def search(
     name: str = "search",
     check: AnswerCheck | None = None,
 ) -> Phase:
-    """Send the queries (q, d), each under its filter (see `searchers.wires`), under `load`, judge
+    """Send the queries (q, d), each under its filter (see `native_searches`) under `load`, judge
     the answers by `truth`, and say how near the client was to its limits. check: called with the
     phase and its records; what its answers name is asked for by `probed`."""
     requests = Requests(
@@ -58,13 +58,13 @@ def search(
         k=k,
         filters=filters,
         filter_of=filter_of,
-        options=wire.options,
+        options=native.options,
         judge=Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
     )
     clients = load.clients if isinstance(load, ClosedLoop) else None
     load_1m = os.getloadavg()[0]
     outcome = drive(
-        wire.target,
+        native.target,
         [requests],
         [_source(load)],
         duration_s=_longest_s(load),
@@ -96,7 +96,7 @@ def search(
 
 
 def probed(
-    wire: Wire,
+    native: NativeSearch,
     filters: Sequence[bytes],
     filter_of: NDArray[np.uint32] | None,
     queries: NDArray[np.float32],
@@ -118,7 +118,7 @@ def probed(
         k=k,
         filters=filters,
         filter_of=filter_of,
-        options=wire.options,
+        options=native.options,
         judge=judge,
         once=True,
         keep=True,
@@ -126,7 +126,7 @@ def probed(
     passes = []
     for _ in range(2):
         ended = drive(
-            wire.target,
+            native.target,
             [requests],
             [closed(1, count=min(PROBED, len(queries)))],
             duration_s=PROBED_S,
@@ -142,7 +142,7 @@ def probed(
 
 
 def answers(
-    wire: Wire,
+    native: NativeSearch,
     filters: Sequence[bytes],
     filter_of: NDArray[np.uint32] | None,
     queries: NDArray[np.float32],
@@ -159,11 +159,11 @@ def answers(
         k=k,
         filters=filters,
         filter_of=filter_of,
-        options=wire.options,
+        options=native.options,
         once=True,
         keep=True,
     )
-    outcome = drive(wire.target, [requests], [closed(1, count=len(queries))])
+    outcome = drive(native.target, [requests], [closed(1, count=len(queries))])
     record = unfailed(outcome, "searches")
     assert record["answers"] is not None, "they were to be kept"
     which, ids, _ = record["answers"]

@@ -27,7 +27,7 @@ from vectrial.model.fusion import Ranking
 from vectrial.model.metric import Metric, ScoreKind, score_from_distance
 from vectrial.model.store import ARROW_TYPES, Hits, Index, Searcher
 from vectrial.stores.common.arrow import batch_of, ids_of, vectors_of
-from vectrial.stores.common.files import put
+from vectrial.stores.common.files import atomic_replace
 from vectrial.stores.flight.filters import read
 from vectrial.stores.flight.reference.about import ENGINES, About
 from vectrial.stores.flight.reference.text import NOTHING, Texts, Told
@@ -115,7 +115,7 @@ class Dataset:
             self._store.flush()
             aside = self._folder / f"{_ABOUT}.new"
             aside.write_text(self._about.text())
-            put(aside, self._folder / _ABOUT)
+            atomic_replace(aside, self._folder / _ABOUT)
 
     def drop(self) -> None:
         """Remove it, with its files."""
