@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from io import BytesIO, StringIO, TextIOWrapper
+import functools
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
+import command_calls
 import pytest
 from compared_runs import Made, verdicts
 
-from vectrial.cli.main import main
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a call ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def call(*arguments: object) -> Done:
-    """The command as it is called, in this process: starting one takes seconds."""
-    out, err = TextIOWrapper(BytesIO(), "utf-8"), StringIO()
-    code = 0
-    with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["vectrial", "compare", *map(str, arguments)])
-        try:
-            main()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-    out.flush()
-    return Done(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]
+call = functools.partial(command_calls.call, "compare")
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +31,8 @@ def same(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_slower_store_is_worse_and_fails_where_it_is_asked_to(before: Path, slower: Path) -> None:
     done = call(before, slower, "--metric", "p99", "--threshold", "5%", "--format", "jsonl")
-    assert done.returncode == 0, done.stderr
-    found = verdicts(done.stdout.splitlines())
+    assert done.code == 0, done.err
+    found = verdicts(done.out.splitlines())
     assert [(one["verdict"], one["at"]) for one in found] == [
         ("worse", "recall 0.9"),
         ("worse", "recall 0.95"),
@@ -66,30 +41,30 @@ def test_a_slower_store_is_worse_and_fails_where_it_is_asked_to(before: Path, sl
     assert found[0]["change"] == pytest.approx(0.25, rel=0.02)
     assert found[0]["change_low"] < found[0]["change"] < found[0]["change_high"]
     failed = call(before, slower, "--metric", "p99", "--fail-on", "worse")
-    assert failed.returncode == 1
-    assert "3 worse" in failed.stderr
+    assert failed.code == 1
+    assert "3 worse" in failed.err
     better = call(slower, before, "--metric", "p99", "--fail-on", "worse")
-    assert better.returncode == 0, better.stderr
+    assert better.code == 0, better.err
 
 
 def test_the_same_again_is_a_tie_and_passes(before: Path, same: Path) -> None:
     done = call(before, same, "--fail-on", "worse", "--fail-on", "not-comparable")
-    assert done.returncode == 0, done.stderr
-    assert "6 ties" in done.stdout
-    assert "equal within the threshold" in done.stdout
+    assert done.code == 0, done.err
+    assert "6 ties" in done.out
+    assert "equal within the threshold" in done.out
 
 
 def test_nothing_compared_is_nothing_passed(tmp_path: Path, before: Path) -> None:
     other = Made().sweep(params={"k": 20}).write(tmp_path / "other")
-    assert call(before, other).returncode == 0
+    assert call(before, other).code == 0
     done = call(before, other, "--fail-on", "worse")
-    assert done.returncode == 1
-    assert "nothing could be compared" in done.stderr
+    assert done.code == 1
+    assert "nothing could be compared" in done.err
 
 
 def test_junit_is_well_formed_and_counts_what_it_holds(before: Path, slower: Path) -> None:
     done = call(before, slower, "--format", "junit", "--recall", "0.95", "--recall", "0.999")
-    root = Xml.fromstring(done.stdout)
+    root = Xml.fromstring(done.out)
     assert root.tag == "testsuites"
     cases = root.findall("testsuite/testcase")
     failures, skipped = (root.findall(f"testsuite/testcase/{t}") for t in ("failure", "skipped"))
@@ -103,8 +78,8 @@ def test_junit_is_well_formed_and_counts_what_it_holds(before: Path, slower: Pat
 
 def test_markdown_shows_what_changed_before_what_did_not(before: Path, slower: Path) -> None:
     done = call(before, slower, "--format", "md", "--recall", "0.95", "--recall", "0.999")
-    assert done.stdout.startswith("### 🔴 2 worse, 2 not comparable")
-    open_part, folded = done.stdout.split("<details>", 1)
+    assert done.out.startswith("### 🔴 2 worse, 2 not comparable")
+    open_part, folded = done.out.split("<details>", 1)
     assert open_part.count("🔴 worse") == 2
     assert "not comparable" in folded
 
@@ -134,8 +109,8 @@ def test_bad_input_ends_with_2_and_says_what_to_do(
 ) -> None:
     given = [word.format(before=before, slower=slower) for word in arguments]
     done = call(*given)
-    assert done.returncode == 2, done.stdout
-    assert any(part in done.stderr for part in said.split("|")), done.stderr
+    assert done.code == 2, done.out
+    assert any(part in done.err for part in said.split("|")), done.err
 
 
 def test_two_stores_of_a_run_may_be_named_in_either_way(tmp_path: Path) -> None:
@@ -147,7 +122,7 @@ def test_two_stores_of_a_run_may_be_named_in_either_way(tmp_path: Path) -> None:
     )
     for way in ways:
         done = call(*way, "--metric", "qps", "--recall", "0.95", "--format", "jsonl")
-        (found,) = verdicts(done.stdout.splitlines())
+        (found,) = verdicts(done.out.splitlines())
         assert (found["subject"], found["verdict"]) == ("redis → milvus", "better")
 
 
@@ -156,21 +131,21 @@ def test_a_store_that_vanished_is_not_comparable(tmp_path: Path) -> None:
     alone = Made().sweep("redis").write(tmp_path / "alone")
     asked = (both, alone, "--metric", "p99", "--recall", "0.95")
     done = call(*asked, "--fail-on", "worse", "--fail-on", "not-comparable", "--format", "junit")
-    assert done.returncode == 1
-    assert "milvus hnsw: only in both" in done.stderr
-    root = Xml.fromstring(done.stdout)
+    assert done.code == 1
+    assert "milvus hnsw: only in both" in done.err
+    root = Xml.fromstring(done.out)
     (case,) = root.findall("testsuite[@name='on one side alone']/testcase")
     assert "milvus" in str(case.get("name"))
     assert case.find("skipped") is not None
     assert (root.get("tests"), root.get("skipped")) == ("2", "1")
-    assert call(*asked, "--fail-on", "worse").returncode == 0, "it was not asked to"
+    assert call(*asked, "--fail-on", "worse").code == 0, "it was not asked to"
 
 
 def test_a_recall_is_never_shown_as_1_that_is_not(tmp_path: Path) -> None:
     run = Made().sweep("redis", recalls={40: 0.9997}).sweep("milvus", recalls={40: 0.9951})
     folder = run.write(tmp_path / "run")
     for format_ in ("table", "md", "junit"):
-        told = call(folder, "--metric", "recall", "--format", format_).stdout
+        told = call(folder, "--metric", "recall", "--format", format_).out
         assert "0.9997" in told
         assert "0.9951" in told
         assert "1.000" not in told
@@ -178,5 +153,5 @@ def test_a_recall_is_never_shown_as_1_that_is_not(tmp_path: Path) -> None:
 
 def test_names_of_runs_are_text_in_markdown(tmp_path: Path) -> None:
     folders = [Made().sweep().write(tmp_path / name) for name in ("my_suite", "a`b&c")]
-    told = call(*folders, "--format", "md").stdout.splitlines()[2]
+    told = call(*folders, "--format", "md").out.splitlines()[2]
     assert told == "a\\`b&amp;c (B) against my\\_suite (A)."

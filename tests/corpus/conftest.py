@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import signal
-import sys
 import tempfile
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
+import command_calls
 import pytest
 import typer
+from command_calls import Call
 
 from vectrial.cli import app as gathered
-from vectrial.cli import main as command
 from vectrial.cli import run as run_command
 
 #: Seconds after which a case hangs. It is a watch, not a measure of speed.
 WATCH_S = 300
-
-
-class Said(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Said]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -41,9 +29,7 @@ def _made_once() -> Iterator[None]:
 
 
 @pytest.fixture
-def call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Call:
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Run the command in an empty folder with an empty home."""
     place = tmp_path / "place"
     place.mkdir()
@@ -55,16 +41,7 @@ def call(
     # The command's own handler of signals would stay behind.
     nothing = types.SimpleNamespace(signal=lambda *_: None, SIGTERM=15)
     monkeypatch.setattr(run_command, "signal", nothing, raising=False)
-
-    def run(*arguments: str) -> Said:
-        monkeypatch.setattr(sys, "argv", ["vectrial", *arguments])
-        try:
-            command.main()
-        except SystemExit as ended:
-            return Said(int(ended.code or 0), *capsys.readouterr())
-        return Said(0, *capsys.readouterr())
-
-    return run
+    return command_calls.call
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import data_files
 import numpy as np
 import pytest
+from command_calls import Call
 
-from conftest import Call
 from vectrial.datasets import catalog, library
 from vectrial.model.errors import DataError
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from conftest import Call
+from command_calls import Call
 
 Refused = Callable[..., str]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from command_calls import Call
 
-from conftest import Call
 from vectrial.results import bundle
 from vectrial.results.writer import RunWriter
 
@@ -57,347 +57,173 @@ def with_experiment(name: str, line: str) -> str:
     return f'{head}[[experiments]]\nexperiment = "{name}"\n{line}\n'
 
 
-TOP = [
-    'name = ""',
-    'name = " "',
-    'name = "a\\u0000b"',
-    'name = "a\\nb"',
-    'name = "\\u001b[2J"',
-    'name = "\\u0085"',
-    'name = "a\\u2028b"',
-    f'name = "{"n" * 300}"',
-    f'name = "{"ü" * 101}"',
-    "name = 7",
-    "name = true",
-    "name = []",
-    "repeats = 0",
-    "repeats = -1",
-    "repeats = 1001",
-    "repeats = 99999999999999999999",
-    "repeats = true",
-    'repeats = "3"',
-    "repeats = 1.5",
-    "repeats = nan",
-    "repeats = inf",
-    "repeats = []",
-    "k = true",
-    "k = false",
-    'k = "10"',
-    "k = 0",
-    "k = -1",
-    "k = 10001",
-    "k = 1e308",
-    "k = 2001",
-    "k = nan",
-    "k = [10]",
-    "k = 2.5",
-    "seed = 100000000000000000000000",
-    "seed = 9223372036854775807",
-    "seed = -1",
-    "seed = true",
-    'seed = "42"',
-    "seed = 1.5",
-    "seed = inf",
-    "batch_rows = 9000000000000000000",
-    "batch_rows = 1e18",
-    "batch_rows = 0",
-    "batch_rows = -5",
-    "batch_rows = true",
-    'batch_rows = "1000"',
-    "trial_timeout_s = 0",
-    "trial_timeout_s = -1",
-    "trial_timeout_s = 1e300",
-    "trial_timeout_s = inf",
-    "trial_timeout_s = nan",
-    "trial_timeout_s = true",
-    'trial_timeout_s = "60"',
-    'order = "random"',
-    "order = 1",
-    'durability = "forever"',
-    "durability = true",
-    "durability = 1",
-    "description = 5",
-    "placement = 5",
-    "placement = { threads = 0 }",
-    "placement = { threads = 1000000 }",
-    "placement = { threads = true }",
-    'placement = { threads = "1" }',
-    "placement = { client_cores = [-1] }",
-    "placement = { client_cores = [true] }",
-    'placement = { client_cores = ["0"] }',
-    "placement = { client_cores = 0 }",
-    "placement = { server_cpus = 0 }",
-    "placement = { server_cpus = nan }",
-    "placement = { server_cpus = inf }",
-    "placement = { server_cpus = 1e300 }",
-    'placement = { server_memory = "much" }',
-    'placement = { server_memory = "0GiB" }',
-    f'placement = {{ server_memory = "{"9" * 400}GiB" }}',
-    'placement = { server_memory = "99999999999999GiB" }',
-    "placement = { server_memory = 5 }",
-    "placement = { dedicated = 1 }",
-    'placement = { dedicated = "yes" }',
-    "placement = { core = 1 }",
-    "client_limits = { cpu_share = 0 }",
-    "client_limits = { cpu_share = -1 }",
-    "client_limits = { cpu_share = nan }",
-    "client_limits = { cpu_share = true }",
-    'client_limits = { cpu_share = "0.8" }',
-    "client_limits = { lag_us = inf }",
-    "client_limits = { unknown = 1 }",
-    "datasets = []",
-    "stores = []",
-    "experiments = []",
-    "nonsense = 1",
-]
+#: Values that a key cannot have. `a.b` is the key b of the inline table a.
+TOP = {
+    "name": (
+        '"" | " " | "a\\u0000b" | "a\\nb" | "\\u001b[2J" | "\\u0085" | "a\\u2028b" | '
+        f'"{"n" * 300}" | "{"ü" * 101}" | 7 | true | []'
+    ),
+    "repeats": '0 | -1 | 1001 | 99999999999999999999 | true | "3" | 1.5 | nan | inf | []',
+    "k": 'true | false | "10" | 0 | -1 | 10001 | 1e308 | 2001 | nan | [10] | 2.5',
+    "seed": '100000000000000000000000 | 9223372036854775807 | -1 | true | "42" | 1.5 | inf',
+    "batch_rows": '9000000000000000000 | 1e18 | 0 | -5 | true | "1000"',
+    "trial_timeout_s": '0 | -1 | 1e300 | inf | nan | true | "60"',
+    "order": '"random" | 1',
+    "durability": '"forever" | true | 1',
+    "description": "5",
+    "placement": "5",
+    "placement.threads": '0 | 1000000 | true | "1"',
+    "placement.client_cores": '[-1] | [true] | ["0"] | 0',
+    "placement.server_cpus": "0 | nan | inf | 1e300",
+    "placement.server_memory": f'"much" | "0GiB" | "{"9" * 400}GiB" | "99999999999999GiB" | 5',
+    "placement.dedicated": '1 | "yes"',
+    "placement.core": "1",
+    "client_limits.cpu_share": '0 | -1 | nan | true | "0.8"',
+    "client_limits.lag_us": "inf",
+    "client_limits.unknown": "1",
+    "datasets": "[]",
+    "stores": "[]",
+    "experiments": "[]",
+    "nonsense": "1",
+}
 
-PRICES = [
-    "dated = 9999-12-31",
-    "dated = 2999-01-01",
-    'dated = "soon"',
-    "dated = 12",
-    "dated = true",
-    "dated = 10:00:00",
-    'source = ""',
-    'source = "a\\u001b[2Jb"',
-    "source = 1",
-    'currency = ""',
-    'currency = "DOLLARSXX"',
-    'currency = "\\n"',
-    "currency = 1",
-    "vcpu_hour = -0.1",
-    "vcpu_hour = nan",
-    "vcpu_hour = inf",
-    "vcpu_hour = 1e308",
-    'vcpu_hour = "0.04"',
-    "vcpu_hour = true",
-    "gib_hour = -1",
-    "gib_hour = 1e300",
-    "gib_month = -1",
-    'gib_month = "0.1"',
-    "per_second = 1",
-]
+PRICES = {
+    "dated": '9999-12-31 | 2999-01-01 | "soon" | 12 | true | 10:00:00',
+    "source": '"" | "a\\u001b[2Jb" | 1',
+    "currency": '"" | "DOLLARSXX" | "\\n" | 1',
+    "vcpu_hour": '-0.1 | nan | inf | 1e308 | "0.04" | true',
+    "gib_hour": "-1 | 1e300",
+    "gib_month": '-1 | "0.1"',
+    "per_second": "1",
+}
 
-DATASETS = [
-    'name = ""',
-    'name = "a\\u0000b"',
-    'name = "a\\nb"',
-    'name = "\\u001b]0;x\\u0007"',
-    'name = "../../etc"',
-    f'name = "{"n" * 300}"',
-    "name = 5",
-    'name = "clustered-16-0"',
-    'name = "clustered-0-2k"',
-    'name = "glove-words-51"',
-    "rows = 0",
-    "rows = -1",
-    "rows = true",
-    'rows = "10"',
-    "rows = 1e300",
-    "rows = 2001",
-    "rows = 99999999999999999999",
-    "rows = 5",
-    "queries = 0",
-    "queries = true",
-    "queries = 99999999999",
-    'metadata = "no"',
-    "metadata = 0",
-    "column = 1",
-]
+DATASETS = {
+    "name": (
+        '"" | "a\\u0000b" | "a\\nb" | "\\u001b]0;x\\u0007" | "../../etc" | 5 | "clustered-16-0" | '
+        f'"clustered-0-2k" | "glove-words-51" | "{"n" * 300}"'
+    ),
+    "rows": '0 | -1 | true | "10" | 1e300 | 2001 | 99999999999999999999 | 5',
+    "queries": "0 | true | 99999999999",
+    "metadata": '"no" | 0',
+    "column": "1",
+}
 
-STORES = [
-    'store = ""',
-    'store = "nope"',
-    'store = "a\\u001b[31m"',
-    'store = "a\\nb"',
-    f'store = "{"s" * 300}"',
-    "store = 5",
-    'index = ""',
-    'index = "\\u0000"',
-    'index = "flat"',
-    "index = 5",
-    "params = { m = 0 }",
-    "params = { m = true }",
-    'params = { m = "16" }',
-    "params = { m = 1.5 }",
-    "params = { m = nan }",
-    "params = { m = 100000 }",
-    "params = { m = [] }",
-    "params = { m = [16, true] }",
-    "params = { m = { a = 1 } }",
-    "params = { ef_construction = 0 }",
-    "params = { ef_construction = 4000000000 }",
-    "params = { ef_construction = 9223372036854775807 }",
-    "params = { ef_construction = 1e300 }",
-    "params = { speed = 1 }",
-    "params = 5",
-    f"params = {{ m = {list(range(2, 502))}, ef_construction = {list(range(1, 501))} }}",
-    f"params = {{ ef_construction = {list(range(1, 1002))} }}",
-    "lane = []",
-    'lane = "fast"',
-    "lane = 1",
-    'lane = ["embedded", "fast"]',
-    "datasets = []",
-    'datasets = ["other"]',
-    "datasets = [5]",
-    "experiments = []",
-    'experiments = ["other"]',
-    'durability = "forever"',
-    "durability = true",
-    'provider = "cloud"',
-    'provider = "local"',
-    "provider = 1",
-    "extra = 1",
-]
+GRID = f"m = {list(range(2, 502))}, ef_construction = {list(range(1, 501))}"
+STORES = {
+    "store": f'"" | "nope" | "a\\u001b[31m" | "a\\nb" | 5 | "{"s" * 300}"',
+    "index": '"" | "\\u0000" | "flat" | 5',
+    "params.m": '0 | true | "16" | 1.5 | nan | 100000 | [] | [16, true] | { a = 1 }',
+    "params.ef_construction": (
+        f"0 | 4000000000 | 9223372036854775807 | 1e300 | {list(range(1, 1002))}"
+    ),
+    "params.speed": "1",
+    "params": f"5 | {{ {GRID} }}",
+    "lane": '[] | "fast" | 1 | ["embedded", "fast"]',
+    "datasets": '[] | ["other"] | [5]',
+    "experiments": '[] | ["other"]',
+    "durability": '"forever" | true',
+    "provider": '"cloud" | "local" | 1',
+    "extra": "1",
+}
 
-EXPERIMENTS = [
-    ("recall_sweep", "min_s = -1"),
-    ("recall_sweep", "min_s = nan"),
-    ("recall_sweep", "min_s = 1e300"),
-    ("recall_sweep", "min_s = true"),
-    ("recall_sweep", 'min_s = "1"'),
-    ("recall_sweep", "min_s = 5\nmax_s = 1"),
-    ("recall_sweep", "min_s = 21"),
-    ("recall_sweep", "max_s = 0"),
-    ("recall_sweep", "max_s = 1e300"),
-    ("recall_sweep", "warmup_queries = 1e11"),
-    ("recall_sweep", "warmup_queries = 100000000000"),
-    ("recall_sweep", "warmup_queries = -1"),
-    ("recall_sweep", "warmup_queries = true"),
-    ("recall_sweep", "search = { ef_search = 0 }"),
-    ("recall_sweep", "search = { ef_search = true }"),
-    ("recall_sweep", 'search = { ef_search = "64" }'),
-    ("recall_sweep", "search = { ef_search = [] }"),
-    ("recall_sweep", "search = { ef_search = 4000000000 }"),
-    ("recall_sweep", f"search = {{ ef_search = {list(range(1, 10_002))} }}"),
-    ("recall_sweep", "search = { speed = 1 }"),
-    ("recall_sweep", "search = []"),
-    ("recall_sweep", "search = 5"),
-    ("recall_sweep", "returns = []"),
-    ("recall_sweep", 'returns = "everything"'),
-    ("recall_sweep", "returns = 1"),
-    ("recall_sweep", "stores = []"),
-    ("recall_sweep", 'stores = ["other"]'),
-    ("recall_sweep", "unknown = 1"),
-    ("concurrency", "clients = []"),
-    ("concurrency", "clients = [0]"),
-    ("concurrency", "clients = [100000000]"),
-    ("concurrency", "clients = [99999999999999999999]"),
-    ("concurrency", "clients = [true]"),
-    ("concurrency", 'clients = ["8"]'),
-    ("concurrency", 'clients = "8"'),
-    ("concurrency", "clients = [1.5]"),
-    ("concurrency", f"clients = {list(range(1, 10_000)) * 11}\nduration_s = 0"),
-    ("concurrency", "duration_s = 1e300"),
-    ("concurrency", "duration_s = 86401"),
-    ("concurrency", "duration_s = 0"),
-    ("concurrency", "duration_s = true"),
-    ("open_loop", ""),
-    ("open_loop", "rates = []"),
-    ("open_loop", "rates = [0]"),
-    ("open_loop", "rates = [-1]"),
-    ("open_loop", "rates = [1e300]"),
-    ("open_loop", "rates = [nan]"),
-    ("open_loop", "rates = [true]"),
-    ("open_loop", 'rates = ["100"]'),
-    ("open_loop", "rates = [100]\nduration_s = 1e300"),
-    ("open_loop", "rates = [100]\nin_flight = 0"),
-    ("open_loop", "rates = [100]\nin_flight = 99999999999"),
-    ("open_loop", 'rates = [100]\narrivals = "bursts"'),
-    ("open_loop", 'arrivals = "trace"'),
-    ("open_loop", "rates = [100]\ntrace = [0.1, 0.2]"),
-    ("open_loop", 'arrivals = "trace"\ntrace = []'),
-    ("open_loop", 'arrivals = "trace"\ntrace = [0, 0]'),
-    ("open_loop", 'arrivals = "trace"\ntrace = [2, 1]'),
-    ("open_loop", 'arrivals = "trace"\ntrace = [-1, 1]'),
-    ("open_loop", 'arrivals = "trace"\ntrace = [nan]'),
-    ("open_loop", 'arrivals = "trace"\ntrace = [inf]'),
-    ("open_loop", 'arrivals = "trace"\ntrace = ["1"]'),
-    ("open_loop", 'arrivals = "trace"\ntrace = [true]'),
-    ("open_loop", 'arrivals = "trace"\ntrace = 5'),
-    ("capacity", "p99_ms = 0"),
-    ("capacity", "p99_ms = 1e300"),
-    ("capacity", "recall = 2"),
-    ("capacity", "recall = true"),
-    ("capacity", "errors = 0.5"),
-    ("capacity", "resolution = 0"),
-    ("capacity", "confirmations = 0"),
-    ("capacity", "confirmations = 100000000"),
-    ("capacity", "confirm_s = 1e300"),
-    ("capacity", "duration_s = inf"),
-    ("capacity", "most_rate = 1e300"),
-    ("capacity", "most_rate = 0"),
-    ("crud", "samples = 1e11"),
-    ("crud", "samples = 100000000000"),
-    ("crud", "samples = 100001"),
-    ("crud", "samples = 0"),
-    ("crud", "samples = true"),
-    ("crud", 'samples = "1000"'),
-    ("crud", "max_s = 1e300"),
-    ("crud", "max_s = 0"),
-    ("crud", "limit = 0"),
-    ("crud", "limit = 1e15"),
-    ("mixed", "operations = 1"),
-    ("mixed", "operations = 1e11"),
-    ("mixed", "searches = 0"),
-    ("mixed", "searches = 1e308"),
-    ("mixed", "inserts = -1"),
-    ("mixed", "inserts = 0\nupdates = 0\ndeletes = 0"),
-    ("mixed", "rates = { search = 100 }"),
-    ("mixed", "rates = { search = 100, drop = 1 }"),
-    ("mixed", "rates = { search = 1e300, insert = 1 }"),
-    ("mixed", "rates = { search = true, insert = 1 }"),
-    ("mixed", "clients = 0"),
-    ("mixed", "clients = 1000000000"),
-    ("mixed", "max_s = 1e300"),
-    ("ingest", "checkpoints = []"),
-    ("ingest", "checkpoints = [0]"),
-    ("ingest", "checkpoints = [2.5]"),
-    ("ingest", "checkpoints = [true]"),
-    ("ingest", "concurrency = 0"),
-    ("ingest", "concurrency = [1000000]"),
-    ("ingest", "batch_rows = 9000000000000000000"),
-    ("ingest", "probes = 1e9"),
-    ("ingest", "probe_limit_s = 1e300"),
-    ("ingest", "settle_s = 1e300"),
-    ("ingest", "settle_s = -1"),
-    ("filtered", "selectivities = [0]"),
-    ("filtered", "selectivities = [2]"),
-    ("filtered", "selectivities = [true]"),
-    ("filtered", 'predicates = ["near"]'),
-    ("filtered", "payload_index = []"),
-    ("filtered", "depths = [9]"),
-    ("filtered", "pivots = 1000"),
-    ("filtered", "checks = -1"),
-    ("filtered", "checks = 1e12"),
-    ("filtered", "clients = [100000000]"),
-    ("filtered", "min_s = 30"),
-    ("size_sweep", "sizes = []"),
-    ("size_sweep", "sizes = [-1]"),
-    ("size_sweep", "min_s = 5\nmax_s = 2"),
-    ("storage", "settle_s = 1e300"),
-    ("storage", "checkpoints = []"),
-    ("export", "page_rows = 0"),
-    ("export", "page_rows = 1e15"),
-    ("export", "min_s = 1e300"),
-    ("condition", "samples = 1e11"),
-    ("condition", "indexed = []"),
-    ("condition", 'indexed = ["on"]'),
-    ("condition", "max_s = nan"),
-    ("time_to_searchable", "looks = 1e9"),
-    ("time_to_searchable", "probes = 0"),
-    ("transport", "mixed_s = 1e300"),
-    ("transport", "mixed_rows = 0"),
-    ("transport", "clients = []"),
-    ("scalar_index_overhead", "fields = 1000"),
-    ("scalar_index_overhead", "rounds = 0"),
-    ("hybrid", "alphas = [2]"),
-    ("hybrid", "candidates = 1e12"),
-    ("hybrid", "clients = 0"),
-    ("anomaly", "copies = 1000"),
-    ("anomaly", "calibration = 1"),
-    ("nonsense", ""),
-    ("", ""),
+EXPERIMENTS = {
+    "recall_sweep": {
+        "min_s": '-1 | nan | 1e300 | true | "1" | 21',
+        "min_s = 5\nmax_s": "1",
+        "max_s": "0 | 1e300",
+        "warmup_queries": "1e11 | 100000000000 | -1 | true",
+        "search.ef_search": f'0 | true | "64" | [] | 4000000000 | {list(range(1, 10_002))}',
+        "search.speed": "1",
+        "search": "[] | 5",
+        "returns": '[] | "everything" | 1',
+        "stores": '[] | ["other"]',
+        "unknown": "1",
+    },
+    "concurrency": {
+        "clients": '[] | [0] | [100000000] | [99999999999999999999] | [true] | ["8"] | "8" | [1.5]',
+        "duration_s": "1e300 | 86401 | 0 | true",
+        "duration_s = 0\nclients": f"{list(range(1, 10_000)) * 11}",
+    },
+    "open_loop": {
+        "rates": '[] | [0] | [-1] | [1e300] | [nan] | [true] | ["100"]',
+        "rates = [100]\nduration_s": "1e300",
+        "rates = [100]\nin_flight": "0 | 99999999999",
+        "rates = [100]\narrivals": '"bursts"',
+        "rates = [100]\ntrace": "[0.1, 0.2]",
+        "arrivals": '"trace"',
+        'arrivals = "trace"\ntrace': (
+            '[] | [0, 0] | [2, 1] | [-1, 1] | [nan] | [inf] | ["1"] | [true] | 5'
+        ),
+    },
+    "capacity": {
+        "p99_ms": "0 | 1e300",
+        "recall": "2 | true",
+        "errors": "0.5",
+        "resolution": "0",
+        "confirmations": "0 | 100000000",
+        "confirm_s": "1e300",
+        "duration_s": "inf",
+        "most_rate": "1e300 | 0",
+    },
+    "crud": {
+        "samples": '1e11 | 100000000000 | 100001 | 0 | true | "1000"',
+        "max_s": "1e300 | 0",
+        "limit": "0 | 1e15",
+    },
+    "mixed": {
+        "operations": "1 | 1e11",
+        "searches": "0 | 1e308",
+        "inserts": "-1",
+        "inserts = 0\nupdates = 0\ndeletes": "0",
+        "rates.search": "100 | 100, drop = 1 | 1e300, insert = 1 | true, insert = 1",
+        "clients": "0 | 1000000000",
+        "max_s": "1e300",
+    },
+    "ingest": {
+        "checkpoints": "[] | [0] | [2.5] | [true]",
+        "concurrency": "0 | [1000000]",
+        "batch_rows": "9000000000000000000",
+        "probes": "1e9",
+        "probe_limit_s": "1e300",
+        "settle_s": "1e300 | -1",
+    },
+    "filtered": {
+        "selectivities": "[0] | [2] | [true]",
+        "predicates": '["near"]',
+        "payload_index": "[]",
+        "depths": "[9]",
+        "pivots": "1000",
+        "checks": "-1 | 1e12",
+        "clients": "[100000000]",
+        "min_s": "30",
+    },
+    "size_sweep": {"sizes": "[] | [-1]", "min_s = 5\nmax_s": "2"},
+    "storage": {"settle_s": "1e300", "checkpoints": "[]"},
+    "export": {"page_rows": "0 | 1e15", "min_s": "1e300"},
+    "condition": {"samples": "1e11", "indexed": '[] | ["on"]', "max_s": "nan"},
+    "time_to_searchable": {"looks": "1e9", "probes": "0"},
+    "transport": {"mixed_s": "1e300", "mixed_rows": "0", "clients": "[]"},
+    "scalar_index_overhead": {"fields": "1000", "rounds": "0"},
+    "hybrid": {"alphas": "[2]", "candidates": "1e12", "clients": "0"},
+    "anomaly": {"copies": "1000", "calibration": "1"},
+}
+
+
+def lines_of(table: dict[str, str]) -> Iterator[str]:
+    """Each key with each of its values."""
+    for key, values in table.items():
+        outer, dot, inner = key.partition(".")
+        for value in values.split(" | "):
+            yield f"{outer} = {{ {inner} = {value} }}" if dot else f"{key} = {value}"
+
+
+#: A part of the suite, the experiment in place of BASE's, and the lines that it cannot have.
+LINES = [
+    *(("", "", line) for line in lines_of(TOP)),
+    *(("datasets", "", line) for line in lines_of(DATASETS)),
+    *(("stores", "", line) for line in lines_of(STORES)),
+    *(("", name, line) for name in EXPERIMENTS for line in lines_of(EXPERIMENTS[name])),
+    *(("", name, "") for name in ("open_loop", "nonsense", " ")),
 ]
 
 WHOLE = {
@@ -431,12 +257,17 @@ def plan(refused: Refused, given: Path) -> Callable[[str], str]:
     return check
 
 
-@pytest.mark.parametrize("line", TOP, ids=lambda line: line[:40])
-def test_keys_of_the_suite(plan: Callable[[str], str], line: str) -> None:
-    plan(with_top(line))
+@pytest.mark.parametrize(
+    ("part", "experiment", "line"), LINES, ids=[f"{p or e or 'top'} {x[:40]}" for p, e, x in LINES]
+)
+def test_keys_of_a_suite(plan: Callable[[str], str], part: str, experiment: str, line: str) -> None:
+    if experiment:
+        plan(with_experiment(experiment.strip(), line))
+    else:
+        plan(with_part(part, line) if part else with_top(line))
 
 
-@pytest.mark.parametrize("line", PRICES, ids=lambda line: line[:40])
+@pytest.mark.parametrize("line", list(lines_of(PRICES)))
 def test_prices(plan: Callable[[str], str], line: str) -> None:
     good = {
         "dated": "2026-11-01",
@@ -452,29 +283,13 @@ def test_prices(plan: Callable[[str], str], line: str) -> None:
     plan(f"{BASE}[prices]\n{lines}\n")
 
 
-@pytest.mark.parametrize("lines", DATASETS, ids=lambda line: line[:40])
-def test_datasets_of_a_suite(plan: Callable[[str], str], lines: str) -> None:
-    plan(with_part("datasets", lines))
-
-
-@pytest.mark.parametrize("lines", STORES, ids=lambda line: line[:40])
-def test_stores_of_a_suite(plan: Callable[[str], str], lines: str) -> None:
-    plan(with_part("stores", lines))
-
-
-@pytest.mark.parametrize(("name", "line"), EXPERIMENTS, ids=lambda text: text[:40])
-def test_experiments_of_a_suite(plan: Callable[[str], str], name: str, line: str) -> None:
-    plan(with_experiment(name, line))
-
-
 @pytest.mark.parametrize("text", WHOLE.values(), ids=WHOLE)
 def test_whole_suites(plan: Callable[[str], str], text: str) -> None:
     plan(text)
 
 
 def test_a_grid_of_builds_names_its_size(plan: Callable[[str], str]) -> None:
-    grid = f"params = {{ m = {list(range(2, 502))}, ef_construction = {list(range(1, 501))} }}"
-    assert "250,000 builds" in plan(with_part("stores", grid))
+    assert "250,000 builds" in plan(with_part("stores", f"params = {{ {GRID} }}"))
 
 
 @pytest.mark.parametrize(

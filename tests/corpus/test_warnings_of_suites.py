@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from command_calls import Call
 from test_suites import with_top
-
-from conftest import Call
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,6 @@ from vectrial.model.metric import Metric
 from vectrial.util import paths
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
-
-
 @pytest.fixture
 def dataset() -> Dataset:
     rng = np.random.default_rng(1)

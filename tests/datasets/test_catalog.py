@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import reader_layouts as layouts
+from command_calls import call
 from faulty_http_server import Site, serving
 
-from vectrial.cli.main import main
 from vectrial.datasets import catalog, library
 from vectrial.datasets.catalog.listing import listed
 from vectrial.datasets.sources import published, synthetic
@@ -26,12 +24,6 @@ from vectrial.model.errors import DataError, SourceUnavailable, UserError
 from vectrial.model.filters import evaluate
 from vectrial.model.metric import Metric
 from vectrial.model.progress import silent
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 def test_every_entry_is_whole() -> None:
@@ -308,36 +300,20 @@ def test_public_source_that_is_gone() -> None:
             catalog.fetch(entry)
 
 
-@pytest.fixture
-def vectrial(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Runs the command line in this process: exit code, stdout, stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["vectrial", *arguments])
-        monkeypatch.setattr("sys.stdin", io.StringIO())
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return (int(ended.value.code or 0), *capsys.readouterr())
-
-    return run
-
-
-def test_commands(vectrial: Callable[..., tuple[int, str, str]]) -> None:
-    code, out, said = vectrial("data", "fetch", "clustered-8-2k-filtered", "uniform-4-300")
+def test_commands() -> None:
+    code, out, said = call("data", "fetch", "clustered-8-2k-filtered", "uniform-4-300")
     assert (code, out) == (0, "")
     assert "2,000 × 8, l2, 1,000 queries, 3 columns, a filter per query" in said
-    _, _, said = vectrial("data", "fetch", "uniform-4-300")
+    _, _, said = call("data", "fetch", "uniform-4-300")
     assert "uniform-4-300 is here already" in said
-    _, out, _ = vectrial("data", "list", "--format", "jsonl")
+    _, out, _ = call("data", "list", "--format", "jsonl")
     rows = [json.loads(line) for line in out.splitlines()]
     listed = {row["name"]: row for row in rows}
     assert len(listed) == len(rows)
     assert listed["uniform-4-300"]["cached"] is True
     assert listed["sift-128-euclidean"]["cached"] is False
     assert listed["sift-images-128"]["stand_in_for"] == "sift-128-euclidean"
-    _, table, _ = vectrial("data", "list")
+    _, table, _ = call("data", "list")
     assert all(name in table for name in listed)
     assert max(map(len, table.splitlines())) <= 80
 
@@ -351,10 +327,8 @@ def test_commands(vectrial: Callable[..., tuple[int, str, str]]) -> None:
         (("clustered-8-2k", "--rows", "5"), "made as a whole"),
     ],
 )
-def test_commands_with_wrong_input(
-    vectrial: Callable[..., tuple[int, str, str]], arguments: tuple[str, ...], said: str
-) -> None:
-    code, _, error = vectrial("data", "fetch", *arguments)
+def test_commands_with_wrong_input(arguments: tuple[str, ...], said: str) -> None:
+    code, _, error = call("data", "fetch", *arguments)
     assert code == 2
     assert said in error
 

@@ -1,22 +1,20 @@
 """The data commands as a person meets them: exit codes, stdout, stderr."""
 
 import csv
-import io
+import functools
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import command_calls
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import reader_layouts as layouts
+from command_calls import Call
 
-from vectrial.cli.main import main
 from vectrial.datasets import catalog, library
 
 RNG = np.random.default_rng(3)
@@ -24,34 +22,11 @@ X = RNG.standard_normal((300, 6)).astype(np.float32)
 Q = RNG.standard_normal((9, 6)).astype(np.float32)
 
 
-@dataclass
-class Done:
-    code: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Done]
-
-
 @pytest.fixture
-def call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Call:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Run `vectrial data` in an empty folder."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["vectrial", "data", *arguments])
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        seen = capsys.readouterr()
-        return Done(code, seen.out, seen.err)
-
-    return run
+    return functools.partial(command_calls.call, "data")
 
 
 def test_import_says_what_it_found(call: Call, tmp_path: Path) -> None:
@@ -384,7 +359,6 @@ def test_only_what_is_named_is_removed_and_not_without_consent(
     np.save(tmp_path / "a.npy", X)
     for name in ("one", "two", "three"):
         assert call("import", "a.npy", "--metric", "l2", "--name", name).code == 0
-    monkeypatch.setattr("sys.stdin", io.StringIO())
     done = call("remove", "one")
     assert (done.code, done.out) == (2, "")
     assert "needs consent (add --yes)" in done.err

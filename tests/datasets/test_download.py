@@ -18,11 +18,6 @@ SUM = hashlib.sha256(CONTENT).hexdigest()
 QUICK = Policy(timeout_s=5, attempts=3, backoff_s=0, spare_bytes=0, sleep=lambda _: None)
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-
-
 def _leftovers(path: Path) -> list[str]:
     return sorted(file.name for file in path.parent.iterdir() if file != path)
 

@@ -18,11 +18,6 @@ X = RNG.standard_normal((200, 6)).astype(np.float32)
 Q = RNG.standard_normal((9, 6)).astype(np.float32)
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-
-
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.npy"])
 def test_rows_and_queries_together_are_the_file(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,5 @@
 import json
 import threading
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +25,6 @@ TABLE = pa.table(
     }
 )
 FILTERS = (None, Eq("colour", "grün"), And((Range("n", gte=3), Not(Eq("on", True)))), None, None)
-
-
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
 
 
 def saved(name: str = "set", **changes: object) -> Dataset:

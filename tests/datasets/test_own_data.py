@@ -33,11 +33,6 @@ LISTS = VECTORS.tolist()
 UTC = datetime.UTC
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-
-
 def vectors(kind: pa.DataType | None = None) -> pa.Array[Any]:
     return pa.array(LISTS, kind or pa.list_(pa.float32()))
 

@@ -22,11 +22,6 @@ from vectrial.model.progress import silent
 LEARNED, GOOD_ONES, FAULTY = 30, 4, 3
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-
-
 def coarse(
     count: int,
     images: Callable[[slice], np.ndarray],

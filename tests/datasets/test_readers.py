@@ -28,11 +28,6 @@ Q = RNG.standard_normal((5, 6)).astype(np.float32)
 SMALL = RNG.integers(0, 100, (30, 6))
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-
-
 def vectors(source: Source, rows: int = 7) -> Any:
     with source:
         return np.concatenate([block.vectors for block in source.blocks(rows)])

@@ -1,11 +1,13 @@
-"""What several tests of the load engine need."""
+"""Fixtures for the tests of the load engine."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from grpc_peer import Peer, serving
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +23,9 @@ def identity(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     except FileNotFoundError:
         pytest.skip("no openssl command to make a certificate with")
     return chain, key
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    with serving() as there:
+        yield there

@@ -55,32 +55,6 @@ def test_a_null_server_answers_with_the_rows_that_are_asked_for(protocol: str, k
     assert len(np.unique(scores[0])) == k
 
 
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        ("status", "status:out_of_memory"),
-        ("garbage", "garbage"),
-        ("break", "reset"),
-        ("truncate", "reset"),
-        ("never", "timeout"),
-    ],
-)
-def test_what_goes_wrong_at_a_null_postgresql_is_an_error_of_its_class(
-    fault: str, kind: str
-) -> None:
-    with null_server("postgres", k=3, faults=[(fault, 10)]) as server:
-        search = Requests(
-            "search", vectors=np.ones((5, 4), np.float32), k=3, options={"table": "null"}
-        )
-        to = target("postgres", server.host, server.port)
-        # Of an answer that comes, a busy machine decides when.
-        timeout_s = 5.0 if fault == "never" else 30.0
-        outcome = drive(to, [search], [closed(2, count=50)], timeout_s=timeout_s)
-    (record,) = outcome["classes"]
-    assert {name: count for name, count, _ in record["recorder"].errors()} == {kind: 5}
-    assert record["recorder"].summary()["count"] == 45
-
-
 def test_more_clients_than_help_have_the_ceiling_of_an_open_loop() -> None:
     assert [in_flight_for(n) for n in (1, 8, 5000, None)] == [1, 8, MOST_IN_FLIGHT, MOST_IN_FLIGHT]
 

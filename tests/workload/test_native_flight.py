@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.flight as fl
 import pytest
+from engine_runs import judge_nearest
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive, target
@@ -143,9 +144,7 @@ def judge(kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Judge:
     """Exact answers among the rows that are kept."""
     distances = np.linalg.norm(VECTORS[None] - ASKED[:, None], axis=2)
     distances[:, ~kept] = np.inf
-    nearest = np.sort(IDS[np.argsort(distances, axis=1)[:, :K]], axis=1)
-    offsets = np.arange(0, QUERIES * K + 1, K)
-    return Judge(K, offsets, nearest.ravel(), np.full(QUERIES, K))
+    return judge_nearest(distances, IDS, K)
 
 
 def test_what_is_put_is_what_was_given(server: Server, loaded: str) -> None:
@@ -265,26 +264,6 @@ def test_the_null_server_takes_every_call() -> None:
         outcome = drive(to, requests, [source], threads=2)
     assert [record["recorder"].errors() for record in outcome["classes"]] == [[]] * 4
     assert sum(record["issued"] for record in outcome["classes"]) == 400
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        ("status", "status:resource_exhausted"),
-        ("reset", "reset"),
-        ("break", "reset"),
-        ("truncate", "truncated"),
-        ("garbage", "garbage"),
-    ],
-)
-def test_what_the_null_server_does_wrong_is_counted(fault: str, kind: str) -> None:
-    request = Requests("search", vectors=ASKED, k=K, options={"dataset": "any"})
-    with null_server("flight", k=K, faults=[(fault, 10)]) as null:
-        to = target("flight", null.host, null.port)
-        outcome = drive(to, [request], [closed(1, count=100)])
-    (record,) = outcome["classes"]
-    assert [(seen, count) for seen, count, _ in record["recorder"].errors()] == [(kind, 10)]
-    assert record["recorder"].summary()["count"] == 90
 
 
 def test_a_connection_that_breaks_is_one_failure() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from engine_runs import half_right
 
-from vectrial._engine import Judge
 from vectrial.engine.client import Requests, arrivals, closed, drive, target
 from vectrial.engine.null_server import NullServer, null_server
 from vectrial.engine.types import LoadOutcome
@@ -22,13 +22,6 @@ def server() -> Iterator[NullServer]:
         yield running
 
 
-def judge() -> Judge:
-    """The null server answers 0 to k - 1: right for even queries, half right for odd ones."""
-    truth = np.array([np.arange(K) + (K // 2) * (query % 2) for query in range(QUERIES)])
-    offsets = np.arange(0, QUERIES * K + 1, K)
-    return Judge(K, offsets, truth.ravel(), np.full(QUERIES, K))
-
-
 def consistent(outcome: LoadOutcome) -> None:
     for record in outcome["classes"]:
         seen = record["recorder"].summary()
@@ -37,7 +30,7 @@ def consistent(outcome: LoadOutcome) -> None:
 
 
 def test_a_closed_loop_judges_every_answer(server: NullServer) -> None:
-    search = Requests("search", vectors=VECTORS, k=K, judge=judge())
+    search = Requests("search", vectors=VECTORS, k=K, judge=half_right(QUERIES, K))
     outcome = drive(
         target("null-grpc", server.host, server.port),
         [search],

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_runs import judge_nearest
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests, arrivals, closed, drive, target, tls
@@ -206,16 +207,11 @@ def search(table: str, judge: Judge | None = None, **more: Any) -> Requests:
     return Requests("search", vectors=ASKED, k=K, options=options, judge=judge, **more)
 
 
-def nearest(kept: np.ndarray[Any, np.dtype[np.bool_]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The ids of the K nearest among the rows that are kept for each query, ascending."""
+def exact(kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Judge:
+    """Accepts the K nearest rows among those that are kept for each query."""
     distances = np.linalg.norm(VECTORS[None] - ASKED[:, None], axis=2)
     distances[~np.broadcast_to(kept, distances.shape)] = np.inf
-    return np.sort(IDS[np.argsort(distances, axis=1)[:, :K]], axis=1)
-
-
-def exact(kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Judge:
-    offsets = np.arange(0, QUERIES * K + 1, K)
-    return Judge(K, offsets, nearest(kept).ravel(), np.full(QUERIES, K))
+    return judge_nearest(distances, IDS, K)
 
 
 def rows(server: Postgres, table: str) -> list[dict[str, Any]]:
@@ -294,9 +290,7 @@ def test_every_operator_orders_by_itself(server: Postgres, loaded: str) -> None:
     cosine = products / np.linalg.norm(VECTORS, axis=1)
     absolute = np.abs(VECTORS[None] - ASKED[:, None]).sum(axis=2)
     for operator, closest in [("<#>", -products), ("<=>", -cosine), ("<+>", absolute)]:
-        ids = np.sort(IDS[np.argsort(closest, axis=1)[:, :K]], axis=1)
-        offsets = np.arange(0, QUERIES * K + 1, K)
-        judge = Judge(K, offsets, ids.ravel(), np.full(QUERIES, K))
+        judge = judge_nearest(closest, IDS, K)
         request = search(loaded, judge, options={"operator": operator, "fields": "kind, label"})
         seen = only(run(server, request, QUERIES))["recorder"].summary()
         assert seen["recall_mean"] == 1.0

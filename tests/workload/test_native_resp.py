@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from engine_runs import half_right, judge_nearest
 from load_outcomes import errors, only
 
 from vectrial._engine import Judge
@@ -36,13 +37,18 @@ def server() -> Iterator[NullServer]:
 @pytest.mark.parametrize("engine", ["vectorset", "search"])
 @pytest.mark.parametrize("resp", ["2", "3"])
 def test_searches_are_judged(server: NullServer, protocol: str, engine: str, resp: str) -> None:
-    truth = np.array([np.arange(K) + (K // 2) * (query % 2) for query in range(QUERIES)])
-    offsets = np.arange(0, QUERIES * K + 1, K)
-    judge = Judge(K, offsets, truth.ravel(), np.full(QUERIES, K))
     options = {"engine": engine, "resp": resp, "user": "me", "password": "x", "database": "1"}
     outcome = drive(
         target(protocol, server.host, server.port, options=options),
-        [Requests("search", vectors=VECTORS, k=K, judge=judge, options={**IN, "ef": "50"})],
+        [
+            Requests(
+                "search",
+                vectors=VECTORS,
+                k=K,
+                judge=half_right(QUERIES, K),
+                options={**IN, "ef": "50"},
+            )
+        ],
         [closed(8, count=QUERIES * 10)],
         threads=2,
     )
@@ -190,9 +196,7 @@ def test_a_real_redis_finds_what_was_written(redis: int, protocol: str, resp: st
     near = -(asked @ unit.T)
 
     def judge(keep: np.ndarray) -> Judge:  # type: ignore[type-arg]
-        best = np.argsort(np.where(keep, near, 9), axis=1)[:, :K]
-        truth = np.sort(best, axis=1).ravel().astype(np.int64)
-        return Judge(K, np.arange(0, QUERIES * K + 1, K), truth, np.full(QUERIES, K))
+        return judge_nearest(np.where(keep, near, 9), np.arange(rows), K)
 
     options = {"password": "secret", "resp": resp, "prefix": "row:"}
     to = target(protocol, "127.0.0.1", redis, options=options)

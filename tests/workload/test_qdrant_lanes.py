@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from grpc_peer import Peer, errors_of, serving
+from grpc_peer import Peer, errors_of
 from qdrant_client.grpc import collections_pb2 as collections
 from qdrant_client.grpc import points_pb2 as pb
 
@@ -39,12 +39,6 @@ VECTORS = np.random.default_rng(1).normal(size=(ROWS, DIM)).astype(np.float32)
 IDS = np.array([5, 0, -1, 2**63 - 1, -(2**63), 77], np.int64)
 SCHEMA = Schema(DIM, Metric.L2, (Field("number", FieldType.INT), Field("colour", FieldType.STRING)))
 WHERE = And((Range("number", gte=1, lt=9), Not(Eq("colour", "red"))))
-
-
-@pytest.fixture
-def peer() -> Iterator[Peer]:
-    with serving() as there:
-        yield there
 
 
 @pytest.fixture

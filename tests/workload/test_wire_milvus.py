@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from grpc_peer import Peer, errors_of, serving
+from engine_runs import judge_of
+from grpc_peer import Peer, errors_of
 from pymilvus.client.prepare import Prepare
 from pymilvus.grpc_gen import common_pb2 as common
 from pymilvus.grpc_gen import milvus_pb2 as pb
 from pymilvus.grpc_gen import schema_pb2 as schema
 
-from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive, target
 from vectrial.engine.types import LoadColumn, LoadOutcome
 from vectrial.model.errors import UserError
@@ -25,12 +24,6 @@ IDS = np.array([0, 7, -1, 2**62], np.int64)
 VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3) / 7
 OPTIONS = {"collection": "things"}
 AUTHORIZATION = base64.b64encode(b"root:Milvus").decode()
-
-
-@pytest.fixture
-def peer() -> Iterator[Peer]:
-    with serving() as there:
-        yield there
 
 
 def send(peer: Peer, requests: Requests, count: int = 1) -> LoadOutcome:
@@ -59,7 +52,6 @@ def pairs(request: pb.SearchRequest) -> dict[str, str]:
 
 def test_a_search_is_what_the_client_would_ask_and_its_answer_is_judged(peer: Peer) -> None:
     peer.answers[SERVICE + "Search"] = lambda _: found([7, -1, 0], [0.5, 0.25, 0.0])
-    judge = Judge(3, np.arange(0, 13, 3), np.tile([-1, 0, 7], 4), np.full(4, 3))
     search = Requests(
         "search",
         vectors=VECTORS,
@@ -76,7 +68,7 @@ def test_a_search_is_what_the_client_would_ask_and_its_answer_is_judged(peer: Pe
         },
         filters=[b"c < 5", "w == 'é'".encode()],
         filter_of=np.array([0, 1, 0, 1], np.uint32),
-        judge=judge,
+        judge=judge_of(np.tile([-1, 0, 7], (4, 1))),
     )
     outcome = send(peer, search, count=4)
     assert errors_of(outcome) == {}

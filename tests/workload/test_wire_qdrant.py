@@ -3,18 +3,17 @@ we send, and we read what they serialised."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from grpc_peer import Peer, errors_of, serving
+from engine_runs import judge_of
+from grpc_peer import Peer, errors_of
 from qdrant_client.conversions.conversion import RestToGrpc
 from qdrant_client.grpc import points_pb2 as pb
 from qdrant_client.grpc import qdrant_common_pb2 as common
 from qdrant_client.models import FieldCondition, Filter, MatchValue, PointStruct, Range
 
-from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive, target
 from vectrial.engine.types import LoadColumn, LoadOutcome
 from vectrial.model.errors import UserError
@@ -25,12 +24,6 @@ UPSERT, DELETE = "/qdrant.Points/Upsert", "/qdrant.Points/Delete"
 IDS = np.array([0, 7, 300, -1], np.int64)
 VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3) / 7
 OPTIONS = {"collection": "things"}
-
-
-@pytest.fixture
-def peer() -> Iterator[Peer]:
-    with serving() as there:
-        yield there
 
 
 def send(peer: Peer, requests: Requests, count: int = 1) -> LoadOutcome:
@@ -46,7 +39,6 @@ def test_a_search_is_what_the_client_would_ask_and_its_answer_is_judged(peer: Pe
     scored = [pb.ScoredPoint(id=point(row), score=row / 8, version=3) for row in (7, 0, -1)]
     answer = pb.QueryResponse(result=scored, time=0.001).SerializeToString()
     peer.answers[QUERY] = lambda _: answer
-    judge = Judge(3, np.arange(0, 13, 3), np.tile([-1, 0, 7], 4), np.full(4, 3))
     narrow = Filter(must=[FieldCondition(key="c", range=Range(lt=5.0))])
     wide = Filter(must_not=[FieldCondition(key="w", match=MatchValue(value="x"))])
     filters = [RestToGrpc.convert_filter(one) for one in (narrow, wide)]
@@ -63,7 +55,7 @@ def test_a_search_is_what_the_client_would_ask_and_its_answer_is_judged(peer: Pe
         },
         filters=[one.SerializeToString() for one in filters],
         filter_of=np.array([0, 1, 0, 1], np.uint32),
-        judge=judge,
+        judge=judge_of(np.tile([-1, 0, 7], (4, 1))),
     )
     outcome = send(peer, search, count=4)
     assert errors_of(outcome) == {}

@@ -3,18 +3,17 @@ what we send, and we read what they serialised."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pytest
-from grpc_peer import Peer, errors_of, serving
+from engine_runs import judge_of
+from grpc_peer import Peer, errors_of
 from weaviate.collections.classes.filters import Filter
 from weaviate.collections.filters import _FilterToGRPC
 from weaviate.proto.v1 import base_pb2, batch_delete_pb2, batch_pb2, search_get_pb2
 
-from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive, target
 from vectrial.engine.types import LoadColumn, LoadOutcome
 from vectrial.model.errors import UserError
@@ -26,12 +25,6 @@ PREFIX = 0x7665637472698000 << 64
 IDS = np.array([0, 7, -1, 2**62], np.int64)
 VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3) / 7
 OPTIONS = {"collection": "Things"}
-
-
-@pytest.fixture
-def peer() -> Iterator[Peer]:
-    with serving() as there:
-        yield there
 
 
 def uuid(row: int) -> str:
@@ -61,7 +54,6 @@ def found(rows: dict[int, float]) -> bytes:
 
 def test_a_search_is_what_the_client_would_ask_and_its_answer_is_judged(peer: Peer) -> None:
     peer.answers[SEARCH] = lambda _: found({7: 0.25, -1: 0.5})
-    judge = Judge(2, np.arange(0, 9, 2), np.tile([-1, 7], 4), np.full(4, 2))
     narrow = Filter.by_property("f0").less_than(5)
     wide = Filter.by_property("f1").equal("x") | Filter.by_property("f0").is_none(True)
     filters = [_FilterToGRPC.convert(one) for one in (narrow, wide)]
@@ -72,7 +64,7 @@ def test_a_search_is_what_the_client_would_ask_and_its_answer_is_judged(peer: Pe
         options={**OPTIONS, "vector": "v", "tenant": "t", "consistency": "quorum"},
         filters=[one.SerializeToString() for one in filters],
         filter_of=np.array([0, 1, 0, 1], np.uint32),
-        judge=judge,
+        judge=judge_of(np.tile([-1, 7], (4, 1))),
     )
     outcome = send(peer, search, count=4)
     assert errors_of(outcome) == {}
