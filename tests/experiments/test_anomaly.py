@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from experiment_worlds import run as run_in_world
-from experiment_worlds import without
+from experiment_worlds import target, without
 from painted_pictures import ANOMALIES, CLASSES, NORMAL, pictures
 
 from vectrial.datasets.truth import truth_of
@@ -19,7 +19,6 @@ from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.filters import Eq
 from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD, repeated
-from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase
 from vectrial.model.store import Field, FieldType, Index, NoParams, Schema
@@ -193,10 +192,10 @@ def test_the_truth_of_some_queries(tmp_path: Path) -> None:
 
 def refusal(fields: tuple[Field, ...], known: frozenset[str]) -> str:
     experiment = Anomaly()
-    (point,) = experiment.points(MemoryStore, FLAT, 100)
-    data = Data(Schema(4, Metric.COSINE, fields), None, known)
+    (point,) = experiment.points(target(MemoryStore, FLAT, 100))
+    data = Data(Schema(4, Metric.COSINE, fields), 100, None, known)
     try:
-        experiment.refuse_point(MemoryStore, FLAT, data, Lane.EMBEDDED, point)
+        experiment.check_point(target(MemoryStore, FLAT, data), point)
     except Unsupported as error:
         return str(error)
     return ""
@@ -210,4 +209,4 @@ def test_data_without_labels_and_stores_without_filters_are_refused() -> None:
     for lacking in (frozenset[str](), frozenset({"range"})):
         kind = without(MemoryStore, filters=lacking)
         with pytest.raises(Unsupported, match=r"no search under a filter|cannot filter with"):
-            Anomaly().points(kind, FLAT, 100)
+            Anomaly().points(target(kind, FLAT, 100))

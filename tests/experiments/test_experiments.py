@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
-from experiment_worlds import ROWS, dataset, run, without, world
+from experiment_worlds import ROWS, dataset, run, target, without, world
 from numpy.typing import NDArray
 
 from vectrial.experiments import storage
@@ -184,7 +184,7 @@ def test_who_finds_by_no_column_without_an_index_is_asked_with_indexes_alone(
     assert told["off"].metrics == {}
     assert "without an index" in told["off"].missing["latency_p50"]
     with pytest.raises(Unsupported, match="without an index"):
-        Condition(indexed=(False,)).points(Needing, FLAT, ROWS)
+        Condition(indexed=(False,)).points(target(Needing, FLAT, ROWS))
 
 
 def test_a_load_without_indexes_needs_no_filter_on_them(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_an_incomplete_find_is_wrong(tmp_path: Path) -> None:
 
 def test_a_store_without_metadata_is_refused() -> None:
     with pytest.raises(Unsupported, match="no metadata"):
-        Condition().points(without(MemoryStore, field_types=frozenset()), FLAT, ROWS)
+        Condition().points(target(without(MemoryStore, field_types=frozenset()), FLAT, ROWS))
 
 
 # -- export ------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def test_a_pass_of_an_export_ends_when_the_store_says_so(
 
 
 def test_sizes_are_shares_or_numbers_and_the_whole() -> None:
-    points = SizeSweep(sizes=(0.5, 100), least=50).points(MemoryStore, FLAT, 1000)
+    points = SizeSweep(sizes=(0.5, 100), least=50).points(target(MemoryStore, FLAT, 1000))
     assert [point["rows"] for point in points] == [100, 500, 1000]
     with pytest.raises(ValueError, match="at most 1"):
         SizeSweep(sizes=(1.5,))
@@ -305,7 +305,7 @@ def test_storage_before_and_after_the_store_settles(tmp_path: Path) -> None:
     assert (early.name, late.name) == ("acknowledged", "settled")
     assert late.metrics["disk_bytes"] >= late.metrics["raw_bytes"] == ROWS * 8 * 4
     with pytest.raises(Unsupported, match="nothing on disk"):
-        Storage().points(MemoryStore, FLAT, ROWS)
+        Storage().points(target(MemoryStore, FLAT, ROWS))
 
 
 class Told(SqliteStore):
@@ -666,8 +666,8 @@ def test_recall_is_not_judged_where_writes_failed(tmp_path: Path) -> None:
 def test_what_a_store_cannot_do_is_refused() -> None:
     fixed: type[Store] = without(MemoryStore, delete=False)
     with pytest.raises(Unsupported, match="cannot delete"):
-        Mixed().points(fixed, FLAT, ROWS)
-    assert Mixed(deletes=0).points(fixed, FLAT, ROWS) == [{}]
+        Mixed().points(target(fixed, FLAT, ROWS))
+    assert Mixed(deletes=0).points(target(fixed, FLAT, ROWS)) == [{}]
     with pytest.raises(ValueError, match="nothing changes"):
         Mixed(inserts=0, updates=0, deletes=0)
 

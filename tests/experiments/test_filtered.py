@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from experiment_worlds import ROWS, dataset, run, without, world
+from experiment_worlds import ROWS, dataset, run, target, without, world
 from numpy.typing import NDArray
 
 from vectrial.experiments.common.column_condition import condition
@@ -44,7 +44,7 @@ NUMBER = Field("number", FieldType.INT)
 
 
 def data(*fields: Field, own: frozenset[str] | None = None) -> Data:
-    return Data(Schema(4, Metric.L2, fields), own)
+    return Data(Schema(4, Metric.L2, fields), 100, own)
 
 
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.1, 0.5, 0.9])
@@ -78,10 +78,10 @@ def test_missing_values_and_ties_count_as_what_they_are() -> None:
 
 def refused(experiment: Filtered, given: Data, lane: Lane = Lane.EMBEDDED) -> list[str]:
     reasons = []
-    asked = experiment.on(given)
-    for point in asked.points(MemoryStore, FLAT, 100):
+    asked = experiment.resolve(given)
+    for point in asked.points(target(MemoryStore, FLAT, 100)):
         try:
-            asked.refuse_point(MemoryStore, FLAT, given, lane, point)
+            asked.check_point(target(MemoryStore, FLAT, given, lane), point)
         except Unsupported as error:
             reasons.append(f"{point.get('selectivity')}: {error}")
     return reasons
@@ -92,7 +92,7 @@ def test_own_filters_are_used_where_there_are_some() -> None:
     experiment = Filtered(selectivities=shares, predicates=columns)
     plain, own = data(NUMBER), data(NUMBER, own=frozenset({"eq"}))
     for given, wanted in ((plain, [1.0, 0.1]), (own, [1.0, 0.1, "own"])):
-        points = experiment.on(given).points(MemoryStore, FLAT, 100)
+        points = experiment.resolve(given).points(target(MemoryStore, FLAT, 100))
         assert [point["selectivity"] for point in points] == wanted
         assert refused(experiment, given) == []
     (reason,) = refused(Filtered(selectivities=shares, predicates=columns, own=True), plain)
@@ -101,7 +101,7 @@ def test_own_filters_are_used_where_there_are_some() -> None:
 
 def test_without_metadata_the_columns_are_those_that_are_made() -> None:
     assert refused(Filtered(), data()) == []
-    assert Filtered().on(data()).predicates == ("independent", "aligned", "opposed")
+    assert Filtered().resolve(data()).predicates == ("independent", "aligned", "opposed")
     reasons = refused(Filtered(selectivities=(0.1, 0.5), predicates=("column",)), data())
     assert len(reasons) == 2
     assert all("no metadata" in reason for reason in reasons)
@@ -109,7 +109,7 @@ def test_without_metadata_the_columns_are_those_that_are_made() -> None:
 
 def test_each_arm_that_needs_a_store_of_its_own_is_a_point() -> None:
     def arms(experiment: Filtered, kind: type[Store], given: Data) -> list[str]:
-        points = experiment.on(given).points(kind, FLAT, 100)
+        points = experiment.resolve(given).points(target(kind, FLAT, 100))
         return [p.get("payload_index", "loaded") for p in points if p.get("selectivity") != 1.0]
 
     given = data(NUMBER, own=frozenset({"eq"}))
@@ -126,11 +126,11 @@ def test_who_filters_by_no_column_without_an_index_is_asked_with_indexes_alone()
     needing = without(SqliteStore, filters_need_index=True)
     given = data(NUMBER, own=frozenset({"eq"}))
     for experiment in (Filtered(selectivities=(0.1,)), Filtered(predicates=(), own=True)):
-        settled = experiment.on(given)
+        settled = experiment.resolve(given)
         able, reasons = [], []
-        for point in settled.points(needing, FLAT, 100):
+        for point in settled.points(target(needing, FLAT, 100)):
             try:
-                settled.refuse_point(needing, FLAT, given, Lane.EMBEDDED, point)
+                settled.check_point(target(needing, FLAT, given), point)
             except Unsupported as error:
                 reasons.append((point.get("payload_index"), str(error)))
             else:
@@ -150,19 +150,19 @@ def test_made_predicates_are_refused_where_there_are_no_integers_or_no_such_oper
     wordless = without(MemoryStore, field_types=frozenset({FieldType.STRING}))
     unjoined = without(MemoryStore, filters=frozenset({"range", "and"}))
     for kind, reason in ((wordless, "no integers"), (unjoined, "'or'")):
-        point = made.points(kind, FLAT, 100)[-1]
+        point = made.points(target(kind, FLAT, 100))[-1]
         with pytest.raises(Unsupported, match=reason):
-            made.refuse_point(kind, FLAT, data(), Lane.EMBEDDED, point)
+            made.check_point(target(kind, FLAT, data()), point)
 
 
 def test_own_filters_that_a_store_lacks_words_for_are_no_matter_of_the_arm_with_indexes() -> None:
     wordless = without(SqliteStore, filters=frozenset({"range", "eq"}))
     given = data(NUMBER, own=frozenset({"eq", "is_null"}))
-    asked = Filtered(selectivities=(0.1,)).on(given)
+    asked = Filtered(selectivities=(0.1,)).resolve(given)
     refusals = {}
-    for point in asked.points(wordless, FLAT, 100):
+    for point in asked.points(target(wordless, FLAT, 100)):
         try:
-            asked.refuse_point(wordless, FLAT, given, Lane.EMBEDDED, point)
+            asked.check_point(target(wordless, FLAT, given), point)
         except Unsupported as error:
             refusals[point.get("selectivity", point.get("payload_index"))] = str(error)
     assert set(refusals) == {"own", "off"}
@@ -290,7 +290,7 @@ def test_the_datasets_own_filters_are_asked_with_indexes_and_without(own_home: P
     table = pa.table({"number": np.arange(ROWS) % 7})
     own = tuple(Eq("number", at % 7) for at in range(len(rows.queries)))
     index = Index("flat", SqliteStore.capabilities.indexes["flat"].build())
-    *_, point = asked.points(SqliteStore, index, ROWS)
+    *_, point = asked.points(target(SqliteStore, index, ROWS))
     with world(SqliteStore, "flat", own_home, State.LOADED) as context:
         there = replace(context, dataset=replace(rows, metadata=table, filters=own))
         bare, column, mine = asked.run(there, point)
@@ -307,7 +307,7 @@ def test_a_store_without_filters_is_refused_whole() -> None:
         )
 
     with pytest.raises(Unsupported, match="no search under a filter"):
-        Filtered().points(Unfiltered, FLAT, 10)
+        Filtered().points(target(Unfiltered, FLAT, 10))
 
 
 def test_each_query_has_the_searcher_of_its_filter(tmp_path: Path) -> None:

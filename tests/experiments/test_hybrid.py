@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from experiment_worlds import dataset, run
+from experiment_worlds import dataset, run, target
 from numpy.typing import NDArray
 
 from vectrial.experiments.common import hybrid_truth
@@ -20,7 +20,6 @@ from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.fusion import Blend, Fusion, Ranking, best, fuse, similarity
-from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric, distances
 from vectrial.model.results_schema import METRICS
 from vectrial.model.store import (
@@ -199,7 +198,7 @@ def test_scores_of_all_rows_are_held_for_one_query_at_a_time(
 def test_what_cannot_be_asked_is_refused_with_the_reason() -> None:
     flat = Index("flat", NoParams())
     with pytest.raises(Unsupported, match="memory has no search by the words"):
-        HybridSearch().points(MemoryStore, flat, 100)
+        HybridSearch().points(target(MemoryStore, flat, 100))
 
     class Told(MemoryStore):
         capabilities = replace(
@@ -207,11 +206,11 @@ def test_what_cannot_be_asked_is_refused_with_the_reason() -> None:
         )
 
     with pytest.raises(Unsupported, match="does not fuse by 'relative_score'"):
-        HybridSearch(fusion=Fusion.RELATIVE_SCORE).points(Told, flat, 100)
-    data = Data(Schema(4, Metric.L2, (Field("n", FieldType.INT),)))
-    (point,) = HybridSearch().points(Told, flat, 100)
+        HybridSearch(fusion=Fusion.RELATIVE_SCORE).points(target(Told, flat, 100))
+    data = Data(Schema(4, Metric.L2, (Field("n", FieldType.INT),)), 100)
+    (point,) = HybridSearch().points(target(Told, flat, 100))
     with pytest.raises(Unsupported, match="no column of texts"):
-        HybridSearch().refuse_point(Told, flat, data, Lane.EMBEDDED, point)
+        HybridSearch().check_point(target(Told, flat, data), point)
 
 
 class Told(MemoryStore):

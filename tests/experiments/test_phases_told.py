@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import Any
 
 import pytest
-from experiment_worlds import ROWS, index_of, run, world
+from experiment_worlds import ROWS, index_of, run, target, world
 from test_terms import SMALL, Small
 
 from vectrial.experiments.base import Experiment
@@ -54,7 +54,7 @@ def test_nothing_is_asked_between_the_end_of_a_phase_and_its_telling(
     small, calls = SMALL.get(name, Small()), list[tuple[int, str]]()
     kind = noting(small.store, calls)
     experiment = EXPERIMENTS[name].model_validate(dict(small.params))
-    point = experiment.points(kind, index_of(kind, "flat"), ROWS)[-1]
+    point = experiment.points(target(kind, index_of(kind, "flat"), ROWS))[-1]
     told: list[tuple[Phase, int]] = []
     with world(kind, "flat", tmp_path, type(experiment).starts_from, small.data) as context:
         for phase in experiment.run(context, point):
@@ -80,7 +80,7 @@ def test_nothing_is_asked_between_the_end_of_a_phase_and_its_telling(
 def test_a_phase_is_told_before_the_next_begins(
     asked: Experiment, order: list[str], tmp_path: Path
 ) -> None:
-    point = asked.points(MemoryStore, index_of(MemoryStore, "flat"), ROWS)[-1]
+    point = asked.points(target(MemoryStore, index_of(MemoryStore, "flat"), ROWS))[-1]
     with world(MemoryStore, "flat", tmp_path, State.EMPTY) as context:
         told = {phase.name: (phase, perf_counter_ns()) for phase in asked.run(context, point)}
     for before, after in pairwise(order):

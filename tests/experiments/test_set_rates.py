@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
-from experiment_worlds import DIM, ROWS, K, dataset, run, without
+from experiment_worlds import DIM, ROWS, K, dataset, run, target, without
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from vectrial.experiments.mixed import Mixed
 from vectrial.model.context import Data
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.filters import Filter
-from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric, distances
 from vectrial.model.phase import Phase
 from vectrial.model.results_schema import METRICS
@@ -268,11 +267,11 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="reads"):
         Mixed.model_validate({"rates": {"search": 10, "reads": 1}})
     with pytest.raises(Unsupported, match="cannot delete"):
-        rated().points(without(MemoryStore, delete=False), FLAT, ROWS)
-    shape = Data(Schema(DIM, Metric.L2))
-    (point,) = rated(clients=4).points(MemoryStore, FLAT, ROWS)
+        rated().points(target(without(MemoryStore, delete=False), FLAT, ROWS))
+    shape = Data(Schema(DIM, Metric.L2), ROWS)
+    (point,) = rated(clients=4).points(target(MemoryStore, FLAT, ROWS))
     with pytest.raises(Unsupported, match="one client"):
-        rated(clients=4).refuse_point(MemoryStore, FLAT, shape, Lane.EMBEDDED, point)
+        rated(clients=4).check_point(target(MemoryStore, FLAT, shape), point)
     with pytest.raises(StoreError, match="more than half"):
         run(rated(duration_s=30.0), MemoryStore, tmp_path)
 

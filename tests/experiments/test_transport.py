@@ -9,12 +9,11 @@ from time import perf_counter_ns
 import numpy as np
 import pyarrow as pa
 import pytest
-from experiment_worlds import DIM, ROWS, run, without, world
+from experiment_worlds import DIM, ROWS, run, target, without, world
 
 from vectrial.experiments.transport import Transport
 from vectrial.model.context import Data
 from vectrial.model.errors import Unsupported
-from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import METRICS
@@ -145,15 +144,13 @@ def test_a_read_that_fails_is_an_error(tmp_path: Path) -> None:
 
 def test_sizes_and_callers_are_points() -> None:
     asked = Transport(sizes=(100, 0.5, 5000), clients=(1, 4))
-    points = asked.points(MemoryStore, FLAT, 600)
+    points = asked.points(target(MemoryStore, FLAT, 600))
     assert [(p["rows"], p["clients"]) for p in points] == [
         (rows, clients) for rows in (100, 300, 600) for clients in (1, 4)
     ]
     # By turns into collections of their own: their size is no matter, so it is done once.
     assert [p["rows"] for p in points if "mixed_s" in p] == [600, 600]
     with pytest.raises(Unsupported, match="does not read out"):
-        asked.points(without(MemoryStore, scan=False), FLAT, 600)
-    with pytest.raises(Unsupported, match="by one client"):
-        asked.refuse_point(
-            MemoryStore, FLAT, Data(Schema(DIM, Metric.L2)), Lane.EMBEDDED, points[1]
-        )
+        asked.points(target(without(MemoryStore, scan=False), FLAT, 600))
+    with pytest.raises(Unsupported, match="one client puts"):
+        asked.check_point(target(MemoryStore, FLAT, Data(Schema(DIM, Metric.L2), ROWS)), points[1])

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from vectrial.datasets import library
-from vectrial.experiments.base import Experiment
+from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.registry import EXPERIMENTS, reference
 from vectrial.gate.checks import CHECKS
 from vectrial.model.client_limits import Certificate, ClientLimits
@@ -22,7 +22,7 @@ from vectrial.model.gate import Scope
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase
 from vectrial.model.placement import Placement
-from vectrial.model.store import Index, Store
+from vectrial.model.store import Store
 from vectrial.stores.memory import MemoryStore
 from vectrial.worker import worker
 from vectrial.worker.messages import Finished, JobSpec, TrialSpec
@@ -40,7 +40,7 @@ class SearchUnderFilters(Experiment):
     title: ClassVar[str] = "Filters"
     uses_filters: ClassVar[bool] = True
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[dict[str, Any]]:
         return [{}]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -124,7 +124,7 @@ def test_a_failed_check_invalidates_what_rests_on_it(
 
 
 def test_every_experiment_rests_on_what_it_uses() -> None:
-    crud = EXPERIMENTS["crud"].rests_on()
+    crud = EXPERIMENTS["crud"].depends_on()
     assert crud == {Scope.EVERYTHING, Scope.FINDS, Scope.CHANGES}
-    assert EXPERIMENTS["recall_sweep"].rests_on() == {Scope.EVERYTHING}
-    assert SearchUnderFilters.rests_on() == {Scope.EVERYTHING, Scope.FILTERS}
+    assert EXPERIMENTS["recall_sweep"].depends_on() == {Scope.EVERYTHING}
+    assert SearchUnderFilters.depends_on() == {Scope.EVERYTHING, Scope.FILTERS}

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from vectrial.datasets.truth import truth_of
-from vectrial.experiments.base import Experiment
+from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.storage import on_disk
 from vectrial.model.client_limits import Certificate, ClientLimits
-from vectrial.model.context import Context, fields_of
+from vectrial.model.context import Context, Data, fields_of
 from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric
@@ -87,9 +87,18 @@ def run(
     given: Dataset | None = None,
 ) -> list[Phase]:
     """Every phase of the experiment's first point."""
-    point: Mapping[str, Any] = experiment.points(kind, index_of(kind, index), ROWS)[-1]
+    point: Mapping[str, Any] = experiment.points(target(kind, index_of(kind, index)))[-1]
     with world(kind, index, folder, type(experiment).starts_from, given) as context:
         return list(experiment.run(context, point))
+
+
+def target(
+    kind: type[Store], index: Index, data: Data | int = ROWS, lane: Lane = Lane.EMBEDDED
+) -> Target:
+    """The store with this index and these data; of a number, so many rows without metadata."""
+    if isinstance(data, int):
+        data = Data(Schema(DIM, Metric.L2), data)
+    return Target(kind, index, data, lane)
 
 
 def index_of(kind: type[Store], index: str) -> Index:

@@ -178,8 +178,8 @@ class _Trials:
             # Nothing measured here searches under filters.
             GateResult("filters_complete", False if store == "usearch" else None, "8.6 of 10 rows"),
         ]
-        rests_on = EXPERIMENTS[experiment].rests_on() if experiment in EXPERIMENTS else ()
-        gate = [result.row(rests_on) for result in found]
+        scopes = EXPERIMENTS[experiment].depends_on() if experiment in EXPERIMENTS else ()
+        gate = [result.row(scopes) for result in found]
         if not right:
             status, reason = "invalid", "gate failed: scores_agree"
         row = TrialRow(

@@ -9,6 +9,7 @@ from typing import Any
 
 import null_store
 import pytest
+from experiment_worlds import target
 from null_store import ADDRESS, NullStore, UnreachableStore
 
 from vectrial.datasets import catalog, library
@@ -255,7 +256,7 @@ def test_a_trace_is_played_at_its_own_pace_or_stretched(tmp_path: Path) -> None:
     trace = tmp_path / "arrivals.txt"
     trace.write_text("0\n0.5\n2.0\n")
     loop = OpenLoop(arrivals="trace", trace=str(trace))  # type: ignore[arg-type]
-    (point,) = loop.points(NullStore, Index("flat", NoParams()), 10)
+    (point,) = loop.points(target(NullStore, Index("flat", NoParams()), 10))
     assert point == {"rate": 1.5, "returns": "ids"}
     assert loop.offsets(1.5).tolist() == [0, 500_000_000, 2_000_000_000]
     assert loop.offsets(3.0).tolist() == [0, 250_000_000, 1_000_000_000]

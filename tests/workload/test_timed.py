@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
-from experiment_worlds import DIM, ROWS, K, dataset, world
+from experiment_worlds import DIM, ROWS, K, dataset, target, world
 from numpy.typing import NDArray
 
 from vectrial._engine import Judge, Recorder
@@ -205,7 +205,7 @@ def by_mixed(script: Script, folder: Path, operation: str) -> Errors:
         # Before the clock there are as many searches as there are queries.
         warm = len(context.dataset.queries) if operation == "search" else 0
         script.begin(operation, warm + 3)
-        phases = list(asked.run(context, asked.points(Scripted, FLAT, ROWS)[-1]))
+        phases = list(asked.run(context, asked.points(target(Scripted, FLAT, ROWS))[-1]))
     assert sum(phase.metrics["count"] or 0 for phase in phases) in (59, 60)
     return [error for phase in phases for error in phase.errors]
 

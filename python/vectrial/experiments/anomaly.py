@@ -16,6 +16,7 @@ from vectrial.experiments.base import (
     Experiment,
     Numbers,
     Returns,
+    Target,
     Values,
     client_points,
     refuse_threads,
@@ -23,7 +24,6 @@ from vectrial.experiments.base import (
 )
 from vectrial.model.context import (
     Context,
-    Data,
 )
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, Unsupported
@@ -35,7 +35,7 @@ from vectrial.model.metric import Metric, distances
 from vectrial.model.phase import (
     Phase,
 )
-from vectrial.model.store import Index, Returning, Store
+from vectrial.model.store import Returning
 from vectrial.model.workload import ClosedLoop
 from vectrial.stats.detection import auroc, share_below, threshold_for
 from vectrial.stores.common.arrow import ids_of, vectors_of
@@ -70,7 +70,7 @@ class Anomaly(Experiment):
     title: ClassVar[str] = "Anomalies among the normal"
     uses_filters: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"search", "returns", "clients"})
-    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     score: Score = "nearest"
     false_alarms: float = Field(default=0.05, gt=0, lt=1)
@@ -85,27 +85,20 @@ class Anomaly(Experiment):
     timed: Literal["all", "anomalies"] = "all"
     copies: int = Field(default=1, ge=1, le=100)
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        can = store.capabilities.under(index.kind)
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        can = target.can
         if not can.filters:
-            raise Unsupported(f"{store.name} has no search under a filter")
+            raise Unsupported(f"{target.name} has no search under a filter")
         if "eq" not in can.filters:
-            raise Unsupported(f"{store.name} cannot filter with 'eq'")
-        return client_points(self.clients, search_points(store, index, self.search, self.returns))
+            raise Unsupported(f"{target.name} cannot filter with 'eq'")
+        return client_points(self.clients, search_points(target, self.search, self.returns))
 
-    def refuse_point(
-        self,
-        store: type[Store],
-        index: Index,
-        data: Data,
-        lane: Lane,
-        point: Mapping[str, Any],
-    ) -> None:
+    def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """Beside what every experiment refuses, data without labelled queries."""
-        super().refuse_point(store, index, data, lane, point)
-        refuse_threads(store, index, point["clients"])
-        named = {field.name for field in data.schema.fields}
-        if CLASS not in named or not {CLASS, ANOMALOUS} <= data.query_fields:
+        super().check_point(target, point)
+        refuse_threads(target, point["clients"])
+        named = {field.name for field in target.data.schema.fields}
+        if CLASS not in named or not {CLASS, ANOMALOUS} <= target.data.query_fields:
             raise Unsupported(
                 f"the dataset does not say of rows and queries which '{CLASS}' they are, and of"
                 f" queries whether each '{ANOMALOUS}'",

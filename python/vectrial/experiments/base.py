@@ -11,7 +11,8 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic import Field as Bound
@@ -22,10 +23,7 @@ from vectrial.model.gate import Scope
 from vectrial.model.inputs import Clients, ExactModel, product_size
 from vectrial.model.lane import Lane, refuse_returning, writes_natively
 from vectrial.model.phase import Phase, State
-from vectrial.model.store import Index, Returning, Searcher, Store
-
-if TYPE_CHECKING:
-    pass
+from vectrial.model.store import Capabilities, Index, Returning, Searcher, Store
 
 
 def as_list(value: object) -> object:
@@ -45,6 +43,27 @@ Values = list[int | float | str | bool] | int | float | str | bool
 Returns = Annotated[tuple[Returning, ...], BeforeValidator(as_list), Bound(min_length=1)]
 
 
+@dataclass(frozen=True)
+class Target:
+    """A store with an index, the data it is loaded with, and the lane of its requests: everything
+    that a plan knows of the place where an experiment runs."""
+
+    store: type[Store]
+    index: Index
+    data: Data
+    lane: Lane
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self.store.name
+
+    @property
+    def can(self) -> Capabilities:
+        """The store's capabilities under this index."""
+        return self.store.capabilities.under(self.index.kind)
+
+
 class Experiment(ExactModel, ABC):
     """Base of all experiments; see the module's text."""
 
@@ -62,11 +81,11 @@ class Experiment(ExactModel, ABC):
     #: It searches under filters; it finds rows by condition.
     uses_filters: ClassVar[bool] = False
     uses_find: ClassVar[bool] = False
-    #: It sends requests. What sends none is told beside the lane that the suite names first.
-    asks: ClassVar[bool] = True
-    #: The lanes that it can be measured through: its searches are those of `load.lanes.search`.
+    #: It sends requests. One that sends none runs once, with the lane that the suite names first.
+    sends_requests: ClassVar[bool] = True
+    #: The lanes that it can be measured through: its searches are those of `workload.dispatch`.
     #: None: it calls the store's own methods.
-    through: ClassVar[frozenset[Lane] | None] = None
+    lanes: ClassVar[frozenset[Lane] | None] = None
 
     @model_validator(mode="after")
     def _ends_after_it_may(self) -> Self:
@@ -77,13 +96,13 @@ class Experiment(ExactModel, ABC):
             raise ValueError(f"min_s = {least:g} is more than max_s = {most:g}")
         return self
 
-    def lanes(self) -> frozenset[Lane] | None:
-        """As `through`, of this experiment with these parameters."""
-        return self.through
+    def supported_lanes(self) -> frozenset[Lane] | None:
+        """As `lanes`, of this experiment with these parameters."""
+        return self.lanes
 
     @classmethod
-    def rests_on(cls) -> frozenset[Scope]:
-        """What its figures rest on: a gate check of another scope says nothing about them."""
+    def depends_on(cls) -> frozenset[Scope]:
+        """The scopes that its figures depend on: gate checks of others say nothing about them."""
         used = {
             Scope.EVERYTHING: True,
             Scope.FILTERS: cls.uses_filters,
@@ -97,35 +116,28 @@ class Experiment(ExactModel, ABC):
         """Its figures are those of writes, too."""
         return cls.mutates or cls.starts_from is State.EMPTY
 
-    def on(self, data: Data) -> Experiment:
-        """The experiment on these data: parameters that were left open, settled."""
+    def resolve(self, data: Data) -> Experiment:
+        """The experiment on these data, with values for the parameters that were left open."""
         return self
 
     @abstractmethod
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[dict[str, Any]]:
         """The operating points, each a flat dict of parameters that defines one trial.
 
-        A point with the key `rows` is measured on the first so many of the dataset's `rows`.
+        A point with the key `rows` is measured on the first so many of the dataset's rows.
 
         Raises:
             Unsupported: the store cannot do what is asked.
         """
 
-    def refuse_point(
-        self,
-        store: type[Store],
-        index: Index,
-        data: Data,
-        lane: Lane,
-        point: Mapping[str, Any],
-    ) -> None:
+    def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """Raise `Unsupported`, with the reason, when one of the points cannot be measured through
         this lane or on these data."""
+        store, lane = target.store, target.lane
         if self.writes() and lane is Lane.NATIVE and not writes_natively(store):
             raise Unsupported(f"{store.name}: the engine does not write its rows over the wire")
-        refuse_returning(
-            store, index, data.schema, lane, returning_of(point), self.clients_at(point) or 1
-        )
+        returning, clients = returning_of(point), self.clients_at(point) or 1
+        refuse_returning(store, target.index, target.data.schema, lane, returning, clients)
 
     @abstractmethod
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -145,19 +157,16 @@ class Experiment(ExactModel, ABC):
 
 
 def search_points(
-    store: type[Store],
-    index: Index,
-    search: Mapping[str, Any],
-    returns: Sequence[Returning] = (),
+    target: Target, search: Mapping[str, Any], returns: Sequence[Returning] = ()
 ) -> list[dict[str, Any]]:
-    """Every combination of those search parameters that `index` has, with each of `returns`; of
-    the parameters it may have none.
+    """Every combination of those search parameters that the index has, which may be none, with
+    each of `returns`.
 
     Raises:
         Unsupported: a value that the index does not take.
         UserError: more than `MOST_POINTS` combinations.
     """
-    model = store.capabilities.indexes[index.kind].search
+    model = target.store.capabilities.indexes[target.index.kind].search
     axes = {
         name: list(values) if isinstance(values, list | tuple) else [values]
         for name, values in search.items()
@@ -176,9 +185,8 @@ def search_points(
             model.model_validate(point)
         except ValidationError as error:
             fault = error.errors()[0]
-            raise Unsupported(
-                f"{store.name}: search parameter {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
-            ) from error
+            where = ".".join(map(str, fault["loc"]))
+            raise Unsupported(f"{target.name}: search parameter {where}: {fault['msg']}") from error
     if not returns:
         return points
     kinds = dict.fromkeys(returns)
@@ -193,10 +201,16 @@ def client_points(
     return [{"clients": one, **point} for one in dict.fromkeys(clients) for point in every]
 
 
-def refuse_threads(store: type[Store], index: Index, clients: int) -> None:
+def refuse_threads(target: Target, clients: int) -> None:
     """Raise `Unsupported` where several clients are to search a store that allows only one."""
-    if clients > 1 and not store.capabilities.under(index.kind).concurrent_search:
-        raise Unsupported(f"{store.name} must not be searched from several threads at once")
+    if clients > 1 and not target.can.concurrent_search:
+        raise Unsupported(f"{target.name} must not be searched from several threads at once")
+
+
+def refuse_library(target: Target, clients: int, work: str) -> None:
+    """Raise `Unsupported` where several clients are to do `work` on a library."""
+    if clients > 1 and target.lane is Lane.EMBEDDED:
+        raise Unsupported(f"{target.name} is a library: one client {work}")
 
 
 def looking_for(store: Store, context: Context, point: Mapping[str, Any]) -> Searcher:

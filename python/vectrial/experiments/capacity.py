@@ -8,14 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from vectrial.experiments.base import Experiment, Returns, search_points
+from vectrial.experiments.base import Experiment, Returns, Target, search_points
 from vectrial.experiments.common.capacity_search import Found, Limit, Purpose, Try, Verdict, seek
 from vectrial.experiments.common.recall_parameter import ladder
 from vectrial.model.context import Context
 from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.store import Index, Returning, Store
+from vectrial.model.store import Returning
 from vectrial.model.workload import IN_FLIGHT, ClosedLoop, OpenLoop
 from vectrial.workload import dispatch
 from vectrial.workload.ceiling import beside_client, client_bound
@@ -51,7 +51,7 @@ class Capacity(Experiment):
     name: ClassVar[str] = "capacity"
     title: ClassVar[str] = "Highest load within limits"
     axes: ClassVar[frozenset[str]] = frozenset({"search", "returns"})
-    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     p99_ms: float = Field(default=20.0, gt=0, le=86_400_000)
     recall: float = Field(default=0.95, ge=0, le=1)
@@ -67,8 +67,8 @@ class Capacity(Experiment):
     warmup_queries: Warmup = 100
     in_flight: InFlight = IN_FLIGHT
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        return search_points(store, index, self.search, self.returns)
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        return search_points(target, self.search, self.returns)
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """None: the loop is open."""

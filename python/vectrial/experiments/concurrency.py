@@ -7,13 +7,19 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from vectrial.experiments.base import Experiment, Returns, client_points, search_points
+from vectrial.experiments.base import (
+    Experiment,
+    Returns,
+    Target,
+    client_points,
+    refuse_threads,
+    search_points,
+)
 from vectrial.model.context import Context
-from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import Clients, PositiveSeconds, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.store import Index, Returning, Store
+from vectrial.model.store import Returning
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 
@@ -29,7 +35,7 @@ class Concurrency(Experiment):
     name: ClassVar[str] = "concurrency"
     title: ClassVar[str] = "Concurrent clients (closed loop)"
     axes: ClassVar[frozenset[str]] = frozenset({"clients", "search", "returns"})
-    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     clients: Annotated[tuple[Clients, ...], Field(min_length=1)] = (1, 2, 4, 8)
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
@@ -37,10 +43,9 @@ class Concurrency(Experiment):
     duration_s: PositiveSeconds = 3.0
     warmup_queries: Warmup = 100
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        if not store.capabilities.under(index.kind).concurrent_search:
-            raise Unsupported(f"{store.name} must not be searched from several threads at once")
-        return client_points(self.clients, search_points(store, index, self.search, self.returns))
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        refuse_threads(target, 2)
+        return client_points(self.clients, search_points(target, self.search, self.returns))
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """As the point says."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
-from vectrial.experiments.base import Experiment
+from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.common import generated_columns
 from vectrial.model import filters
 from vectrial.model.context import Context
@@ -23,7 +23,7 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.filters import Filter
 from vectrial.model.inputs import Count, PositiveSeconds, Samples
 from vectrial.model.phase import Phase
-from vectrial.model.store import Index, Store, refuse_unindexed
+from vectrial.model.store import Store, refuse_unindexed
 from vectrial.workload.python.operations import timed_operations
 
 #: Scans by the client take long and hardly vary.
@@ -60,14 +60,14 @@ class Condition(Experiment):
     indexed: tuple[bool, ...] = Field(default=(True, False), min_length=1)
     only: tuple[str, ...] = ()
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        can = store.capabilities.under(index.kind)
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        can = target.can
         if not can.field_types:
-            raise Unsupported(f"{store.name} keeps no metadata")
+            raise Unsupported(f"{target.name} keeps no metadata")
         if not can.find and not can.scan:
-            raise Unsupported(f"{store.name} neither finds by condition nor reads out its rows")
+            raise Unsupported(f"{target.name} neither finds by condition nor reads out its rows")
         if True not in self.indexed:
-            refuse_unindexed(store)
+            refuse_unindexed(target.store)
         return [{}]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from vectrial._engine import Judge
-from vectrial.experiments.base import Experiment, search_points
+from vectrial.experiments.base import Experiment, Target, search_points
 from vectrial.experiments.common.visibility import Changes
 from vectrial.gate.model import same_vector
 from vectrial.model import filters
@@ -23,7 +23,6 @@ from vectrial.model.dataset import Dataset
 from vectrial.model.inputs import Count, PositiveSeconds, Samples
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.store import Index, Store
 from vectrial.model.workload import ClosedLoop
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.workload import dispatch
@@ -68,15 +67,15 @@ class Crud(Experiment):
     mutates: ClassVar[bool] = True
     uses_find: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"search"})
-    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     samples: Samples = 1000
     max_s: PositiveSeconds = 20.0
     limit: Count = 10
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        return search_points(store, index, self.search)
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        return search_points(target, self.search)
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         can = context.store.capabilities.under(context.index.kind)

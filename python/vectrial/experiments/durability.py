@@ -14,11 +14,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
-from vectrial.experiments.base import Experiment
+from vectrial.experiments.base import Experiment, Target
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
 from vectrial.model.phase import Phase, State
-from vectrial.model.store import Durability, Index, Store
+from vectrial.model.store import Durability, Store
 from vectrial.stores.common.arrow import ids_of
 from vectrial.workload import dispatch, ingest
 from vectrial.workload.crash import CrashWriter
@@ -56,11 +56,11 @@ class DurabilityExperiment(Experiment):
     rows: int = Field(default=1000, ge=20)
     buffer_s: float = Field(default=10.0, ge=0)
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        can = store.capabilities.under(index.kind)
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        can = target.can
         if not (can.persistent or can.durability):
-            raise Unsupported(f"{store.name} keeps nothing on disk")
-        return [{"rows": min(self.rows, rows)}]
+            raise Unsupported(f"{target.name} keeps nothing on disk")
+        return [{"rows": min(self.rows, target.data.rows)}]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         dataset, schema = context.dataset, context.schema

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from vectrial._engine import Recorder
-from vectrial.experiments.base import Experiment
+from vectrial.experiments.base import Experiment, Target
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import Count, Seconds
 from vectrial.model.phase import Phase
-from vectrial.model.store import Index, Store
+from vectrial.model.store import Store
 from vectrial.workload.python.timed import record_operation, timed
 from vectrial.workload.record import PhaseStart, phase_of
 
@@ -34,9 +34,9 @@ class Export(Experiment):
     page_rows: Count = 10_000
     min_s: Seconds = 1.0
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        if not store.capabilities.under(index.kind).scan:
-            raise Unsupported(f"{store.name} does not read out its rows")
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        if not target.can.scan:
+            raise Unsupported(f"{target.name} does not read out its rows")
         return [{}]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:

@@ -15,6 +15,7 @@ from vectrial.experiments.base import (
     Experiment,
     Numbers,
     Returns,
+    Target,
     Values,
     client_points,
     refuse_threads,
@@ -45,7 +46,7 @@ from vectrial.model.lane import Lane
 from vectrial.model.phase import (
     Phase,
 )
-from vectrial.model.store import FieldType, Index, Returning, Schema, Store, refuse_unindexed
+from vectrial.model.store import FieldType, Returning, Schema, refuse_unindexed
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
 from vectrial.workload.searchers import searchers
@@ -94,7 +95,7 @@ class Filtered(Experiment):
     name: ClassVar[str] = "filtered"
     title: ClassVar[str] = "Search under filters"
     uses_filters: ClassVar[bool] = True
-    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     selectivities: tuple[float, ...] = (0.001, 0.01, 0.1, 0.5)
     predicates: tuple[Predicate, ...] | None = None
@@ -126,7 +127,7 @@ class Filtered(Experiment):
             raise ValueError(f"expected depths between 1 and {DEEPEST}")
         return value
 
-    def on(self, data: Data) -> Filtered:
+    def resolve(self, data: Data) -> Filtered:
         """With the predicates and the filters that the dataset has something for, unless the
         suite says."""
         kinds: tuple[Predicate, ...] = ("independent", "aligned", "opposed")
@@ -157,56 +158,46 @@ class Filtered(Experiment):
             wanted += self._wanted
         return [*wanted, OWN] if self.own else wanted
 
-    def _arms(self, store: type[Store], index: Index) -> tuple[str, ...]:
-        can = store.capabilities.under(index.kind)
-        return tuple(dict.fromkeys(self.payload_index)) if can.payload_index else ("fixed",)
+    def _arms(self, target: Target) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.payload_index)) if target.can.payload_index else ("fixed",)
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[dict[str, Any]]:
         """A point for each condition on the dataset's own columns, which the loaded store has
         indexed; and one for each arm that needs a store of its own, with all that is asked there.
         """
-        if not store.capabilities.under(index.kind).filters:
-            raise Unsupported(f"{store.name} has no search under a filter")
-        arms = self._arms(store, index)
+        if not target.can.filters:
+            raise Unsupported(f"{target.name} has no search under a filter")
+        arms = self._arms(target)
         loaded = [1.0, *(() if arms == ("off",) else self._of_data())]
         points: list[dict[str, Any]] = [
-            {"selectivity": share, **asked}
-            for share in loaded
-            for asked in self._asked(store, index)
+            {"selectivity": share, **asked} for share in loaded for asked in self._asked(target)
         ]
         for arm in arms:
             if self._made or self.depths or (arm == "off" and self._of_data()):
                 points.append({"payload_index": arm})
         return points
 
-    def _asked(self, store: type[Store], index: Index) -> list[dict[str, Any]]:
+    def _asked(self, target: Target) -> list[dict[str, Any]]:
         """Clients and search parameters, every combination."""
-        return client_points(self.clients, search_points(store, index, self.search, self.returns))
+        return client_points(self.clients, search_points(target, self.search, self.returns))
 
-    def refuse_point(
-        self,
-        store: type[Store],
-        index: Index,
-        data: Data,
-        lane: Lane,
-        point: Mapping[str, Any],
-    ) -> None:
+    def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """Beside what every experiment refuses, filters that the store does not honour."""
-        can = store.capabilities.under(index.kind)
-        for asked in [point] if "selectivity" in point else self._asked(store, index):
-            super().refuse_point(store, index, data, lane, asked)
-            refuse_threads(store, index, asked["clients"])
+        can = target.can
+        for asked in [point] if "selectivity" in point else self._asked(target):
+            super().check_point(target, asked)
+            refuse_threads(target, asked["clients"])
         if point.get("payload_index") == "off":
-            refuse_unindexed(store)
+            refuse_unindexed(target.store)
         if "selectivity" in point:
-            missing = _needed(point["selectivity"], data) - can.filters
+            missing = _needed(point["selectivity"], target.data) - can.filters
         elif (self._made or self.depths) and FieldType.INT not in can.field_types:
-            raise Unsupported(f"{store.name} keeps no integers to make conditions on")
+            raise Unsupported(f"{target.name} keeps no integers to make conditions on")
         else:
-            missing = self._operators(data, point["payload_index"]) - can.filters
+            missing = self._operators(target.data, point["payload_index"]) - can.filters
         if missing:
             raise Unsupported(
-                f"{store.name} cannot filter with '{min(missing)}'",
+                f"{target.name} cannot filter with '{min(missing)}'",
                 remedy=f"it can: {', '.join(sorted(can.filters))}",
             )
 
@@ -254,8 +245,9 @@ class Filtered(Experiment):
             if not loaded.valid:
                 raise StoreError(f"the store beside could not be loaded: {loaded.reason}")
             ingest.finish(store, context.progress)
+            target = Target(type(store), context.index, Data(schema, dataset.rows), context.lane)
             for one in self._conditions(context, made, arm):
-                for asked in self._asked(type(store), context.index):
+                for asked in self._asked(target):
                     yield from self._phase(there, asked, arm, one)
 
     def _conditions(self, context: Context, made: Made, arm: str) -> Iterator[_Condition]:

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
-from vectrial.experiments.base import Experiment
+from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.storage import weigh
 from vectrial.model.context import Context
 from vectrial.model.phase import Phase
-from vectrial.model.store import Index, Store
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 
 
@@ -20,10 +19,10 @@ class FootprintExperiment(Experiment):
 
     name: ClassVar[str] = "footprint"
     title: ClassVar[str] = "Size on disk and in memory"
-    asks: ClassVar[bool] = False
+    sends_requests: ClassVar[bool] = False
     before_gate: ClassVar[bool] = True  # the memory that checking takes is not the store's
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[dict[str, Any]]:
         return [{}]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:

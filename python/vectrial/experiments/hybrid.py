@@ -9,17 +9,23 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator
 
-from vectrial.experiments.base import Experiment, Values, as_list, refuse_threads, search_points
+from vectrial.experiments.base import (
+    Experiment,
+    Target,
+    Values,
+    as_list,
+    refuse_threads,
+    search_points,
+)
 from vectrial.experiments.common import generated_columns, hybrid_truth, sizes
 from vectrial.model import store as base
 from vectrial.model.bm25 import words
-from vectrial.model.context import Context, Data, search_params
+from vectrial.model.context import Context, search_params
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.fusion import Blend, Fusion
 from vectrial.model.inputs import Clients, Count, PositiveSeconds, Seconds, Warmup
-from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.store import FieldType, Index, Schema, Store
+from vectrial.model.store import FieldType, Schema
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 
@@ -74,34 +80,27 @@ class HybridSearch(Experiment):
     def _sizes(cls, value: tuple[int | float, ...] | None) -> tuple[int | float, ...] | None:
         return None if value is None else sizes.checked(value)
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        can = store.capabilities.under(index.kind)
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        can = target.can
         hybrid = can.hybrid
         if isinstance(hybrid, str):
-            raise Unsupported(f"{store.name} {hybrid}")
+            raise Unsupported(f"{target.name} {hybrid}")
         if self.fusion is not None and self.fusion not in hybrid.fusions:
             raise Unsupported(
-                f"{store.name} does not fuse by '{self.fusion}'",
+                f"{target.name} does not fuse by '{self.fusion}'",
                 remedy=f"it does by {', '.join(hybrid.fusions)}",
             )
-        refuse_threads(store, index, self.clients)
-        points = search_points(store, index, self.search)
+        refuse_threads(target, self.clients)
+        points = search_points(target, self.search)
         if self.sizes is None:
             return points
-        each = sizes.resolved(self.sizes, rows)
+        each = sizes.resolved(self.sizes, target.data.rows)
         return [{"rows": size, **point} for size in each for point in points]
 
-    def refuse_point(
-        self,
-        store: type[Store],
-        index: Index,
-        data: Data,
-        lane: Lane,
-        point: Mapping[str, Any],
-    ) -> None:
+    def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """Beside what every experiment refuses, data without texts or without the columns named."""
-        super().refuse_point(store, index, data, lane, point)
-        kinds = {field.name: field.type for field in data.schema.fields}
+        super().check_point(target, point)
+        kinds = {field.name: field.type for field in target.data.schema.fields}
         if FieldType.STRING not in kinds.values():
             raise Unsupported("the dataset has no column of texts")
         if self.text is not None and kinds.get(self.text) is not FieldType.STRING:

@@ -10,15 +10,14 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from vectrial._engine import Recorder
-from vectrial.experiments.base import Experiment, Numbers, looking_for
+from vectrial.experiments.base import Experiment, Numbers, Target, looking_for, refuse_library
 from vectrial.experiments.common.readiness import cold_searches, finishing
 from vectrial.experiments.storage import settled
-from vectrial.model.context import Context, Data
+from vectrial.model.context import Context
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Count, PositiveSeconds, Seconds
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, State
-from vectrial.model.store import Index, Store
 from vectrial.workload import dispatch
 from vectrial.workload import ingest as bulk
 from vectrial.workload.readback import read_back
@@ -48,7 +47,7 @@ class Ingest(Experiment):
     title: ClassVar[str] = "Loading and indexing"
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset({"checkpoints", "concurrency", "batch_rows"})
-    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     checkpoints: tuple[int | float, ...] = (0.25, 0.5, 1.0)
     concurrency: Numbers = (1,)
@@ -66,7 +65,8 @@ class Ingest(Experiment):
             raise ValueError("a fraction is at most 1, a number of rows is whole")
         return value
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        rows = target.data.rows
         if rows <= self.probes:
             raise Unsupported(f"{rows} rows are all probes: set fewer `probes` than rows")
         sizes = {min(rows, round(c * rows) if c <= 1 else int(c)) for c in self.checkpoints}
@@ -78,18 +78,10 @@ class Ingest(Experiment):
             if size > self.probes
         ]
 
-    def refuse_point(
-        self,
-        store: type[Store],
-        index: Index,
-        data: Data,
-        lane: Lane,
-        point: Mapping[str, Any],
-    ) -> None:
+    def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """Beside what every experiment refuses, several clients of a library."""
-        super().refuse_point(store, index, data, lane, point)
-        if lane is Lane.EMBEDDED and point["concurrency"] > 1:
-            raise Unsupported(f"{store.name} is a library: its rows are inserted by one client")
+        super().check_point(target, point)
+        refuse_library(target, point["concurrency"], "inserts its rows")
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """Clients that insert."""

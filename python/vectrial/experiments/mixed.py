@@ -13,16 +13,22 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from vectrial._engine import Recorder
-from vectrial.experiments.base import Experiment, search_points, seeing_writes
+from vectrial.experiments.base import (
+    Experiment,
+    Target,
+    refuse_library,
+    search_points,
+    seeing_writes,
+)
 from vectrial.experiments.common import mixed_open_loop
 from vectrial.experiments.common.live_set import Answer, Version, judge, unjudged
 from vectrial.experiments.common.mixed_open_loop import DELETE, INSERT, KINDS, SEARCH, UPDATE
-from vectrial.model.context import Context, Data, search_params
+from vectrial.model.context import Context, search_params
 from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import Clients, PositiveSeconds, Rate
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.store import Hits, Index, Params, Searcher, Store
+from vectrial.model.store import Hits, Params, Searcher
 from vectrial.workload.ingest import make_batch
 from vectrial.workload.python.timed import Sample, record_operation, timed, timed_search
 from vectrial.workload.record import PhaseStart, phase_of
@@ -80,8 +86,8 @@ class Mixed(Experiment):
             raise ValueError("nothing changes: set inserts, updates or deletes above 0")
         return self
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        can = store.capabilities.under(index.kind)
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        can = target.can
         shares = {INSERT: self.inserts, UPDATE: self.updates, DELETE: self.deletes}
         asked = self._rates() or shares
         needs = {
@@ -91,18 +97,18 @@ class Mixed(Experiment):
         }
         for what, missing in needs.items():
             if missing:
-                raise Unsupported(f"{store.name} cannot {what} with index '{index.kind}'")
-        points = search_points(store, index, self.search)
+                raise Unsupported(f"{target.name} cannot {what} with index '{target.index.kind}'")
+        points = search_points(target, self.search)
         if self.rates is None:
             return points
-        clients = 1 if store.kind == "embedded" else _CLIENTS
+        clients = 1 if target.store.kind == "embedded" else _CLIENTS
         return [{"clients": self.clients or clients, **point} for point in points]
 
     def _rates(self) -> dict[str, float]:
         """Requests per second by kind; none where shares are asked for."""
         return {str(kind): rate for kind, rate in (self.rates or {}).items()}
 
-    def lanes(self) -> frozenset[Lane] | None:
+    def supported_lanes(self) -> frozenset[Lane] | None:
         """One client is always of the store's SDK."""
         return None if self.rates is None else frozenset(Lane)
 
@@ -110,18 +116,10 @@ class Mixed(Experiment):
         """None where the loop is open."""
         return 1 if self.rates is None else None
 
-    def refuse_point(
-        self,
-        store: type[Store],
-        index: Index,
-        data: Data,
-        lane: Lane,
-        point: Mapping[str, Any],
-    ) -> None:
+    def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """Beside what every experiment refuses, several clients of a library."""
-        super().refuse_point(store, index, data, lane, point)
-        if lane is Lane.EMBEDDED and point.get("clients", 1) > 1:
-            raise Unsupported(f"{store.name} is a library: one client searches it and writes to it")
+        super().check_point(target, point)
+        refuse_library(target, point.get("clients", 1), "searches it and writes to it")
 
     def _mix(self) -> str:
         """What happens beside each kind of operation: "100/s search + 10/s insert", or in shares

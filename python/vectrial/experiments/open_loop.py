@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from vectrial.experiments.base import Experiment, Returns, search_points
+from vectrial.experiments.base import Experiment, Returns, Target, search_points
 from vectrial.model import workload
 from vectrial.model.context import Context
 from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Warmup, read_bytes
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.store import Index, Returning, Store
+from vectrial.model.store import Returning
 from vectrial.workload import dispatch
 
 #: Bytes of a file of arrival times: some four million of them.
@@ -42,7 +42,7 @@ class OpenLoop(Experiment):
     name: ClassVar[str] = "open_loop"
     title: ClassVar[str] = "Fixed arrival rate (open loop)"
     axes: ClassVar[frozenset[str]] = frozenset({"rates", "search", "returns"})
-    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     rates: tuple[Rate, ...] = ()
     arrivals: Literal["poisson", "constant", "trace"] = "poisson"
@@ -81,11 +81,11 @@ class OpenLoop(Experiment):
             raise ValueError("the times of a trace ascend from 0, and not all are 0")
         return self
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[dict[str, Any]]:
         return [
             {"rate": rate, **point}
             for rate in dict.fromkeys(self.rates or (self._own_rate(),))
-            for point in search_points(store, index, self.search, self.returns)
+            for point in search_points(target, self.search, self.returns)
         ]
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:

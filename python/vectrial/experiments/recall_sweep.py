@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from vectrial.experiments.base import Experiment, Returns, Values, search_points
+from vectrial.experiments.base import Experiment, Returns, Target, Values, search_points
 from vectrial.model.context import Context
 from vectrial.model.inputs import PositiveSeconds, Seconds, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.store import Index, Returning, Store
+from vectrial.model.store import Returning
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 
@@ -29,7 +29,7 @@ class RecallSweep(Experiment):
     name: ClassVar[str] = "recall_sweep"
     title: ClassVar[str] = "Recall and QPS"
     axes: ClassVar[frozenset[str]] = frozenset({"search", "returns"})
-    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     search: dict[str, Values] = Field(default_factory=dict)
     returns: Returns = (Returning.IDS,)
@@ -37,8 +37,8 @@ class RecallSweep(Experiment):
     max_s: PositiveSeconds = 20.0
     warmup_queries: Warmup = 100
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        return search_points(store, index, self.search, self.returns)
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        return search_points(target, self.search, self.returns)
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         load = ClosedLoop(1, min_s=self.min_s, max_s=self.max_s)

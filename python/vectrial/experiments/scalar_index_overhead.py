@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from vectrial.experiments.base import Experiment
+from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.common import generated_columns
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
 from vectrial.model.phase import Phase
-from vectrial.model.store import FieldType, Index, Store
+from vectrial.model.store import FieldType
 
 #: What is compared: what of → (the arm with it, the arm without it).
 _PAIRS = {"indexes": ("on", "off"), "columns": ("off", "none"), "both": ("fixed", "none")}
@@ -43,10 +43,10 @@ class ScalarIndexOverhead(Experiment):
         """Every figure is of a load beside."""
         return True
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        if not store.capabilities.under(index.kind).field_types:
-            raise Unsupported(f"{store.name} keeps no metadata")
-        return [{} if self.rows is None else {"rows": min(rows, self.rows)}]
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        if not target.can.field_types:
+            raise Unsupported(f"{target.name} keeps no metadata")
+        return [{} if self.rows is None else {"rows": min(target.data.rows, self.rows)}]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         can = context.store.capabilities.under(context.index.kind)

@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from vectrial.experiments.base import Experiment, search_points
+from vectrial.experiments.base import Experiment, Target, search_points
 from vectrial.experiments.common import sizes
 from vectrial.model.context import Context
 from vectrial.model.inputs import PositiveSeconds, Seconds, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.store import Index, Store
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 
@@ -31,7 +30,7 @@ class SizeSweep(Experiment):
     name: ClassVar[str] = "size_sweep"
     title: ClassVar[str] = "Latency against size"
     axes: ClassVar[frozenset[str]] = frozenset({"sizes", "search"})
-    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     sizes: tuple[int | float, ...] = (0.01, 0.1, 1.0)
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
@@ -45,11 +44,13 @@ class SizeSweep(Experiment):
     def _sizes(cls, value: tuple[int | float, ...]) -> tuple[int | float, ...]:
         return sizes.checked(value)
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[dict[str, Any]]:
         return [
             {"rows": size, **point}
-            for size in sizes.resolved(self.sizes, rows, least=min(rows, self.least))
-            for point in search_points(store, index, self.search)
+            for size in sizes.resolved(
+                self.sizes, target.data.rows, least=min(target.data.rows, self.least)
+            )
+            for point in search_points(target, self.search)
         ]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 from pydantic import field_validator
 
-from vectrial.experiments.base import Experiment
+from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.common import sizes
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
 from vectrial.model.file_categories import FileKind, kind_of
 from vectrial.model.inputs import Seconds
 from vectrial.model.phase import Phase, State
-from vectrial.model.store import Index, Store
+from vectrial.model.store import Store
 from vectrial.telemetry.disk import allocated_by, allocated_bytes
 from vectrial.workload import ingest
 
@@ -53,10 +53,10 @@ class Storage(Experiment):
     def _sizes(cls, value: tuple[int | float, ...]) -> tuple[int | float, ...]:
         return sizes.checked(value)
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        if not store.capabilities.persistent:
-            raise Unsupported(f"{store.name} keeps nothing on disk")
-        return [{"rows": size} for size in sizes.resolved(self.checkpoints, rows)]
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        if not target.store.capabilities.persistent:
+            raise Unsupported(f"{target.name} keeps nothing on disk")
+        return [{"rows": size} for size in sizes.resolved(self.checkpoints, target.data.rows)]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset

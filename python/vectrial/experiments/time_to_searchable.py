@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from vectrial.experiments.base import Experiment, looking_for, search_points
+from vectrial.experiments.base import Experiment, Target, looking_for, search_points
 from vectrial.experiments.common.readiness import first_search
 from vectrial.model.context import Context
 from vectrial.model.phase import Phase, State
-from vectrial.model.store import Hits, Index, Store
+from vectrial.model.store import Hits, Store
 from vectrial.workload import ingest
 from vectrial.workload.python.timed import describe, timed_search
 
@@ -50,8 +50,8 @@ class TimeToSearchable(Experiment):
     probes: int = Field(default=50, ge=1, le=10_000)
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        return search_points(store, index, self.search)
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        return search_points(target, self.search)
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         context.store.create(context.schema, context.index)

@@ -12,15 +12,14 @@ import numpy as np
 from pydantic import field_validator
 
 from vectrial._engine import Recorder
-from vectrial.experiments.base import Experiment, Numbers
+from vectrial.experiments.base import Experiment, Numbers, Target, refuse_library
 from vectrial.experiments.common.readiness import finish
 from vectrial.experiments.common.sizes import Size, checked, resolved
-from vectrial.model.context import Context, Data
+from vectrial.model.context import Context
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Count, Seconds
 from vectrial.model.lane import Lane, python_lane
 from vectrial.model.phase import Phase, State
-from vectrial.model.store import Index, Store
 from vectrial.workload import dispatch
 from vectrial.workload import ingest as bulk
 from vectrial.workload.python.bulk_io import (
@@ -65,7 +64,7 @@ class Transport(Experiment):
     title: ClassVar[str] = "Rows in and out in bulk"
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset({"sizes", "clients", "batch_rows", "mixed_s"})
-    through: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     sizes: tuple[Size, ...] = (3_000, 10_000, 15_000, 50_000)
     clients: Numbers = (1, 4)
@@ -77,11 +76,11 @@ class Transport(Experiment):
 
     _sizes = field_validator("sizes")(checked)
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
-        if not store.capabilities.under(index.kind).scan:
-            raise Unsupported(f"{store.name} does not read out its rows")
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        if not target.can.scan:
+            raise Unsupported(f"{target.name} does not read out its rows")
         own = {} if self.batch_rows is None else {"batch_rows": self.batch_rows}
-        sizes = resolved(self.sizes, rows, whole=False)
+        sizes = resolved(self.sizes, target.data.rows, whole=False)
         mixed = {"mixed_s": self.mixed_s} if self.mixed_s else {}
         return [
             {"rows": size, "clients": clients, **own, **(mixed if size == sizes[-1] else {})}
@@ -89,18 +88,10 @@ class Transport(Experiment):
             for clients in dict.fromkeys(self.clients)
         ]
 
-    def refuse_point(
-        self,
-        store: type[Store],
-        index: Index,
-        data: Data,
-        lane: Lane,
-        point: Mapping[str, Any],
-    ) -> None:
+    def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """Beside what every experiment refuses, several clients of a library."""
-        super().refuse_point(store, index, data, lane, point)
-        if lane is Lane.EMBEDDED and point["clients"] > 1:
-            raise Unsupported(f"{store.name} is a library: its rows are put and read by one client")
+        super().check_point(target, point)
+        refuse_library(target, point["clients"], "puts and reads its rows")
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """Clients that put and read."""

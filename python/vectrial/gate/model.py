@@ -47,10 +47,10 @@ class GateResult:
     passed: bool | None
     detail: str
 
-    def row(self, rests_on: Container[Scope]) -> GateRow:
-        """The result as kept with a trial whose figures rest on `rests_on`."""
+    def row(self, scopes: Container[Scope]) -> GateRow:
+        """The result as kept with a trial whose figures depend on `scopes`."""
         check = CHECKS[self.check_name]
-        relevant = check.invalidates in rests_on
+        relevant = check.invalidates in scopes
         return GateRow(
             check.name, self.passed, self.detail, check.demands, check.invalidates, relevant
         )

@@ -23,11 +23,12 @@ from vectrial.model.store import Address, Field, Index, Params, Returning, Schem
 
 @dataclass(frozen=True)
 class Data:
-    """What a plan knows of a dataset. own_filters: operators of the filters that it has for its
+    """A dataset as the plan knows it. own_filters: operators of the filters that it has for its
     queries; None when not every query has one. query_fields: names of the columns of what is known
     of each query."""
 
     schema: Schema
+    rows: int
     own_filters: frozenset[str] | None = None
     query_fields: frozenset[str] = frozenset()
 

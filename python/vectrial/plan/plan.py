@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vectrial.experiments.base import Experiment
+from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.context import Data
 from vectrial.model.errors import Unsupported, UserError
@@ -256,9 +256,9 @@ def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:
 def _lanes(store: type[Store], ref: StoreRef, experiment: Experiment) -> list[Lane]:
     """The lanes an experiment is measured through: those asked for, where it has a choice."""
     asked = ref.lane if isinstance(ref.lane, list) else [ref.lane or lanes_of(store)[0]]
-    if not experiment.asks:
+    if not experiment.sends_requests:
         return asked[:1] if asked[0] in lanes_of(store) else [python_lane(store)]
-    if experiment.lanes() is None:
+    if experiment.supported_lanes() is None:
         return [python_lane(store)]
     if ref.lane is None and experiment.writes() and not writes_natively(store):
         return [python_lane(store)]
@@ -280,7 +280,7 @@ class _Asked:
     @property
     def data(self) -> Data:
         schema = Schema(self.shape.dim, self.shape.metric, self.shape.fields)
-        return Data(schema, self.shape.own_filters, self.shape.query_fields)
+        return Data(schema, self.shape.rows, self.shape.own_filters, self.shape.query_fields)
 
     @property
     def durability(self) -> Durability | None:
@@ -288,20 +288,21 @@ class _Asked:
 
 
 def _points(asked: _Asked) -> tuple[list[PlannedTrial], list[Refusal]]:
-    shape, experiment = asked.shape, asked.experiment.on(asked.data)
+    shape, experiment = asked.shape, asked.experiment.resolve(asked.data)
     asked = replace(asked, experiment=experiment)
+    target = Target(asked.store, asked.index, asked.data, asked.lane)
     try:
         refuse(asked.store, asked.data.schema, asked.index)
         durability = asked.durability
         refuse_lane(asked.store, asked.lane)
-        _refuse_through(experiment, asked.lane)
-        points = experiment.points(asked.store, asked.index, shape.rows)
+        _refuse_lane(experiment, asked.lane)
+        points = experiment.points(target)
     except Unsupported as error:
         return [], [Refusal(_trial_row(asked, None, {}, 1), str(error))]
     able, refused = [], []
     for point in points:
         try:
-            experiment.refuse_point(asked.store, asked.index, asked.data, asked.lane, point)
+            experiment.check_point(target, point)
         except Unsupported as error:
             refused.append(Refusal(_trial_row(asked, durability, point, 1), str(error)))
         else:
@@ -338,10 +339,10 @@ def _durability(suite: Suite, ref: StoreRef, store: type[Store]) -> Durability |
     return asked
 
 
-def _refuse_through(experiment: Experiment, lane: Lane) -> None:
-    through = experiment.lanes()
-    if through is not None and lane not in through:
-        able = " or ".join(sorted(through))
+def _refuse_lane(experiment: Experiment, lane: Lane) -> None:
+    lanes = experiment.supported_lanes()
+    if lanes is not None and lane not in lanes:
+        able = " or ".join(sorted(lanes))
         raise Unsupported(
             f"{experiment.name} is measured through the lane {able}, not through {lane}"
         )

@@ -286,8 +286,8 @@ class _Measurement:
 
     def _judge(self, out: Finished) -> None:
         """A trial is invalid when a check failed that its experiment's figures rest on."""
-        rests_on = experiments.resolve(self._experiment[out.key]).rests_on()
-        out.gate = [result.row(rests_on) for result in self.gate or []]
+        scopes = experiments.resolve(self._experiment[out.key]).depends_on()
+        out.gate = [result.row(scopes) for result in self.gate or []]
         wrong = [row for row in out.gate if row.relevant and row.passed is False]
         if wrong and out.status == "ok":
             out.status = "invalid"

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from vectrial.experiments.base import Experiment
+from vectrial.experiments.base import Experiment, Target
 from vectrial.model.context import Context, search_params
 from vectrial.model.phase import Phase
-from vectrial.model.store import Index, Store
 
 
 class SelfSearch(Experiment):
@@ -25,7 +24,7 @@ class SelfSearch(Experiment):
 
     samples: int = Field(default=50, ge=1)
 
-    def points(self, store: type[Store], index: Index, rows: int) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[dict[str, Any]]:
         return [{}]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
