@@ -8,17 +8,15 @@ themselves. Synthetic datasets of any size are named by their recipe: `clustered
 
 from __future__ import annotations
 
-import fcntl
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from vectrial.datasets import library
 from vectrial.datasets.catalog.listing import EXAMPLES, broken, listed
-from vectrial.datasets.catalog.model import Cost, Entry, Kind
+from vectrial.datasets.catalog.model import Cost, Entry, Kind, entry_of
 from vectrial.datasets.sources import published, synthetic
 from vectrial.datasets.sources.material import Material
 from vectrial.model.dataset import Dataset, Provenance
@@ -26,6 +24,7 @@ from vectrial.model.errors import DataError, SourceUnavailable, UserError
 from vectrial.model.progress import Progress, silent
 from vectrial.model.store import Field, FieldType
 from vectrial.util import paths
+from vectrial.util.locks import only_one
 from vectrial.util.suggest import suggestion
 
 __all__ = [
@@ -109,15 +108,8 @@ def cut(base: Entry, rows: int, name: str = "") -> Entry:
     download = base.cost.download_mb  # the files come whole
     cost = Cost(download, base.cost.disk_mb * share, base.cost.cpu_s * share)
     name = name or f"{base.name}-{_short(rows)}"
-    return replace(
-        base,
-        name=name,
-        rows=rows,
-        cost=cost,
-        fingerprint=None,
-        cut_from=base.name,
-        can_be_cut=False,
-    )
+    changed: dict[str, Any] = {"name": name, "rows": rows, "cost": cost, "cut_from": base.name}
+    return replace(base, **changed, fingerprint=None, can_be_cut=False)
 
 
 def ensure(name: str, progress: Progress = silent) -> Dataset:
@@ -153,7 +145,10 @@ def fetch(wanted: Entry, progress: Progress = silent) -> Dataset:
     Raises:
         SourceUnavailable, DataError, UserError: as `ensure`.
     """
-    with _alone(wanted.name, progress):
+    locks = paths.downloads_dir() / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    lock = only_one(locks / f"{wanted.name}.lock", wanted.name, lambda line: progress(0, 0, line))
+    with lock:
         if wanted.name in library.names():
             return _same(library.load(wanted.name))
         try:
@@ -222,9 +217,7 @@ def _save(wanted: Entry, material: Material, checksum: str) -> Dataset:
         for block in material.vectors:
             writer.add(block.vectors, ids=block.ids, metadata=block.metadata)
         return writer.finish(
-            material.queries,
-            filters=material.filters,
-            query_metadata=material.query_metadata,
+            material.queries, filters=material.filters, query_metadata=material.query_metadata
         )
 
 
@@ -233,16 +226,13 @@ def _synthetic(name: str, recipe: synthetic.Recipe) -> Entry:
     if recipe.columns == "text":
         kinds = {"text": FieldType.STRING}
     megabytes = recipe.rows * recipe.dim * 4 / 1e6
-    return Entry(
-        name=name,
-        kind=Kind.SYNTHETIC,
-        title=f"seeded random vectors, {recipe.shape}",
+    return entry_of(
+        Kind.SYNTHETIC,
+        name,
+        f"seeded random vectors, {recipe.shape}",
+        shape=(recipe.rows, recipe.dim, recipe.metric, synthetic.QUERIES),
         source="drawn here, from a seed",
         licence="none needed",
-        rows=recipe.rows,
-        dim=recipe.dim,
-        metric=recipe.metric,
-        queries=synthetic.QUERIES,
         cost=Cost(0, megabytes, megabytes / 100),
         fields=tuple(Field(*item) for item in kinds.items()) if recipe.columns else (),
         filtered=recipe.columns == "filtered",
@@ -254,17 +244,3 @@ def _short(rows: int) -> str:
         if rows % _UNITS[unit] == 0:
             return f"{rows // _UNITS[unit]}{unit}"
     return str(rows)
-
-
-@contextmanager
-def _alone(name: str, progress: Progress) -> Iterator[None]:
-    """Only one process at a time makes a dataset; another one waits, and then finds it there."""
-    folder = paths.downloads_dir() / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{name}.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress(0, 0, f"waiting for another process that fetches {name}")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

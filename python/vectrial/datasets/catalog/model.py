@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from vectrial.datasets.sources.material import Material
 from vectrial.datasets.sources.published import Published
@@ -72,6 +73,25 @@ class Entry:
     fingerprint: str | None = None
     fallback: str = "uniform-128-100k"
     cut_from: str | None = None
+
+
+def entry_of(
+    kind: Kind, name: str, title: str, *, shape: tuple[int, int, Metric, int], **more: Any
+) -> Entry:
+    """An entry with the shape (rows, dim, metric, queries); its source is its packages unless
+    `more`, the other fields, has another."""
+    rows, dim, metric, queries = shape
+    more.setdefault("source", ", ".join(map(str, more.get("packages", ()))))
+    return Entry(
+        name=name,
+        kind=kind,
+        title=title,
+        rows=rows,
+        dim=dim,
+        metric=metric,
+        queries=queries,
+        **more,
+    )
 
 
 def columns(

@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from vectrial.datasets.catalog.model import Build, Cost, Entry, Kind, columns
-from vectrial.datasets.sources import efficientnet, images, minilm, sift, texts, wordnet, words
+from vectrial.datasets.catalog.model import Cost, Entry, Kind, columns, entry_of
+from vectrial.datasets.sources import (
+    efficientnet,
+    images,
+    minilm,
+    sift,
+    texts,
+    textures,
+    wordnet,
+    words,
+)
+from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT
 from vectrial.model.metric import Metric
-from vectrial.model.store import Field
-from vectrial.util.packages import Package
 
 _WORD_FIELDS = columns(integers="rank letters random_number", strings="word initial kind")
 _LABEL_FIELDS = columns(integers="label random_number", strings="label_name")
@@ -26,45 +34,45 @@ _PACKAGE_FIELDS = columns(
 _IMAGE_FIELDS = columns(strings="image", floats="size_px")
 
 
-def _offline(
-    name: str,
-    title: str,
-    *,
-    licence: str,
-    shape: tuple[int, int, Metric, int],
-    cost: Cost,
-    packages: tuple[Package, ...],
-    build: Build,
-    fields: tuple[Field, ...],
-    source: str = "",
-    stand_in_for: str | None = None,
-    can_be_cut: bool = True,
-    filtered: bool = False,
-    fingerprint: str | None = None,
-    fallback: str = "uniform-128-100k",
-) -> Entry:
-    rows, dim, metric, queries = shape
-    return Entry(
-        name=name,
-        kind=Kind.OFFLINE,
-        title=title,
-        source=source or ", ".join(map(str, packages)),
-        licence=licence,
-        rows=rows,
-        dim=dim,
-        metric=metric,
-        queries=queries,
-        cost=cost,
-        fields=fields,
-        filtered=filtered,
-        stand_in_for=stand_in_for,
-        packages=packages,
-        build=build,
-        can_be_cut=can_be_cut,
-        fingerprint=fingerprint,
-        fallback=fallback,
-    )
+_offline = partial(entry_of, Kind.OFFLINE, can_be_cut=True)
+_labelled = partial(
+    entry_of,
+    Kind.OFFLINE,
+    fields=columns(strings=CLASS),
+    filtered=True,
+    operators=frozenset({"eq"}),
+    query_fields=columns(strings=f"{CLASS} {DEFECT}", bools=ANOMALOUS),
+    stand_in_for="mvtec-dino-384",
+)
 
+# Queries are labelled: normal ones, and anomalies. See `vectrial.model.labels`.
+_ANOMALY = (
+    _labelled(
+        "texture-defects-1280",
+        "EfficientNet-Lite0 features of textures, whole and with synthetic defects",
+        licence="GPL-2+ and public domain (images, by class), Apache-2.0 (model)",
+        shape=(
+            textures.CLASSES * textures.STORED,
+            efficientnet.HEAD_DIM,
+            Metric.COSINE,
+            textures.CLASSES * (textures.GOOD_ONES + textures.FAULTY),
+        ),
+        cost=Cost(125, 14, 40),
+        packages=(textures.SCIKIT_IMAGE, textures.OPENARENA, efficientnet.PACKAGE),
+        build=textures.made,
+        fallback="fashion-outliers-2048",
+    ),
+    _labelled(
+        "fashion-outliers-2048",
+        "EfficientNet-Lite0 features of Fashion-MNIST, other classes as anomalies",
+        licence="MIT (images), Apache-2.0 (model)",
+        shape=(1_330, efficientnet.DIM, Metric.COSINE, 1_120),
+        cost=Cost(48, 20, 3),
+        packages=(images.FASHION, efficientnet.PACKAGE),
+        build=images.fashion_outliers,
+        fallback="clustered-2048-50k-cosine-filtered",
+    ),
+)
 
 _WORDS = (
     _offline(
@@ -122,7 +130,7 @@ _SIFT_FULL = _offline(
 
 _SIFT = (
     _SIFT_FULL,
-    # For what stores only search by cosine, such as Redis' vector sets.
+    # For stores that only search by cosine, such as Redis' vector sets.
     replace(
         _SIFT_FULL,
         name="sift-images-128-cosine",
@@ -223,4 +231,4 @@ _PIXELS = (
 )
 
 
-OFFLINE = (*_WORDS, *_SIFT, *_texts(False), *_texts(True), *_PIXELS)
+OFFLINE = (*_ANOMALY, *_WORDS, *_SIFT, *_texts(False), *_texts(True), *_PIXELS)

@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-from vectrial.datasets.catalog.model import Cost, Entry, Kind, columns
+from typing import Any
+
+from vectrial.datasets.catalog.model import Cost, Entry, Kind, columns, entry_of
 from vectrial.datasets.sources import published
 from vectrial.model.metric import Metric
-from vectrial.model.store import Field
 
 
-def _public(
-    name: str,
-    title: str,
-    files: published.Published,
-    *,
-    shape: tuple[int, int, Metric, int],
-    cost: Cost,
-    licence: str,
-    fallback: str,
-    fields: tuple[Field, ...] = (),
-    filtered: bool = False,
-) -> Entry:
-    rows, dim, metric, queries = shape
-    return Entry(
-        name=name,
-        kind=Kind.PUBLIC,
-        title=title,
-        source=files.files[0][1].url,
-        licence=licence,
-        rows=rows,
-        dim=dim,
-        metric=metric,
-        queries=queries,
-        cost=cost,
-        fields=fields,
-        filtered=filtered,
-        published=files,
-        can_be_cut=True,
-        fallback=fallback,
+def _public(name: str, title: str, files: published.Published, **more: Any) -> Entry:
+    source = files.files[0][1].url
+    return entry_of(
+        Kind.PUBLIC, name, title, published=files, source=source, can_be_cut=True, **more
     )
 
 
@@ -49,46 +25,31 @@ _HNM_FIELDS = columns(
     " department_name index_code index_name index_group_name section_name garment_group_name"
     " detail_desc",
 )
+_COHERE, _OPENAI = "Cohere embeddings of Wikipedia", "OpenAI embeddings of C4"
 _NOT_STATED = "not stated by the publisher"
 
-_ANN_BENCHMARKS = (
+_ANN_BENCHMARKS = tuple(
     _public(
-        "glove-100-angular",
-        "GloVe Twitter 27B word vectors (ann-benchmarks)",
-        published.hdf5("glove-100-angular"),
-        shape=(1_183_514, 100, Metric.COSINE, 10_000),
-        cost=Cost(485, 970, 10),
-        licence="PDDL-1.0",
-        fallback="glove-words-100",
-    ),
-    _public(
-        "sift-128-euclidean",
-        "SIFT1M (ann-benchmarks)",
-        published.hdf5("sift-128-euclidean"),
-        shape=(1_000_000, 128, Metric.L2, 10_000),
-        cost=Cost(525, 1050, 10),
-        licence="CC0-1.0",
-        fallback="sift-images-128",
-    ),
-    _public(
-        "gist-960-euclidean",
-        "GIST1M (ann-benchmarks)",
-        published.hdf5("gist-960-euclidean"),
-        shape=(1_000_000, 960, Metric.L2, 1_000),
-        cost=Cost(3_900, 7_700, 60),
-        licence="CC0-1.0",
-        fallback="mnist-784",
-    ),
-    _public(
-        "deep-image-96-angular",
-        "DEEP10M image features (ann-benchmarks)",
-        published.hdf5("deep-image-96-angular"),
-        shape=(9_990_000, 96, Metric.COSINE, 10_000),
-        cost=Cost(3_900, 7_800, 60),
-        licence=_NOT_STATED,
-        fallback="sift-images-128",
-    ),
-)
+        name,
+        f"{title} (ann-benchmarks)",
+        published.hdf5(name),
+        shape=shape,
+        cost=Cost(*cost),
+        licence=licence,
+        fallback=fallback,
+    )
+    for name, title, shape, cost, licence, fallback in (
+        ("glove-100-angular", "GloVe Twitter 27B word vectors",
+         (1_183_514, 100, Metric.COSINE, 10_000), (485, 970, 10), "PDDL-1.0", "glove-words-100"),
+        ("sift-128-euclidean", "SIFT1M",
+         (1_000_000, 128, Metric.L2, 10_000), (525, 1050, 10), "CC0-1.0", "sift-images-128"),
+        ("gist-960-euclidean", "GIST1M",
+         (1_000_000, 960, Metric.L2, 1_000), (3_900, 7_700, 60), "CC0-1.0", "mnist-784"),
+        ("deep-image-96-angular", "DEEP10M image features",
+         (9_990_000, 96, Metric.COSINE, 10_000), (3_900, 7_800, 60), _NOT_STATED,
+         "sift-images-128"),
+    )
+)  # fmt: skip
 
 
 # The archive of arXiv titles with filters is left out: its conditions read the field `label`,
@@ -126,10 +87,8 @@ _QDRANT = (
 )
 
 
-def _of_vectordbbench(
-    name: str, folder: str, title: str, shape: tuple[int, int], train_files: int, mb: float
-) -> Entry:
-    return _public(
+_VECTORDBBENCH = tuple(
+    _public(
         name,
         f"{title} (VectorDBBench)",
         published.vectordbbench(folder, train_files),
@@ -139,59 +98,13 @@ def _of_vectordbbench(
         fallback="wordnet-minilm-384",
         fields=columns(strings="labels"),
     )
-
-
-_VECTORDBBENCH = tuple(
-    _of_vectordbbench(*row)
-    for row in (
-        (
-            "cohere-768-100k",
-            "cohere_small_100k",
-            "Cohere embeddings of Wikipedia",
-            (100_000, 768),
-            1,
-            310,
-        ),
-        (
-            "cohere-768-1m",
-            "cohere_medium_1m",
-            "Cohere embeddings of Wikipedia",
-            (1_000_000, 768),
-            1,
-            3_100,
-        ),
-        (
-            "cohere-768-10m",
-            "cohere_large_10m",
-            "Cohere embeddings of Wikipedia",
-            (10_000_000, 768),
-            10,
-            31_000,
-        ),
-        (
-            "openai-1536-50k",
-            "openai_small_50k",
-            "OpenAI embeddings of C4",
-            (50_000, 1536),
-            1,
-            600,
-        ),
-        (
-            "openai-1536-500k",
-            "openai_medium_500k",
-            "OpenAI embeddings of C4",
-            (500_000, 1536),
-            1,
-            6_100,
-        ),
-        (
-            "openai-1536-5m",
-            "openai_large_5m",
-            "OpenAI embeddings of C4",
-            (5_000_000, 1536),
-            10,
-            61_000,
-        ),
+    for title, name, folder, shape, train_files, mb in (
+        (_COHERE, "cohere-768-100k", "cohere_small_100k", (100_000, 768), 1, 310),
+        (_COHERE, "cohere-768-1m", "cohere_medium_1m", (1_000_000, 768), 1, 3_100),
+        (_COHERE, "cohere-768-10m", "cohere_large_10m", (10_000_000, 768), 10, 31_000),
+        (_OPENAI, "openai-1536-50k", "openai_small_50k", (50_000, 1536), 1, 600),
+        (_OPENAI, "openai-1536-500k", "openai_medium_500k", (500_000, 1536), 1, 6_100),
+        (_OPENAI, "openai-1536-5m", "openai_large_5m", (5_000_000, 1536), 10, 61_000),
     )
 )
 
