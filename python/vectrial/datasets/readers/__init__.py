@@ -7,7 +7,7 @@ neighbours, filters, metadata). Whatever the bytes, reading ends well or with `D
 
 from __future__ import annotations
 
-import tempfile
+import struct
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,18 +15,17 @@ from pathlib import Path
 
 from vectrial.datasets.checks import check_vectors
 from vectrial.datasets.readers import bigann, texmex
-from vectrial.datasets.readers.base import Block, Options, Source, reading
+from vectrial.datasets.readers.base import Block, Options, Source, reading, unpacked
 from vectrial.datasets.readers.hdf5 import open_hdf5
 from vectrial.datasets.readers.jsonl import open_jsonl
-from vectrial.datasets.readers.numpy_files import ZIP_ERRORS, open_npy, open_npz
+from vectrial.datasets.readers.numpy_files import open_npy, open_npz
 from vectrial.datasets.readers.pairs import is_pair, open_pair
 from vectrial.datasets.readers.parquet import open_parquet, open_shards, shard_pattern
 from vectrial.datasets.readers.qdrant import is_qdrant, open_qdrant
 from vectrial.datasets.readers.vectordbbench import is_vectordbbench, open_vectordbbench
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.printable import control_character, shown
-from vectrial.util import paths
-from vectrial.util.archive import Limits, is_archive, safe_unpack
+from vectrial.util.archive import is_archive
 
 __all__ = ["FORMATS", "Block", "Options", "Source", "open_source"]
 
@@ -54,9 +53,8 @@ _MAGIC_OF = {
 }
 #: Formats in which columns or keys can be chosen.
 _WITH_COLUMNS = (open_parquet, open_jsonl, open_shards, open_vectordbbench, open_qdrant)
+_ZIP_ERRORS = (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError)
 
-#: Files and folders of an archive.
-_MOST_MEMBERS = 10_000
 #: What `open_source` reads, for help and messages.
 FORMATS = (
     ".hdf5 (ann-benchmarks), .parquet, .jsonl, .npy, .npz, .fvecs, .ivecs, .bvecs,"
@@ -195,26 +193,14 @@ def _check_one_dataset(folder: Path, archive: Path) -> None:
 
 def _open_npz_or_archive(path: Path, options: Options) -> Source:
     if zipfile.is_zipfile(path):
-        with reading(path, *ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
+        with reading(path, *_ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
             names = bundle.namelist()
         if names and all(name.endswith(".npy") for name in names):
             return _opened(open_npz, path, options)
-    root = paths.downloads_dir()
-    root.mkdir(parents=True, exist_ok=True)
-    temporary = tempfile.TemporaryDirectory(prefix=".opened-", dir=root)
-    try:
-        content = Path(temporary.name) / "content"
-        safe_unpack(path, content, limits=Limits(members=_MOST_MEMBERS))
+    with unpacked(path) as (content, cleanup):
         source = _open_folder(content, options, archive=path)
-    except BaseException:
-        temporary.cleanup()
-        raise
-    return replace(
-        source,
-        path=path,
-        format=f"{source.format} (archive)",
-        on_close=(*source.on_close, temporary.cleanup),
-    )
+    form = f"{source.format} (archive)"
+    return replace(source, path=path, format=form, on_close=(*source.on_close, cleanup))
 
 
 def _checked(source: Source, options: Options) -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,10 +17,14 @@ from vectrial.datasets.checks import check_vectors
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
+from vectrial.util import paths
+from vectrial.util.archive import Limits, safe_unpack
 from vectrial.util.suggest import suggestion
 
 #: No vector has more components; a header that claims more is damaged.
 MAX_DIM = 1 << 20
+#: Files and folders of an archive.
+_MOST_MEMBERS = 10_000
 #: Queries and their neighbours are held in memory; published sets need a tenth of this.
 MAX_SIDE_BYTES = 2 << 30
 #: Vectors of about this many bytes, as float32, are in memory at a time.
@@ -182,34 +187,48 @@ def array_blocks(array: NDArray[Any], rows: int) -> Iterator[Block]:
 
 
 @contextmanager
+def unpacked(
+    path: Path, *, ratio: float = Limits.ratio
+) -> Iterator[tuple[Path, Callable[[], None]]]:
+    """A temporary folder with the content of an archive, and the function that removes it; where
+    the block raises, it is removed at once.
+
+    Raises:
+        DataError: as `safe_unpack`, of which `ratio` is a limit.
+    """
+    root = paths.downloads_dir()
+    root.mkdir(parents=True, exist_ok=True)
+    temporary = tempfile.TemporaryDirectory(prefix=".opened-", dir=root)
+    try:
+        content = Path(temporary.name) / "content"
+        safe_unpack(path, content, limits=Limits(members=_MOST_MEMBERS, ratio=ratio))
+        yield content, temporary.cleanup
+    except BaseException:
+        temporary.cleanup()
+        raise
+
+
+@contextmanager
 def reading(path: Path, *kinds: type[Exception]) -> Iterator[None]:
     """Turn a library's complaint about a file's content into one clear `DataError`.
 
     An error of the system itself, such as a missing file, is reported as what it is.
     """
+    caught: tuple[type[Exception], ...] = (OSError, *kinds)
     try:
         yield
     except DataError:
         raise
-    except OSError as error:
-        if error.errno is None and OSError not in kinds:
+    except caught as error:
+        system = isinstance(error, OSError)
+        if isinstance(error, OSError) and error.errno is None and OSError not in kinds:
             raise
+        text = str(error).strip() or type(error).__name__
         raise DataError(
-            f"it cannot be read: {_first_line(error)}",
+            f"it cannot be read: {text.splitlines()[0][:300]}",
             where=str(path),
-            remedy="it is damaged, or not open to you",
+            remedy=f"it is damaged, or {'not open to you' if system else 'of another format'}",
         ) from error
-    except kinds as error:
-        raise DataError(
-            f"it cannot be read: {_first_line(error)}",
-            where=str(path),
-            remedy="it is damaged, or of another format",
-        ) from error
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:300]
 
 
 def choose(

@@ -25,6 +25,18 @@ _MAX_LINE_BYTES = 64 << 20
 _INT64 = range(-(1 << 63), 1 << 63)
 #: A table as wide as this is some other kind of data.
 _MAX_KEYS = 10_000
+#: Kinds of values, nulls apart → the column's type; any others together are not stored.
+_ARROW: dict[frozenset[str], pa.DataType] = {
+    frozenset(): pa.null(),
+    frozenset({"bool"}): pa.bool_(),
+    frozenset({"int"}): pa.int64(),
+    frozenset({"float"}): pa.float64(),
+    frozenset({"int", "float"}): pa.float64(),
+    frozenset({"str"}): pa.string(),
+    frozenset({"list"}): pa.list_(pa.string()),
+    frozenset({"numbers"}): pa.list_(pa.float64()),
+    frozenset({"numbers", "list"}): pa.list_(pa.float64()),
+}
 
 
 def open_jsonl(path: Path, options: Options) -> Source:
@@ -43,36 +55,21 @@ def open_jsonl(path: Path, options: Options) -> Source:
     if plan.ids is not None and plan.ids in found.negative:
         odd = "some are negative"
         plan = plan_columns(found.schema(), options, str(path), odd_ids=odd)
-    schema = pa.schema([found.schema().field(name) for name in plan.columns])
-    vector = _vector(first.get(plan.vectors), path, 0, plan.vectors)
-    check_shape(found.rows, len(vector), str(path))
+    dim = len(_vector(first.get(plan.vectors), path, 0, plan.vectors))
+    check_shape(found.rows, dim, str(path))
+    rest = [one for one in found.schema() if one.name in plan.columns and one.name != plan.vectors]
 
     def read(step: int) -> Iterator[Block]:
-        at = 0
-        for rows in _batched(islice(lines(path), found.rows), step):
-            vectors = [
-                _vector(row.get(plan.vectors), path, at + i, plan.vectors)
-                for i, row in enumerate(rows)
-            ]
-            values = matrix(vectors, len(vector), path, at)
-            rest = arrow_columns(rows, [f for f in schema if f.name != plan.vectors])
-            batch = pa.record_batch(
-                {plan.vectors: _as_lists(values), **rest},
-                schema=pa.schema(
-                    [
-                        pa.field(plan.vectors, pa.list_(pa.float64(), len(vector))),
-                        *(f for f in schema if f.name != plan.vectors),
-                    ]
-                ),
-            )
-            yield block_of(batch, plan, len(vector), at, str(path))
-            at += len(rows)
+        for at, rows, values in _matrices(path, found.rows, dim, plan.vectors, step):
+            lists = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), dim)
+            batch = pa.record_batch({plan.vectors: lists, **arrow_columns(rows, rest)})
+            yield block_of(batch, plan, dim, at, str(path))
 
     return Source(
         path,
         "jsonl",
         found.rows,
-        len(vector),
+        dim,
         "json number",
         read,
         columns=tuple(plan.schema.names),
@@ -92,13 +89,25 @@ def _open_lists(path: Path, options: Options) -> Source:
     check_shape(count, dim, str(path))
 
     def read(step: int) -> Iterator[Block]:
-        at = 0
-        for rows in _batched(islice(lines(path), count), step):
-            vectors = [_vector(row, path, at + i, "the line") for i, row in enumerate(rows)]
-            yield Block(matrix(vectors, dim, path, at))
-            at += len(rows)
+        return (Block(values) for _, _, values in _matrices(path, count, dim, None, step))
 
     return Source(path, "jsonl", count, dim, "json number", read)
+
+
+def _matrices(
+    path: Path, count: int, dim: int, key: str | None, step: int
+) -> Iterator[tuple[int, list[Any], NDArray[np.float64]]]:
+    """The rows in batches: the number of the first, the rows, their vectors; those are the rows
+    themselves without a key."""
+    rows = islice(lines(path), count)
+    at = 0
+    while batch := list(islice(rows, step)):
+        vectors = [
+            _vector(row if key is None else row.get(key), path, at + i, key or "the line")
+            for i, row in enumerate(batch)
+        ]
+        yield at, batch, matrix(vectors, dim, path, at)
+        at += len(batch)
 
 
 def lines(path: Path, *, parse: bool = True) -> Iterator[Any]:
@@ -150,7 +159,12 @@ class Inferred:
 
     def schema(self) -> pa.Schema:
         """Every key as a column; of a type that is not stored where its values disagree."""
-        return pa.schema([pa.field(name, _arrow(kinds)) for name, kinds in self.kinds.items()])
+        return pa.schema(
+            [
+                pa.field(name, _ARROW.get(frozenset(kinds - {"null"}), pa.struct([])))
+                for name, kinds in self.kinds.items()
+            ]
+        )
 
 
 def infer(path: Path, rows: int | None = None) -> Inferred:
@@ -198,26 +212,6 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _arrow(kinds: set[str]) -> pa.DataType:
-    match frozenset(kinds - {"null"}):
-        case s if s == {"bool"}:
-            return pa.bool_()
-        case s if s == {"int"}:
-            return pa.int64()
-        case s if s and s <= {"int", "float"}:
-            return pa.float64()
-        case s if s == {"str"}:
-            return pa.string()
-        case s if s and s <= {"numbers", "list"} and "numbers" in s:
-            return pa.list_(pa.float64())
-        case s if s == {"list"}:
-            return pa.list_(pa.string())
-        case s if not s:
-            return pa.null()
-        case _:
-            return pa.struct([])
-
-
 def arrow_columns(rows: list[dict[str, Any]], fields: Iterable[pa.Field[Any]]) -> dict[str, Any]:
     """The keys named as Arrow arrays; a key that a row lacks is null there."""
     out: dict[str, Any] = {}
@@ -254,15 +248,5 @@ def _vector(value: Any, path: Path, row: int, name: str) -> list[Any]:
     return value
 
 
-def _as_lists(values: NDArray[np.float64]) -> Any:
-    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
-
-
 def _row(path: Path, row: int) -> str:
     return f"{path}, row {row}"
-
-
-def _batched(rows: Iterable[Any], step: int) -> Iterator[list[Any]]:
-    iterator = iter(rows)
-    while batch := list(islice(iterator, step)):
-        yield batch
