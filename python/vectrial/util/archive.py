@@ -16,8 +16,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
@@ -27,9 +26,12 @@ from vectrial.model.errors import DataError
 _CHUNK = 1 << 20
 #: tarfile reads a member's extended header at once; honest ones hold a path or two.
 _MAX_READ = 4 << 20
-
-_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0")
-
+_ZIP = (b"PK\3\4", b"PK\5\6")
+_COMPRESSED: dict[bytes, Any] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\0": lzma.open,
+}
 #: What the standard library raises on damaged archives.
 _DAMAGE = (
     tarfile.TarError,
@@ -64,24 +66,22 @@ class Limits:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether `safe_unpack` would know how to begin: by content, not by name."""
+    """Whether a file begins as an archive that `safe_unpack` knows, whatever its name."""
     with path.open("rb") as file:
         start = file.read(265)
-    if start.startswith((b"PK\3\4", b"PK\5\6")) or start[257:262] == b"ustar":
-        return True
-    return start.startswith(_COMPRESSED)
+    return start.startswith((*_ZIP, *_COMPRESSED)) or start[257:262] == b"ustar"
 
 
 def safe_unpack(archive: Path, into: Path, *, limits: Limits | None = None) -> tuple[Path, ...]:
     """Unpack a tar (plain, gz, bz2, xz) or zip archive into the folder `into`.
 
     Args:
-        archive: the file; its kind is told from its content.
+        archive: the file; its content says of which kind it is.
         into: a folder that does not exist yet, or is empty; it appears when all went well.
         limits: what counts as a bomb.
 
     Returns:
-        The files that came out, in the archive's order.
+        The files that came out, in the archive's order; who may execute them is as archived.
 
     Raises:
         DataError: the archive is damaged, of another kind, or holds what no data set needs.
@@ -93,11 +93,21 @@ def safe_unpack(archive: Path, into: Path, *, limits: Limits | None = None) -> t
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=into.parent) as temporary:
         root = Path(temporary) / "content"
         root.mkdir()
+        files = []
         try:
             with archive.open("rb") as file:
-                is_zip = file.read(4) in (b"PK\3\4", b"PK\5\6")
-            unpack = _unpack_zip if is_zip else _unpack_tar
-            files = unpack(archive, root, budget)
+                start = file.read(6)
+            unpack = _zip_members if start.startswith(_ZIP) else _tar_members
+            for member in unpack(archive, start, budget):
+                budget.count_member()
+                target = _target(root, member.name, budget)
+                if member.is_folder:
+                    target.mkdir(parents=True, exist_ok=True)
+                elif member.wrong:
+                    raise budget.refusal(member.name, member.wrong)
+                else:
+                    _write(member, target, budget)
+                    files.append(into / target.relative_to(root))
         except DataError:
             raise
         except _DAMAGE as error:
@@ -107,7 +117,7 @@ def safe_unpack(archive: Path, into: Path, *, limits: Limits | None = None) -> t
                 remedy="it is damaged, cut short, or no tar or zip archive; fetch it again",
             ) from error
         root.replace(into)
-    return tuple(into / file.relative_to(root) for file in files)
+    return tuple(files)
 
 
 class _Budget:
@@ -117,23 +127,17 @@ class _Budget:
         self.archive, self._limits = archive, limits
         allowed = max(limits.small_bytes, int(archive.stat().st_size * limits.ratio))
         self._bytes_left = min(limits.total_bytes, allowed)
-        self._members_left = limits.members
+        self._members = 0
 
     def spend(self, count: int) -> None:
         self._bytes_left -= count
         if self._bytes_left < 0:
-            raise self.refusal(
-                "", f"unpacks to far more than its {self.archive.stat().st_size} bytes promise"
-            )
+            size = self.archive.stat().st_size
+            raise self.refusal("", f"unpacks to far more than its {size} bytes promise")
 
-    def check_members(self, count: int) -> None:
-        """Raise where an archive says that it has more members than it may."""
-        if count > self._limits.members:
-            raise self.refusal("", f"holds {count:,} members, more than {self._limits.members:,}")
-
-    def member(self) -> None:
-        self._members_left -= 1
-        if self._members_left < 0:
+    def count_member(self, count: int = 1) -> None:
+        self._members += count
+        if self._members > self._limits.members:
             raise self.refusal("", f"holds more than {self._limits.members:,} members")
 
     def refusal(self, member: str, why: str) -> DataError:
@@ -142,6 +146,20 @@ class _Budget:
             where=str(self.archive),
             remedy="it was not unpacked; archives of data hold plain files only",
         )
+
+
+@dataclass(frozen=True)
+class _Member:
+    """wrong: why it cannot come out. read: its content, whose bytes are `counted` as they are read,
+    or else when they are written."""
+
+    name: str
+    size: int
+    mode: int
+    is_folder: bool
+    wrong: str
+    read: Callable[[], IO[bytes] | None]
+    counted: bool
 
 
 class _Bounded:
@@ -153,6 +171,7 @@ class _Bounded:
 
     def __init__(self, stream: IO[bytes], budget: _Budget) -> None:
         self._stream, self._budget = stream, budget
+        self.tell = stream.tell
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= _MAX_READ:
@@ -161,62 +180,28 @@ class _Bounded:
         self._budget.spend(len(data))
         return data
 
-    def tell(self) -> int:
-        return self._stream.tell()
-
     def seek(self, offset: int) -> int:
-        at = self._stream.tell()
+        at = self.tell()
         if offset < at:
             raise self._budget.refusal("", "points backwards")
-        while at < offset:
-            data = self.read(min(_CHUNK, offset - at))
-            if not data:
-                break
+        while at < offset and (data := self.read(min(_CHUNK, offset - at))):
             at += len(data)
         return at
 
 
-def _unpack_tar(archive: Path, root: Path, budget: _Budget) -> list[Path]:
-    files: list[Path] = []
+def _tar_members(archive: Path, start: bytes, budget: _Budget) -> Iterator[_Member]:
+    opener = next((one for magic, one in _COMPRESSED.items() if start.startswith(magic)), open)
     with (
-        _decompressed(archive) as stream,
+        opener(archive, "rb") as stream,
         # tarfile only ever calls read, seek and tell of what it reads from.
         tarfile.open(fileobj=cast(Any, _Bounded(stream, budget)), mode="r:") as opened,
     ):
         tar: Any = opened
-        while (member := tar.next()) is not None:
+        while (one := tar.next()) is not None:
             tar.members = []  # tarfile would keep every header
-            budget.member()
-            target = _target(root, member.name, budget)
-            if member.isdir():
-                target.mkdir(parents=True, exist_ok=True)
-            elif member.isreg() and not member.issparse():
-                content = tar.extractfile(member)
-                if content is None:
-                    raise budget.refusal(member.name, "has no content")
-                _copy(content, target, member.name, member.size, budget)
-                files.append(target)
-            else:
-                raise budget.refusal(member.name, f"is {_kind(member)}, not a file or folder")
-    return files
-
-
-@contextmanager
-def _decompressed(path: Path) -> Iterator[IO[bytes]]:
-    with path.open("rb") as file:
-        start = file.read(6)
-        file.seek(0)
-        if start.startswith(b"\x1f\x8b"):
-            with gzip.GzipFile(fileobj=file) as stream:
-                yield cast(IO[bytes], stream)
-        elif start.startswith(b"BZh"):
-            with bz2.BZ2File(file) as stream:
-                yield stream
-        elif start.startswith(b"\xfd7zXZ\0"):
-            with lzma.LZMAFile(file) as stream:
-                yield stream
-        else:
-            yield file
+            wrong = "" if one.isreg() and not one.issparse() else f"is {_kind(one)}, not a file"
+            content = lambda one=one: tar.extractfile(one)  # noqa: E731
+            yield _Member(one.name, one.size, one.mode, one.isdir(), wrong, content, True)
 
 
 def _kind(member: tarfile.TarInfo) -> str:
@@ -227,24 +212,16 @@ def _kind(member: tarfile.TarInfo) -> str:
     return "a sparse file" if member.issparse() else f"of type {member.type!r}"
 
 
-def _unpack_zip(archive: Path, root: Path, budget: _Budget) -> list[Path]:
-    files: list[Path] = []
+def _zip_members(archive: Path, start: bytes, budget: _Budget) -> Iterator[_Member]:
     with zipfile.ZipFile(archive) as bundle:
-        members = bundle.infolist()
-        budget.check_members(len(members))
-        for member in members:
-            budget.member()
-            target = _target(root, member.orig_filename, budget)
-            kind = (member.external_attr >> 16) & 0o170000
-            if kind not in (0, 0o100000, 0o040000):
-                raise budget.refusal(member.filename, "is a link or device, not a file or folder")
-            if member.is_dir():
-                target.mkdir(parents=True, exist_ok=True)
-                continue
-            with bundle.open(member) as content:
-                _copy(content, target, member.filename, member.file_size, budget, counted=False)
-            files.append(target)
-    return files
+        for one in bundle.infolist():
+            mode = one.external_attr >> 16
+            known = mode & 0o170000 in (0, 0o100000, 0o040000)
+            wrong = "" if known else "is a link or device, not a file or folder"
+            content = lambda one=one: bundle.open(one)  # noqa: E731
+            folder = one.is_dir() and known
+            name = one.orig_filename
+            yield _Member(name, one.file_size, mode, folder, wrong, content, False)
 
 
 def _target(root: Path, name: str, budget: _Budget) -> Path:
@@ -261,29 +238,25 @@ def _target(root: Path, name: str, budget: _Budget) -> Path:
     return root.joinpath(*parts)
 
 
-def _copy(
-    content: IO[bytes],
-    target: Path,
-    name: str,
-    size: int,
-    budget: _Budget,
-    *,
-    counted: bool = True,
-) -> None:
-    """Write one member; `counted` when its stream spends the budget itself."""
-    if size > shutil.disk_usage(target.anchor).total:
-        raise budget.refusal(name, f"claims {size} bytes, more than the disk holds")
+def _write(member: _Member, target: Path, budget: _Budget) -> None:
+    if member.size > shutil.disk_usage(target.anchor).total:
+        raise budget.refusal(member.name, f"claims {member.size} bytes, more than the disk holds")
+    content = member.read()
+    if content is None:
+        raise budget.refusal(member.name, "has no content")
     target.parent.mkdir(parents=True, exist_ok=True)
     written = 0
     try:
         out = target.open("xb")
     except FileExistsError as error:
-        raise budget.refusal(name, "occurs twice") from error
-    with out:
+        raise budget.refusal(member.name, "occurs twice") from error
+    with out, content:
         while chunk := content.read(_CHUNK):
-            if not counted:
+            if not member.counted:
                 budget.spend(len(chunk))
             written += len(chunk)
             out.write(chunk)
-    if written != size:
-        raise budget.refusal(name, f"holds {written} of the {size} bytes it claims")
+    if written != member.size:
+        raise budget.refusal(member.name, f"holds {written} of the {member.size} bytes it claims")
+    if member.mode & 0o111:
+        target.chmod(target.stat().st_mode | 0o111)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import shutil
 import time
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from vectrial.model.availability import Availability
+from vectrial.model.errors import DataError
 from vectrial.model.progress import LineProgress
 from vectrial.servers.base import NoProgram
 from vectrial.servers.programs.base import made_once, run_logged
 from vectrial.util import paths
+from vectrial.util.archive import safe_unpack
 from vectrial.util.packages import sha256_of
 
 #: Of Maven's own plugin that fetches an artifact without a project.
@@ -118,32 +119,20 @@ def _fetch(artifact: Artifact, into: Path, lock: int, progress: LineProgress) ->
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a zip archive into `folder`, which is made, with the permissions of its files; a
-    folder that holds everything in it is left out.
+    """Unpack a zip archive into `folder`, which is made; a folder that holds everything in it is
+    left out.
 
     Raises:
         NoProgram: it is no zip archive, or would write elsewhere.
     """
+    aside = folder.with_name(f"{folder.name}.unpacking")
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        with zipfile.ZipFile(archive) as files:
-            entries = [entry for entry in files.infolist() if entry.filename.strip("/")]
-            tops = {entry.filename.split("/")[0] for entry in entries}
-            nested = len(tops) == 1 and all("/" in entry.filename for entry in entries)
-            for entry in entries:
-                parts = Path(entry.filename).parts[1 if nested else 0 :]
-                if ".." in parts or (not nested and Path(entry.filename).is_absolute()):
-                    raise NoProgram(f"{archive.name} has a file named '{entry.filename}'")
-                _extract(files, entry, folder.joinpath(*parts))
-    except zipfile.BadZipFile as error:
-        raise NoProgram(f"{archive} is no zip archive: {error}") from error
-
-
-def _extract(files: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path) -> None:
-    if entry.is_dir():
-        path.mkdir(parents=True, exist_ok=True)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with files.open(entry) as source, path.open("wb") as target:
-        shutil.copyfileobj(source, target)
-    if mode := entry.external_attr >> 16 & 0o777:
-        path.chmod(mode)
+        safe_unpack(archive, aside)
+        (top, *others) = entries = list(aside.iterdir())
+        for entry in entries if others or not top.is_dir() else top.iterdir():
+            entry.rename(folder / entry.name)
+    except DataError as error:
+        raise NoProgram(str(error)) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
