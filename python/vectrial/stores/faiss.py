@@ -40,10 +40,9 @@ from vectrial.model.store import (
     Params,
     Schema,
     Searcher,
-    Store,
 )
-from vectrial.stores.common.arrow import batch_of, ids_of, table_of, vectors_of
-from vectrial.stores.common.files import atomic_replace
+from vectrial.stores.common.arrow import batch_of
+from vectrial.stores.common.library import LibraryIndex
 from vectrial.stores.common.rows import Rows
 
 
@@ -77,13 +76,14 @@ class IvfPqSearch(Params):
     nprobe: int = Bound(default=1, ge=1, le=1_000_000)
 
 
-class FaissStore(Store):
+class FaissStore(LibraryIndex):
     """One FAISS index, its rows, and two files."""
 
     name: ClassVar[str] = "faiss"
     title: ClassVar[str] = "FAISS"
     module: ClassVar[str | None] = "faiss"
     extra: ClassVar[str | None] = "faiss"
+    suffix = "faiss"
     capabilities: ClassVar[Capabilities] = Capabilities(
         scores={
             Metric.L2: ScoreKind.L2_SQUARED,
@@ -129,10 +129,7 @@ class FaissStore(Store):
         import faiss
 
         self._faiss = faiss
-        self._rows: Rows | None = None
-        self._index: Any = None
         self._waiting: Rows | None = None  # what ivf_pq is to be trained on
-        self._saved = True
 
     def version(self) -> str:
         return str(self._faiss.__version__)
@@ -140,53 +137,44 @@ class FaissStore(Store):
     # -- life ------------------------------------------------------------------------------
 
     def create(self, schema: Schema, index: Index) -> None:
-        self._asked = index
-        self._rows = Rows(schema)
-        self._saved = False
+        self._requested = index
+        super().create(schema, index)
+
+    def open(self, schema: Schema, index: Index) -> None:
+        self._requested = index
+        super().open(schema, index)
+
+    def _make(self, schema: Schema, index: Index) -> Any:
         faiss = self._faiss
         measure = faiss.METRIC_L2 if schema.metric is Metric.L2 else faiss.METRIC_INNER_PRODUCT
         match index.params:
             case HnswBuild() as params:
                 bare = faiss.IndexHNSWFlat(schema.dim, params.m, measure)
                 bare.hnsw.efConstruction = params.ef_construction
-                self._index = faiss.IndexIDMap2(bare)
+                return faiss.IndexIDMap2(bare)
             case IvfPqBuild():
                 self._waiting = Rows(Schema(schema.dim, schema.metric), keep_vectors=True)
+                return None
             case _:
-                self._index = faiss.IndexIDMap2(faiss.IndexFlat(schema.dim, measure))
+                return faiss.IndexIDMap2(faiss.IndexFlat(schema.dim, measure))
 
-    def open(self, schema: Schema, index: Index) -> None:
-        if not self._index_file.exists():
-            raise StoreError(f"nothing was flushed at {self.location}")
-        self._asked = index
-        self._rows = Rows(schema)
-        self._rows.load(self._rows_file)
-        self._index = self._faiss.read_index(str(self._index_file))
+    def _load(self, schema: Schema, index: Index) -> Any:
+        return self._faiss.read_index(str(self._index_file))
+
+    def _save(self, path: Path) -> None:
+        self._faiss.write_index(self._index, str(path))
 
     def close(self) -> None:
-        self._index = self._rows = self._waiting = None
-
-    def drop(self) -> None:
-        self.close()
-        self._index_file.unlink(missing_ok=True)
-        self._rows_file.unlink(missing_ok=True)
-
-    def flush(self) -> None:
-        if self._saved or self._index is None:
-            return
-        aside = self._index_file.with_suffix(".new")
-        self._faiss.write_index(self._index, str(aside))
-        atomic_replace(aside, self._index_file)
-        self._open.save(self._rows_file)
-        self._saved = True
+        super().close()
+        self._waiting = None
 
     def build(self) -> None:
         waiting = self._waiting
         if waiting is None or not len(waiting):
             return
-        assert isinstance(self._asked.params, IvfPqBuild)
+        assert isinstance(self._requested.params, IvfPqBuild)
         vectors = waiting.vectors[waiting.live]
-        self._index = self._ivf_pq(self._asked.params, len(vectors))
+        self._index = self._ivf_pq(self._requested.params, len(vectors))
         self._use_all_cores()
         self._index.train(vectors)
         self._index.add_with_ids(vectors, waiting.ids[waiting.live])
@@ -210,43 +198,23 @@ class FaissStore(Store):
 
     # -- data ------------------------------------------------------------------------------
 
-    def insert(self, batch: pa.RecordBatch) -> None:
-        self._open.insert(batch)
-        self._add(batch)
-
     def upsert(self, batch: pa.RecordBatch) -> None:
-        self._refuse_lacking("upsert")
-        known = self._open.present(ids_of(batch))
-        written = self._open.upsert(batch)
-        self._remove(known)
-        self._add(written)
+        self._refuse_unsupported("upsert")
+        super().upsert(batch)
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        self._refuse_lacking("delete")
-        known = self._open.present(ids)
-        self._open.delete(known)
-        self._remove(known)
+        self._refuse_unsupported("delete")
+        super().delete(ids)
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        self._refuse_lacking("get")
-        rows = self._open
-        known = rows.present(ids)
-        return table_of(rows.schema, [rows.batch(rows.slots(known), self._vectors(known))])
-
-    def count(self) -> int:
-        return len(self._open)
+        self._refuse_unsupported("get")
+        return super().get(ids)
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        self._refuse_lacking("scan")
-        rows = self._open
-        for slots in rows.live_slots(batch_size):
-            yield rows.batch(slots, self._vectors(rows.ids[slots]))
+        self._refuse_unsupported("scan")
+        return super().scan(batch_size)
 
-    def _add(self, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
-        self._saved = False
-        ids, vectors = ids_of(batch), vectors_of(batch)
+    def _add(self, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
         if self._open.schema.metric is Metric.COSINE:
             vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         if self._waiting is not None:
@@ -256,20 +224,16 @@ class FaissStore(Store):
         self._index.add_with_ids(vectors, ids)
 
     def _remove(self, ids: NDArray[np.int64]) -> None:
-        if not len(ids):
-            return
-        self._saved = False
         if self._waiting is not None:
             self._waiting.delete(ids)
-        elif self._asked.kind == "ivf_pq":  # its hash table of ids takes no other selector
+        elif self._requested.kind == "ivf_pq":  # its hash table of ids takes no other selector
             self._index.remove_ids(self._faiss.IDSelectorArray(ids))
         else:
             self._index.remove_ids(self._faiss.IDSelectorBatch(ids))
 
-    def _vectors(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        if not len(ids):
-            return np.empty((0, self._open.schema.dim), np.float32)
-        return np.asarray(self._index.reconstruct_batch(ids), dtype=np.float32)
+    def _read(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        vectors: NDArray[np.float32] = self._index.reconstruct_batch(ids)
+        return vectors
 
     # -- questions -------------------------------------------------------------------------
 
@@ -299,35 +263,17 @@ class FaissStore(Store):
         cosine = rows.schema.metric is Metric.COSINE
         return _searcher(index, ids, k, settings, cosine, faiss.swig_ptr)
 
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
-        return self._open.find(where, limit)
-
     def footprint(self) -> Footprint:
         exists = self._index_file.exists()
         return Footprint(index_bytes=self._index_file.stat().st_size if exists else None)
 
-    # -- small things ----------------------------------------------------------------------
-
-    @property
-    def _open(self) -> Rows:
-        assert self._rows is not None, "create or open comes first"
-        return self._rows
-
-    @property
-    def _index_file(self) -> Path:
-        return self.location / "index.faiss"
-
-    @property
-    def _rows_file(self) -> Path:
-        return self.location / "rows.parquet"
-
     def _use_all_cores(self) -> None:
         self._faiss.omp_set_num_threads(len(os.sched_getaffinity(0)))
 
-    def _refuse_lacking(self, operation: str) -> None:
-        kind = self.capabilities.indexes[self._asked.kind]
+    def _refuse_unsupported(self, operation: str) -> None:
+        kind = self.capabilities.indexes[self._requested.kind]
         if operation in kind.unsupported:
-            raise Unsupported(f"{self.name}: index '{self._asked.kind}' has no {operation}")
+            raise Unsupported(f"{self.name}: index '{self._requested.kind}' has no {operation}")
 
 
 def _largest_divisor(number: int, most: int) -> int:

@@ -11,7 +11,6 @@ index, not to a query, so a searcher sets it with every call (about 0.1 us).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,7 +20,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric, ScoreKind
 from vectrial.model.store import (
@@ -35,11 +33,8 @@ from vectrial.model.store import (
     Params,
     Schema,
     Searcher,
-    Store,
 )
-from vectrial.stores.common.arrow import ids_of, table_of, vectors_of
-from vectrial.stores.common.files import atomic_replace
-from vectrial.stores.common.rows import Rows
+from vectrial.stores.common.library import LibraryIndex
 
 _SPACES = {Metric.L2: "l2", Metric.COSINE: "cosine", Metric.IP: "ip"}
 _FIRST_CAPACITY = 1024
@@ -58,13 +53,14 @@ class HnswSearch(Params):
     ef_search: int = Bound(default=10, ge=1, le=1_000_000)
 
 
-class HnswlibStore(Store):
+class HnswlibStore(LibraryIndex):
     """One hnswlib index, its rows, and two files."""
 
     name: ClassVar[str] = "hnswlib"
     title: ClassVar[str] = "hnswlib"
     module: ClassVar[str | None] = "hnswlib"
     extra: ClassVar[str | None] = "hnswlib"
+    suffix = "hnsw"
     capabilities: ClassVar[Capabilities] = Capabilities(
         scores={
             Metric.L2: ScoreKind.L2_SQUARED,
@@ -98,97 +94,46 @@ class HnswlibStore(Store):
         import hnswlib
 
         self._hnswlib = hnswlib
-        self._rows: Rows | None = None
-        self._index: Any = None
-        self._saved = True
 
     def version(self) -> str:
         return version("hnswlib")
 
-    # -- life ------------------------------------------------------------------------------
-
-    def create(self, schema: Schema, index: Index) -> None:
+    def _make(self, schema: Schema, index: Index) -> Any:
         params = HnswBuild.model_validate(index.params.model_dump())
-        self._rows = Rows(schema)
-        self._index = self._hnswlib.Index(_SPACES[schema.metric], schema.dim)
-        self._index.init_index(_FIRST_CAPACITY, params.m, params.ef_construction)
-        self._saved = False
+        made = self._hnswlib.Index(_SPACES[schema.metric], schema.dim)
+        made.init_index(_FIRST_CAPACITY, params.m, params.ef_construction)
+        return made
 
-    def open(self, schema: Schema, index: Index) -> None:
-        if not self._index_file.exists():
-            raise StoreError(f"nothing was flushed at {self.location}")
-        self._rows = Rows(schema)
-        self._rows.load(self._rows_file)
-        self._index = self._hnswlib.Index(_SPACES[schema.metric], schema.dim)
-        self._index.load_index(str(self._index_file))
+    def _load(self, schema: Schema, index: Index) -> Any:
+        made = self._hnswlib.Index(_SPACES[schema.metric], schema.dim)
+        made.load_index(str(self._index_file))
+        return made
 
-    def close(self) -> None:
-        self._index = self._rows = None
-
-    def drop(self) -> None:
-        self.close()
-        self._index_file.unlink(missing_ok=True)
-        self._rows_file.unlink(missing_ok=True)
-
-    def flush(self) -> None:
-        if self._saved:
-            return
-        aside = self._index_file.with_suffix(".new")
-        self._index.save_index(str(aside))
-        atomic_replace(aside, self._index_file)
-        self._open.save(self._rows_file)
-        self._saved = True
+    def _save(self, path: Path) -> None:
+        self._index.save_index(str(path))
 
     def build(self) -> None:
         # Gives back the room that growing left over.
         self._index.resize_index(max(1, self._index.get_current_count()))
 
-    # -- data ------------------------------------------------------------------------------
-
-    def insert(self, batch: pa.RecordBatch) -> None:
-        self._open.insert(batch)
-        self._add(batch)
-
     def upsert(self, batch: pa.RecordBatch) -> None:
-        self._add(self._open.upsert(batch))
+        self._write(self._open.upsert(batch))  # adding a known id replaces its vector
 
-    def delete(self, ids: NDArray[np.int64]) -> None:
-        known = self._open.present(ids)
-        self._open.delete(known)
-        for label in known.view(np.uint64).tolist():  # negative ids are unsigned labels there
-            self._index.mark_deleted(label)
-            self._saved = False
-
-    def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        rows = self._open
-        known = rows.present(ids)
-        return table_of(rows.schema, [rows.batch(rows.slots(known), self._vectors(known))])
-
-    def count(self) -> int:
-        return len(self._open)  # the index counts deleted rows too
-
-    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        rows = self._open
-        for slots in rows.live_slots(batch_size):
-            yield rows.batch(slots, self._vectors(rows.ids[slots]))
-
-    def _add(self, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
-        needed = self._index.get_current_count() + batch.num_rows
+    def _add(self, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        needed = self._index.get_current_count() + len(ids)
         if needed > self._index.get_max_elements():
             self._index.resize_index(max(needed, self._index.get_max_elements() * 3 // 2))
         threads = len(os.sched_getaffinity(0))
         # An id that was marked deleted comes back to life here, at its new place.
-        self._index.add_items(vectors_of(batch), ids_of(batch), num_threads=threads)
-        self._saved = False
+        self._index.add_items(vectors, ids, num_threads=threads)
 
-    def _vectors(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        if not len(ids):
-            return np.empty((0, self._open.schema.dim), np.float32)
-        return np.asarray(self._index.get_items(ids, return_type="numpy"), dtype=np.float32)
+    def _remove(self, ids: NDArray[np.int64]) -> None:
+        for label in ids.view(np.uint64).tolist():  # negative ids are unsigned labels there
+            self._index.mark_deleted(label)
 
-    # -- questions -------------------------------------------------------------------------
+    def _read(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        vectors: NDArray[np.float32] = self._index.get_items(ids, return_type="numpy")
+        return vectors
 
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         assert isinstance(params, HnswSearch)
@@ -216,23 +161,5 @@ class HnswlibStore(Store):
 
         return filtered
 
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
-        return self._open.find(where, limit)
-
     def footprint(self) -> Footprint:
         return Footprint(index_bytes=int(self._index.index_file_size()))
-
-    # -- small things ----------------------------------------------------------------------
-
-    @property
-    def _open(self) -> Rows:
-        assert self._rows is not None, "create or open comes first"
-        return self._rows
-
-    @property
-    def _index_file(self) -> Path:
-        return self.location / "index.hnsw"
-
-    @property
-    def _rows_file(self) -> Path:
-        return self.location / "rows.parquet"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,14 +23,13 @@ from vectrial.model.store import (
     Params,
     Schema,
     Searcher,
-    Store,
 )
-from vectrial.stores.common.arrow import table_of
 from vectrial.stores.common.exact import block, nearest
+from vectrial.stores.common.library import RowsStore
 from vectrial.stores.common.rows import Rows
 
 
-class MemoryStore(Store):
+class MemoryStore(RowsStore):
     """Vectors in one array, metadata in Arrow columns, nothing on disk."""
 
     name: ClassVar[str] = "memory"
@@ -62,12 +60,6 @@ class MemoryStore(Store):
         from threadpoolctl import threadpool_limits
 
         self._threads = threadpool_limits(limits=1, user_api="blas")
-        self._rows: Rows | None = None
-
-    @property
-    def _open(self) -> Rows:
-        assert self._rows is not None, "create comes first"
-        return self._rows
 
     def version(self) -> str:
         return f"numpy {np.__version__}, Python {platform.python_version()}"
@@ -91,18 +83,8 @@ class MemoryStore(Store):
     def delete(self, ids: NDArray[np.int64]) -> None:
         self._open.delete(ids)
 
-    def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        rows = self._open
-        slots = rows.slots(rows.present(ids))
-        return table_of(rows.schema, [rows.batch(slots, rows.vectors[slots])])
-
-    def count(self) -> int:
-        return len(self._open)
-
-    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        rows = self._open
-        for slots in rows.live_slots(batch_size):
-            yield rows.batch(slots, rows.vectors[slots])
+    def _vectors(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+        return self._open.vectors[slots]
 
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         rows = self._open
@@ -115,9 +97,6 @@ class MemoryStore(Store):
             return ids, (sign * distances).astype(np.float32)
 
         return search
-
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
-        return self._open.find(where, limit)
 
     def footprint(self) -> Footprint:
         return Footprint(raw_bytes=self._open.vectors.nbytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,19 @@ def columns_of(batch: pa.RecordBatch | pa.Table, schema: Schema) -> dict[str, li
     return {field: batch.column(name).to_pylist() for field, name in schema.columns.items()}
 
 
+def row_values(
+    batch: pa.RecordBatch, schema: Schema, *, missing: bool = False
+) -> list[dict[str, Any]]:
+    """The metadata of each row, by column (`f0`, `f1`, …). missing: values that are missing are
+    None; else they are left out."""
+    names = schema.columns.values()
+    if not names:
+        return [{} for _ in range(batch.num_rows)]
+    cells = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+    rows = (zip(names, row, strict=True) for row in cells)
+    return [{name: value for name, value in row if missing or value is not None} for row in rows]
+
+
 def batch_of(
     schema: Schema,
     ids: NDArray[np.int64],
@@ -82,6 +95,48 @@ def batch_of(
         for field, name in schema.columns.items()
     ]
     return pa.RecordBatch.from_arrays([pa.array(ids), vector, *metadata], schema=arrow)
+
+
+def batch_of_rows(
+    schema: Schema,
+    ids: Sequence[int] | NDArray[np.int64],
+    vectors: Sequence[Any],
+    rows: Sequence[Mapping[str, Any]],
+) -> pa.RecordBatch:
+    """As `batch_of`, from the vector and the metadata of each row; the latter by column, without
+    the missing values or with None."""
+    return batch_of(
+        schema,
+        np.asarray(ids, np.int64),
+        np.array(vectors, np.float32).reshape(-1, schema.dim),
+        {field: [row.get(name) for row in rows] for field, name in schema.columns.items()},
+    )
+
+
+def batch_of_columns(schema: Schema, found: pa.RecordBatch) -> pa.RecordBatch:
+    """As `batch_of`, from a batch that has these columns in any order and perhaps others."""
+    columns = {field: found.column(name) for field, name in schema.columns.items()}
+    return batch_of(schema, ids_of(found), vectors_of(found), columns)
+
+
+def slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """The batch in parts of at most `rows` rows."""
+    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
+
+
+def id_pages(ids: NDArray[np.int64], size: int) -> Iterator[list[int]]:
+    """The ids in lists of at most `size`."""
+    return (ids[start : start + size].tolist() for start in range(0, len(ids), size))
+
+
+def get_pages(
+    schema: Schema,
+    ids: NDArray[np.int64],
+    size: int,
+    read: Callable[[list[int]], pa.RecordBatch],
+) -> pa.Table:
+    """The rows that `read` returns for each page of at most `size` distinct ids, as one table."""
+    return table_of(schema, map(read, id_pages(np.unique(ids), size)))
 
 
 def table_of(schema: Schema, batches: Iterable[pa.RecordBatch]) -> pa.Table:

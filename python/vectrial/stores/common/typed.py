@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from vectrial.model import filters
-from vectrial.model.filters import Filter
+from vectrial.model.filters import Filter, renamed
 from vectrial.model.store import ARROW_TYPES, Schema
 
 
 def coerce_values(where: Filter, schema: Schema) -> Filter:
     """`filters.coerce_values` for the columns of a collection."""
-    return filters.coerce_values(
-        where, {field.name: ARROW_TYPES[field.type] for field in schema.fields}
-    )
+    types = {field.name: ARROW_TYPES[field.type] for field in schema.fields}
+    return filters.coerce_values(where, types)
+
+
+def on_columns(where: Filter, schema: Schema) -> Filter:
+    """As `coerce_values`, with the names of columns (`f0`, `f1`, …) instead of fields."""
+    return renamed(coerce_values(where, schema), schema.columns)

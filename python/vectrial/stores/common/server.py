@@ -1,0 +1,159 @@
+"""What stores behind a server share: the collection's life, pages of rows, both lanes' searches."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.filters import Filter
+from vectrial.model.store import (
+    Address,
+    Index,
+    NativeSearch,
+    Params,
+    Returning,
+    Schema,
+    Searcher,
+    Store,
+)
+
+if TYPE_CHECKING:
+    from vectrial.model.target import LoadTarget
+
+_POLL_S = 0.05
+_INDEXING_S = 3600.0
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """A search with everything but the vector: see `Store.searcher_returning`."""
+
+    k: int
+    params: Params
+    where: Filter | None = None
+    returning: Returning = Returning.IDS
+
+
+class ServerStore(Store):
+    """A collection in a server, named after the store's folder: the same for the same folder.
+
+    collection_pattern: of that name, around 20 hexadecimal digits.
+    native_port: the port that the native lane calls.
+    """
+
+    kind = "server"
+    collection_pattern: ClassVar[str] = "Vectrial_{}"
+    native_port: ClassVar[str] = "grpc"
+    _schema: Schema
+    _index: Index
+    _names: Mapping[str, str]  #: fields → their names in the server
+
+    def __init__(self, location: Path, address: Address | None = None) -> None:
+        super().__init__(location, address)
+        if address is None:
+            raise StoreError(f"{self.name} needs the address of a server")
+        digest = hashlib.sha256(str(location.resolve()).encode()).hexdigest()
+        self._name = self.collection_pattern.format(digest[:20])
+        self._address = address
+        self._client: Any = self._connect(address)
+
+    @abstractmethod
+    def _connect(self, address: Address) -> Any:
+        """The official client, which retries nothing where that can be set."""
+
+    @abstractmethod
+    def _create(self) -> None:
+        """Make the empty collection; `_schema`, `_index` and `_names` are set."""
+
+    @abstractmethod
+    def _exists(self) -> bool:
+        """Whether the server has the collection."""
+
+    @abstractmethod
+    def _searcher(self, request: SearchRequest) -> Searcher:
+        """As `Store.searcher_returning`, for what `capabilities.returns` declares."""
+
+    @abstractmethod
+    def _native_search(self, request: SearchRequest) -> NativeSearch:
+        """As `Store.native_search`, for what `capabilities.returns` declares."""
+
+    def create(self, schema: Schema, index: Index) -> None:
+        self._bind(schema, index)
+        self.drop()  # left over from a run that was killed
+        self._create()
+
+    def open(self, schema: Schema, index: Index) -> None:
+        self._bind(schema, index)
+        if not self._exists():
+            raise StoreError(f"the server has no collection {self._name}")
+
+    def _bind(self, schema: Schema, index: Index) -> None:
+        self._schema, self._index, self._names = schema, index, schema.columns
+
+    def close(self) -> None:
+        self._client.close()
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        self.upsert(batch)
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        return self._searcher(SearchRequest(k, params, where))
+
+    def searcher_returning(
+        self, returning: Returning, k: int, params: Params, where: Filter | None = None
+    ) -> Searcher:
+        if returning not in self.capabilities.returns:
+            return super().searcher_returning(returning, k, params, where)
+        return self._searcher(SearchRequest(k, params, where, returning))
+
+    def native_search(
+        self,
+        k: int,
+        params: Params,
+        where: Filter | None = None,
+        returning: Returning = Returning.IDS,
+    ) -> NativeSearch:
+        if returning not in self.capabilities.returns:
+            raise Unsupported(f"{self.name}: a search over the wire returns no {returning}")
+        return self._native_search(SearchRequest(k, params, where, returning))
+
+    def _target(
+        self,
+        options: Mapping[str, str] | None = None,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> LoadTarget:
+        """The server, as the native lane reaches it."""
+        from vectrial.engine.client import target
+
+        assert self.protocol is not None
+        port = self._address.ports[self.native_port]
+        options = {**self.dialect, **(options or {})}
+        return target(self.protocol, self._address.host, port, headers=headers, options=options)
+
+
+def wait_until(
+    state: Callable[[], tuple[bool, str]],
+    limit_s: float = _INDEXING_S,
+    poll_s: float = _POLL_S,
+) -> str:
+    """Wait until `state` returns true with a description of the state, and return that.
+
+    Raises:
+        StoreError: it did not within `limit_s`; the message is the last description.
+    """
+    ends = time.monotonic() + limit_s
+    while True:
+        done, described = state()
+        if done:
+            return described
+        if time.monotonic() > ends:
+            raise StoreError(f"{described}, after {limit_s:g} s")
+        time.sleep(poll_s)
