@@ -1,4 +1,4 @@
-"""What every block of vectors and every set of ids must satisfy, with the row that does not."""
+"""Checks of every block of vectors and every set of ids; messages name the row."""
 
 from __future__ import annotations
 

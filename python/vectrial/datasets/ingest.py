@@ -37,7 +37,7 @@ _PEEK_BYTES = 512 << 20
 
 @dataclass(frozen=True)
 class Import:
-    """What to import, and how.
+    """A file or folder to import, and the options.
 
     path: file, folder or archive in one of `readers.FORMATS`.
     name: of the dataset; None takes it from the path.
@@ -117,7 +117,7 @@ def import_file(wanted: Import, progress: Progress = silent) -> Dataset:
 
 
 def _facts(wanted: Import, source: Source, dataset: Dataset, progress: Progress) -> dict[str, Any]:
-    """What is found of a dataset, with its truth, which is kept."""
+    """The facts of a dataset, and its truth, which is cached."""
     facts = inspect(dataset, seed=wanted.seed, progress=progress)
     published = None if isinstance(wanted.queries, Path) else source.neighbors
     k = TRUTH_K if published is None else max(TRUTH_K, min(published.shape[1], _MOST_PUBLISHED))
@@ -186,7 +186,7 @@ def _plan_queries(wanted: Import, source: Source, metric: Metric) -> _Queries:
 
 
 def _missing_neighbors(wanted: Import, source: Source) -> tuple[str, ...]:
-    """How many of the neighbours that the file brings are missing, which -1 says.
+    """A note on the number of missing neighbours (-1) that the file brings.
 
     Raises:
         DataError: they are of other rows.
@@ -292,7 +292,7 @@ def _file_checksum(path: Path, progress: Progress) -> str:
 
 
 def agreement(published: NDArray[np.int64], truth: Truth) -> dict[str, Any]:
-    """How far published neighbours are the exact ones: recall of theirs against ours.
+    """Recall of published neighbours against the exact ones.
 
     published: (q', k'), -1 where there are fewer; the first min(q, q') queries are compared,
     each over as many neighbours as both have. Ties count as right.

@@ -1,4 +1,4 @@
-"""What a dataset is like: duplicates, norms, intrinsic dimension, shift, metadata.
+"""Facts about a dataset: duplicates, norms, intrinsic dimension, shift, metadata.
 
 These facts explain recall before any store is blamed for it. All of them are exact except
 those that say they were sampled.
@@ -200,7 +200,7 @@ def intrinsic_dimension(near: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def shift(queries: NDArray[np.float64], rows: NDArray[np.float64]) -> dict[str, Any]:
-    """Whether queries lie where the rows lie, by the distances to their nearest rows.
+    """Compare queries with rows by the distances to their nearest rows.
 
     A row's nearest is another row. Were queries drawn like the rows, both samples would come
     from one distribution; the two-sample Kolmogorov-Smirnov statistic measures how far they
@@ -227,8 +227,8 @@ def shift(queries: NDArray[np.float64], rows: NDArray[np.float64]) -> dict[str, 
 
 
 def column_facts(column: pa.ChunkedArray[Any]) -> dict[str, Any]:
-    """A metadata column: type, nulls, distinct values, the commonest, and range of numbers; NaN and
-    the infinite, which JSON has not, by name."""
+    """A metadata column: type, nulls, distinct values, the commonest, and quantiles of finite
+    numbers."""
     values: Any = column
     counted: Any = pc.value_counts(values.drop_null())
     order = pc.sort_indices(counted.field(1), sort_keys=[("", "descending")])

@@ -356,7 +356,7 @@ def _digest(key: str, arrays: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
 
 
 def _read(path: Path, key: str, k: int) -> Truth | None:
-    """What `_write` put there; None, with a warning when it is damaged, to compute it anew."""
+    """The cached truth that `_write` wrote; None, with a warning, when it is damaged."""
     if not path.exists():
         return None
     try:

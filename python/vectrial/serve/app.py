@@ -134,7 +134,7 @@ def _file(content: bytes, name: str) -> Response:
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    """What cannot be shown, and why."""
+    """A page for what cannot be shown, with the reason."""
     if isinstance(error, HTTPException):
         status, said = error.status_code, str(error.detail)
     else:
@@ -153,7 +153,7 @@ _HOME = (("Runs", "/"),)
 
 
 class _Pages:
-    """What every address shows."""
+    """The pages of all addresses."""
 
     def __init__(self, runs: Runs, access: Access) -> None:
         self._runs, self._access = runs, access
@@ -223,7 +223,7 @@ class _Pages:
         return Document(report, At(f"{address}/trials/{number}", (address,), crumbs, links))
 
     def values(self, request: Request) -> Document:
-        """What a figure was made of."""
+        """The values that a figure was made of."""
         run = self._found(request)
         phases = [_number(one) for one in request.query_params.get("phases", "").split(",")]
         metric = request.query_params.get("metric", "")

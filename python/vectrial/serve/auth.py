@@ -1,4 +1,4 @@
-"""What stands before every page: host names, the token, and the headers of every answer.
+"""Access to every page: host names, the token, and the headers of every answer.
 
 A page on this machine can be asked for by any page that a browser has open. A foreign name that
 leads here (DNS rebinding) is refused by the Host header; a foreign page cannot read or frame
@@ -45,7 +45,7 @@ HEADERS = {
 
 
 def loopback(host: str) -> bool:
-    """Whether an address that is bound to is seen by this machine alone."""
+    """True for an address that only this machine sees."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -54,7 +54,7 @@ def loopback(host: str) -> bool:
 
 @dataclass
 class Access:
-    """Who may see the pages.
+    """The rules of who may see the pages.
 
     local: loopback alone is listened to. names: host names besides. token: None where none is
         asked for.
@@ -67,9 +67,8 @@ class Access:
     _wrong: deque[float] = field(default_factory=lambda: deque(maxlen=_TRIES), repr=False)
 
     def host_is_ours(self, host: str) -> bool:
-        """Whether a request for this host (and port) was meant for us. A foreign name that leads
-        here is a name, so that any literal address is right where others than this machine may
-        ask."""
+        """True for a host (and port) that is ours. Since DNS rebinding takes a name, any literal
+        address is right where other machines may connect."""
         name = _without_port(host).lower()
         if name == "localhost" or name in {one.lower() for one in self.names}:
             return True
@@ -84,7 +83,7 @@ class Access:
         return self.token is not None and hmac.compare_digest(_hash(given), _hash(self.token))
 
     def enough_wrong(self) -> bool:
-        """Whether too many wrong tokens were tried in the last minute."""
+        """True when too many wrong tokens were tried in the last minute."""
         return len(self._wrong) == _TRIES and time.monotonic() - self._wrong[0] < 60
 
     def was_wrong(self) -> None:
@@ -105,7 +104,7 @@ class Access:
         self._sessions.pop(_hash(session), None)
 
     def admits(self, headers: Headers) -> bool:
-        """Whether a request has what it takes: a session, or the token itself."""
+        """True for a request with a session, or with the token itself."""
         if self.token is None:
             return True
         session = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")

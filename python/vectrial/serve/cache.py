@@ -1,4 +1,4 @@
-"""What takes long to make, kept for a while."""
+"""A cache of what takes long to make."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Kept(Generic[T]):
         self._kept: OrderedDict[Hashable, T] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is kept under the key; made where nothing is."""
+        """The value under the key; made where there is none."""
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = make()

@@ -1,5 +1,5 @@
-"""What a connection may ask of `vectrial serve` before anybody was asked for the token: how many
-there are, how long a request may take to arrive, how long its header may be."""
+"""Limits on connections to `vectrial serve` before the token: their number, the time a request may
+take to arrive, and the length of its header."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def limited(
     request_s: float = REQUEST_S,
     header_bytes: int = HEADER_BYTES,
 ) -> uvicorn.Config:
-    """How `app` is served."""
+    """The configuration by which `app` is served."""
 
     class Connection(_Connection):
         waiting: ClassVar[dict[_Connection, None]] = {}
@@ -47,7 +47,7 @@ def limited(
 
 class _Connection(H11Protocol):
     """A connection that is closed when its request does not arrive in time, or when there are too
-    many and it is the one that has sent no request for the longest time."""
+    many and it has sent no request for the longest time."""
 
     #: Those whose request has not arrived, the oldest first.
     waiting: ClassVar[dict[_Connection, None]]
@@ -79,7 +79,7 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """What is no request, or has too long a header."""
+        """Answer what is no request, or has too long a header."""
         buffered, _ = self.conn.trailing_data
         if len(buffered) < (self.config.h11_max_incomplete_event_size or 0):
             super().send_400_response(msg)

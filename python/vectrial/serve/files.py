@@ -1,4 +1,4 @@
-"""What can be taken away from a page: tables, figures, everything measured, logs."""
+"""Files that a page offers: tables, figures, measurements, logs."""
 
 from __future__ import annotations
 

@@ -34,13 +34,13 @@ class Streams:
         self._runs, self._access, self._ending, self._open = runs, access, ending, 0
 
     async def _goes_on(self, request: Request) -> bool:
-        """Whether who asked is there, and may still see it: a session ends."""
+        """True while the client is connected and may still see it: a session ends."""
         admitted = self._access.admits(request.headers)
         return admitted and not self._ending.is_set() and not await request.is_disconnected()
 
     async def of_all(self, request: Request) -> Response:
-        """`changed` whenever the list is another than it was; at first, than the one that the page
-        was made of: `known` is that one's `version_of`."""
+        """`changed` whenever the list is another than `known`, the `version_of` that the page was
+        made of."""
 
         def look() -> tuple[str, str]:
             return "changed", version_of(self._runs.listing())
@@ -49,8 +49,7 @@ class Streams:
         return self._stream(request, look, _ALL_S, known)
 
     async def of_run(self, request: Request) -> Response:
-        """`status`, the run's status as JSON, whenever it changes; `ended` when it is no longer
-        under way."""
+        """`status`, the run's status as JSON, whenever it changes; `ended` when it is over."""
         name = request.path_params["run"]
         if await run_in_threadpool(self._runs.get, name) is None:
             raise HTTPException(404, "there is no such run")
@@ -106,7 +105,7 @@ def version_of(listing: Iterable[Run]) -> str:
 
 
 def status_of(run: Run) -> dict[str, object]:
-    """What a page shows of a run under way; times are seconds since 1970."""
+    """The status of a run under way, for its page; times are seconds since 1970."""
     status = run.status
     if status is None:
         return {}

@@ -42,7 +42,7 @@ State = Literal["finished", "interrupted", "running", "unread", "unreadable"]
 
 
 class Summary(BaseModel):
-    """What the list says of a run. counts: trials by status; wrong: stores that failed the gate."""
+    """A run in the list. counts: trials by status; wrong: stores that failed the gate."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -59,8 +59,7 @@ class Summary(BaseModel):
 
 class _Known(BaseModel):
     """A summary, or why there is none, and the files it was read from: (mtime in ns, bytes).
-    written: it could not be read because it was being written. passing: why it could not be read
-    may be otherwise another time."""
+    written: it was being written. passing: the reason may be gone another time."""
 
     files: tuple[tuple[int, int], ...]
     summary: Summary | None
@@ -74,8 +73,8 @@ _KEPT = TypeAdapter(tuple[int, dict[str, _Known]])
 
 @dataclass(frozen=True)
 class Run:
-    """A run of the listing. id: for addresses. name: its place below the root. why: of a state
-    that is no good one. status: of a run that is under way, where it tells."""
+    """A run of the listing. id: for addresses. name: its place below the root. why: the reason of a
+    bad state. status: of a run that is under way."""
 
     id: str
     folder: Path
@@ -168,8 +167,8 @@ class Runs:
         return Run(run_id, folder, name, state, known.summary, changed=changed)
 
     def _look_into(self, found: list[Run]) -> None:
-        """Begin to read what is not read, and again what another process had open: that it is
-        closed changes no file."""
+        """Read what is unread, and again what another process had open: closing it changes no
+        file."""
         left = [r for r in found if r.state == "unread" or (r.state == "running" and not r.status)]
         with self._lock:
             if left and (self._reader is None or not self._reader.is_alive()):
@@ -250,7 +249,7 @@ def summary_of(folder: Path) -> Summary:
 
 
 def under_way(status: Status) -> bool:
-    """Whether the process that wrote this still is at it."""
+    """True while the process that wrote this still runs."""
     if status.ended:
         return False
     try:

@@ -63,7 +63,7 @@ def _with_status(answer: Response, status: int) -> Response:
 
 
 def _is_own(request: Request) -> bool:
-    """Whether one of our own pages, or no page at all, sent a form."""
+    """True for a form that one of our own pages, or no page at all, sent."""
     origin = request.headers.get("origin")
     return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] 
         (trial,) = found
         logs = _logs(reader, folder, trial)
         sections = (
-            Section("asked", "What was asked", "", (_asked(reader, trial), *_told(reader, trial))),
+            Section("asked", "What was asked", "", (_asked(reader, trial), *_notes(reader, trial))),
             _phases(reader, trial_id),
             _gate(reader, trial_id),
             _over_time(reader, trial_id),
@@ -62,6 +62,7 @@ def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] 
             _errors(reader, trial_id),
             _log(logs),
         )
+    took = trial["duration_s"]
     report = Report(
         title=f"{trial['store']} · {trial['experiment']}",
         about="" if trial["reason"] is None else str(trial["reason"]),
@@ -69,12 +70,7 @@ def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] 
             ("Trial", str(trial_id)),
             ("State", trial["status"]),
             ("Repeat", str(trial["repeat"])),
-            (
-                "Took",
-                formatting.NOTHING
-                if trial["duration_s"] is None
-                else formatting.seconds(trial["duration_s"]),
-            ),
+            ("Took", formatting.NOTHING if took is None else formatting.seconds(took)),
             ("Key", trial["key"][:12]),
         ),
         warnings=(),
@@ -85,20 +81,18 @@ def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] 
 
 
 def tone_of(status: str) -> Tone:
-    """How a trial's state is shown."""
+    """The tone of a trial's state."""
     tones: Mapping[str, Tone] = {"ok": "ok", "invalid": "invalid", "failed": "wrong"}
     return tones.get(status, "absent")
 
 
 def _asked(reader: RunReader, trial: Mapping[str, Any]) -> Table:
     server = reader.parsed(trial.get("server") or "{}", dict)
+    dataset = f"{trial['dataset']}, {formatting.rows(trial['rows'])}, {trial['dim']} dimensions"
     facts = [
         ("store", " ".join(filter(None, (trial["store"], trial["store_version"])))),
         ("lane", trial["lane"]),
-        (
-            "dataset",
-            f"{trial['dataset']}, {formatting.rows(trial['rows'])}, {trial['dim']} dimensions",
-        ),
+        ("dataset", dataset),
         ("metric", trial["metric_space"]),
         ("experiment", trial["experiment"]),
         ("index", f"{trial['index_kind']}: {formatting.params(parsed(trial['index_params']))}"),
@@ -108,25 +102,36 @@ def _asked(reader: RunReader, trial: Mapping[str, Any]) -> Table:
         *((f"server {name}", _said(value)) for name, value in server.items()),
         ("key", trial["key"]),
     ]
-    return _pairs("trial-asked", "Parameters", facts)
+    cells = ((plain(name), plain(value)) for name, value in facts)
+    return table_of("trial-asked", "Parameters", columns(name="Name", value="Value"), cells)
 
 
 def _said(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _pairs(name: str, title: str, facts: Sequence[tuple[str, Any]]) -> Table:
-    columns = (Column("name", "Name", numeric=False), Column("value", "Value", numeric=False))
-    rows = tuple(Row((plain(name), plain(value))) for name, value in facts)
-    return Table(name, title, columns, rows)
+def columns(**titles: str | tuple[str, str]) -> tuple[Column, ...]:
+    """Columns by key: of text by a title, of numbers by a title and a unit."""
+    return tuple(
+        Column(key, one, numeric=False) if isinstance(one, str) else Column(key, *one)
+        for key, one in titles.items()
+    )
 
 
-def _told(reader: RunReader, trial: Mapping[str, Any]) -> tuple[Block, ...]:
-    said = [
-        *reader.texts(trial["differences"]),
-        *reader.texts(trial.get("notes") or "[]"),
-    ]
-    return (Text(tuple(said), title="To be known of it", bullets=True),) if said else ()
+def table_of(
+    name: str,
+    title: str,
+    heads: tuple[Column, ...],
+    cells: Iterable[tuple[Cell, ...]],
+    **more: Any,
+) -> Table:
+    """A table without marked rows. more: other fields of `Table`."""
+    return Table(name, title, heads, tuple(map(Row, cells)), **more)
+
+
+def _notes(reader: RunReader, trial: Mapping[str, Any]) -> tuple[Block, ...]:
+    notes = (*reader.texts(trial["differences"]), *reader.texts(trial.get("notes") or "[]"))
+    return (Text(notes, title="To be known of it", bullets=True),) if notes else ()
 
 
 def _phases(reader: RunReader, trial_id: int) -> Section | None:
@@ -144,12 +149,12 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
     overview = Table(
         "trial-phases",
         "Phases",
-        (
-            Column("phase", "Phase", numeric=False),
-            Column("params", "Parameters", numeric=False),
-            Column("started", "Began after", "s"),
-            Column("duration", "Took", "s"),
-            Column("valid", "Valid", numeric=False),
+        columns(
+            phase="Phase",
+            params="Parameters",
+            started=("Began after", "s"),
+            duration=("Took", "s"),
+            valid="Valid",
         ),
         tuple(
             Row(
@@ -173,13 +178,6 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
 
 
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
-    columns = (
-        Column("phase", "Phase", numeric=False),
-        Column("metric", "Metric", numeric=False),
-        Column("value", "Value"),
-        Column("unit", "Unit", numeric=False),
-        Column("meaning", "Meaning", numeric=False),
-    )
     made = []
     for row in rows:
         if row["name"] is None:
@@ -192,41 +190,40 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
                       tone="ok" if row["valid"] else "invalid")
         )  # fmt: skip
         known = METRICS.get(row["name"])
-        cells = (
-            Cell(row["phase"], (row["ordinal"], row["phase"])), plain(row["name"]), cell,
-            plain(row["unit"]), plain(known.meaning if known else ""),
-        )  # fmt: skip
-        made.append(Row(cells))
-    return Table("trial-metrics", "Metrics", columns, tuple(made), grouped_by=0)
+        phase = Cell(row["phase"], (row["ordinal"], row["phase"]))
+        meaning = plain(known.meaning if known else "")
+        made.append((phase, plain(row["name"]), cell, plain(row["unit"]), meaning))
+    heads = columns(
+        phase="Phase", metric="Metric", value=("Value", ""), unit="Unit", meaning="Meaning"
+    )
+    return table_of("trial-metrics", "Metrics", heads, made, grouped_by=0)
 
 
 def _gate(reader: RunReader, trial_id: int) -> Section | None:
     rows = reader.rows("select * from gate where trial_id = ? order by rowid", [trial_id])
     if not rows:
         return None
-    columns = tuple(
-        Column(key, title, numeric=False)
-        for key, title in (
-            ("check", "Check"), ("passed", "Passed"), ("found", "Found"),
-            ("demands", "It demands"), ("invalidates", "If not, it invalidates"),
-        )
-    )  # fmt: skip
     words = {True: "yes", False: "no", None: "does not apply"}
-    made = tuple(
-        Row(
-            (
-                plain(row["check_name"]),
-                Cell(words[row["passed"]], row["passed"],
-                     tone="wrong" if row["passed"] is False else "ok"),
-                plain(row["detail"]),
-                plain(row.get("demands", "")),
-                plain(row.get("invalidates", "")),
-            )
+    made = (
+        (
+            plain(row["check_name"]),
+            Cell(words[row["passed"]], row["passed"],
+                 tone="wrong" if row["passed"] is False else "ok"),
+            plain(row["detail"]),
+            plain(row.get("demands", "")),
+            plain(row.get("invalidates", "")),
         )
         for row in rows
     )  # fmt: skip
+    heads = columns(
+        check="Check",
+        passed="Passed",
+        found="Found",
+        demands="It demands",
+        invalidates="If not, it invalidates",
+    )
     lead = "The checks that the store passed, or not, before anything was timed."
-    return Section("gate", "Gate", lead, (Table("trial-gate", "Checks", columns, made),))
+    return Section("gate", "Gate", lead, (table_of("trial-gate", "Checks", heads, made),))
 
 
 def _over_time(reader: RunReader, trial_id: int) -> Section | None:
@@ -261,35 +258,32 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
                 points, "second of the phase", "latency, ms", log=True,
             )
         )  # fmt: skip
-    columns = (
-        Column("phase", "Phase", numeric=False),
-        Column("operation", "Operation", numeric=False),
-        Column("second", "Second", "s"),
-        Column("count", "Answers"),
-        Column("errors", "Errors"),
-        Column("p50", "p50", "us"),
-        Column("p99", "p99", "us"),
-        Column("max", "Greatest", "us"),
-        Column("recall", "Recall"),
+    heads = columns(
+        phase="Phase",
+        operation="Operation",
+        second=("Second", "s"),
+        count=("Answers", ""),
+        errors=("Errors", ""),
+        p50=("p50", "us"),
+        p99=("p99", "us"),
+        max=("Greatest", "us"),
+        recall=("Recall", ""),
     )
-    made = tuple(
-        Row(
-            (
-                plain(row["phase"]), plain(row["operation"]), plain(row["second"]),
-                plain(row["count"], f"{row['count']:,}"), plain(row["errors"]),
-                *(optional(row[key], formatting.duration)
-                  for key in ("p50_us", "p99_us", "max_us")),
-                optional(row["recall"], formatting.recall),
-            )
+    made = (
+        (
+            plain(row["phase"]), plain(row["operation"]), plain(row["second"]),
+            plain(row["count"], f"{row['count']:,}"), plain(row["errors"]),
+            *(optional(row[key], formatting.duration) for key in ("p50_us", "p99_us", "max_us")),
+            optional(row["recall"], formatting.recall),
         )
         for row in rows
     )  # fmt: skip
-    blocks.append(Table("trial-windows", "Second by second", columns, made, folded=True))
+    blocks.append(table_of("trial-windows", "Second by second", heads, made, folded=True))
     return Section("time", "Second by second", "", tuple(blocks))
 
 
 def _drawn(reader: RunReader, row: Mapping[str, Any]) -> str:
-    """Which phase and operation it is, at which rate."""
+    """The phase, operation and rate of a row."""
     names = dict.fromkeys((row["phase"], row["operation"]))
     rate = reader.parsed(row["params"], dict).get("rate")
     at = f" at {formatting.number(float(rate))}/s" if isinstance(rate, int | float) else ""
@@ -336,12 +330,12 @@ def _telemetry(reader: RunReader, trial_id: int) -> Section | None:
         if points
     ]  # fmt: skip
     keys = [key for key in rows[0] if key not in ("process", "phase_id")]
-    columns = (Column("process", "Process", numeric=False), *(Column(key, key) for key in keys))
-    made = tuple(
-        Row((plain(row["process"]), *(optional(row[key], formatting.number) for key in keys)))
+    heads = columns(process="Process", **{key: (key, "") for key in keys})
+    made = (
+        (plain(row["process"]), *(optional(row[key], formatting.number) for key in keys))
         for row in rows
     )
-    table = Table("trial-telemetry", "Every sample", columns, made, folded=True)
+    table = table_of("trial-telemetry", "Every sample", heads, made, folded=True)
     lead = "What the measured processes used while the trial ran."
     return Section("telemetry", "Telemetry", lead, (*figures, table))
 
@@ -394,27 +388,22 @@ def _errors(reader: RunReader, trial_id: int) -> Section | None:
     )
     if not rows:
         return None
-    columns = (
-        Column("phase", "Phase", numeric=False),
-        Column("kind", "Class", numeric=False),
-        Column("count", "Requests"),
-        Column("messages", "What was said", numeric=False),
-    )
-    made = tuple(
-        Row(
-            (
-                plain(row["phase"]), plain(row["kind"]), plain(row["count"], f"{row['count']:,}"),
-                plain("; ".join(reader.texts(row["messages"]))),
-            )
+    made = (
+        (
+            plain(row["phase"]),
+            plain(row["kind"]),
+            plain(row["count"], f"{row['count']:,}"),
+            plain("; ".join(reader.texts(row["messages"]))),
         )
         for row in rows
-    )  # fmt: skip
-    return Section("errors", "Errors", "", (Table("trial-errors", "By class", columns, made),))
+    )
+    heads = columns(phase="Phase", kind="Class", count=("Requests", ""), messages="What was said")
+    return Section("errors", "Errors", "", (table_of("trial-errors", "By class", heads, made),))
 
 
 def _logs(reader: RunReader, folder: Path, trial: Mapping[str, Any]) -> list[Path]:
-    """The logs of the process that measured the trial, and of its server. A log is named after the
-    first trial that its process was given, which had the same index as all its trials."""
+    """The logs of the process that measured the trial, and of its server. A log has the name of the
+    first trial of its process, which had the same index as all its trials."""
     same = reader.rows(
         """select key from trial where store = ? and index_kind = ? and rows = ? and repeat = ?
            and index_params::varchar = ?::varchar and dataset = ?""",

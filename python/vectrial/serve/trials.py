@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.compare.groups import JUDGED
-from vectrial.document.blocks import Cell, Column, Report, Row, Section, Source, Table, plain
+from vectrial.document.blocks import Cell, Report, Section, Source, plain
 from vectrial.model.results_schema import METRICS
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
-from vectrial.serve.trial import finite, optional, tone_of
+from vectrial.serve.trial import columns, finite, optional, table_of, tone_of
 from vectrial.util import formatting
 
 #: How a figure came of the values that are shown.
@@ -34,7 +34,7 @@ _PARAMS = ("index_params", "trial_params", "params")
 def values_report(
     folder: Path, metric: str, phases: Sequence[int], recall: float | None = None
 ) -> Report | None:
-    """Where a figure is from: a metric in the phases that it was made of; None where there is none.
+    """The values of a metric in the phases that a figure was made of; None where there are none.
 
     Args:
         recall: at which the figure was read off between these phases; None where they had it.
@@ -58,47 +58,49 @@ def values_report(
         )
     if not rows:
         return None
-    columns = (
-        Column("trial", "Trial"),
-        Column("repeat", "Repeat"),
-        Column("value", METRICS[metric].meaning if metric in METRICS else metric, rows[0]["unit"]),
-        *((Column("recall", "Recall", "1"),) if recall is not None else ()),
-        Column("state", "State", numeric=False),
-        Column("store", "Store", numeric=False),
-        Column("experiment", "Experiment", numeric=False),
-        Column("params", "Parameters", numeric=False),
+    meaning = METRICS[metric].meaning if metric in METRICS else metric
+    recalls = {} if recall is None else {"recall": ("Recall", "1")}
+    heads = columns(
+        trial=("Trial", ""),
+        repeat=("Repeat", ""),
+        value=(meaning, rows[0]["unit"]),
+        **recalls,
+        state="State",
+        store="Store",
+        experiment="Experiment",
+        params="Parameters",
     )
     made = []
     for row in rows:
-        parts = [
-            reader.parsed(row[key], dict) for key in ("index_params", "trial_params", "params")
-        ]
-        value = finite(row["value"])
+        value, state = finite(row["value"]), _state(row)
         shown = (
             formatting.NOTHING if value is None else formatting.figure(metric, value, row["unit"])
         )
-        state = _state(row)
-        made.append(
-            Row(
-                (
-                    Cell(
-                        str(row["trial_id"]), row["trial_id"], source=Source(trial=row["trial_id"])
-                    ),
-                    plain(row["repeat"]),
-                    Cell(shown, value, note=row["reason"] or ""),
-                    *((optional(row["recall"], formatting.recall),) if recall is not None else ()),
-                    Cell(state, state, tone=tone_of(state)),
-                    plain(row["store"]),
-                    plain(f"{row['experiment']}, {row['phase']}"),
-                    plain(formatting.params({k: v for part in parts for k, v in part.items()})),
-                )
-            )
-        )
-    table = Table("values", f"{metric}, as measured", tuple(columns), tuple(made))
+        made.append((
+            _trial(row),
+            plain(row["repeat"]),
+            Cell(shown, value, note=row["reason"] or ""),
+            *((optional(row["recall"], formatting.recall),) if recalls else ()),
+            Cell(state, state, tone=tone_of(state)),
+            plain(row["store"]),
+            plain(f"{row['experiment']}, {row['phase']}"),
+            _params(reader, row, *_PARAMS),
+        ))  # fmt: skip
+    table = table_of("values", f"{metric}, as measured", heads, made)
     how = _MADE if recall is None else _READ.format(f"{recall:g}")
     lead = f"{how} Each leads to the trial that measured it."
     section = Section("values", "Where this is from", lead, (table,))
     return Report(f"{metric} of {rows[0]['store']}", "", (), (), (), (section,))
+
+
+def _trial(row: Mapping[str, Any]) -> Cell:
+    return Cell(str(row["trial_id"]), row["trial_id"], source=Source(trial=row["trial_id"]))
+
+
+def _params(reader: RunReader, row: Mapping[str, Any], *keys: str, **more: Any) -> Cell:
+    for key in keys:
+        more |= reader.parsed(row[key], dict)
+    return plain(formatting.params(more))
 
 
 def _state(row: Mapping[str, Any]) -> str:
@@ -126,35 +128,31 @@ def trials_report(
         for key in ("store", "experiment", "dataset", "status")
     }
     left = [row for row in rows if all(row[key] == value for key, value in wanted.items() if value)]
-    columns = (
-        Column("trial", "Trial"),
-        Column("store", "Store", numeric=False),
-        Column("experiment", "Experiment", numeric=False),
-        Column("dataset", "Dataset", numeric=False),
-        Column("rows", "Rows"),
-        Column("params", "Parameters", numeric=False),
-        Column("repeat", "Repeat"),
-        Column("state", "State", numeric=False),
-        Column("duration", "Took", "s"),
+    heads = columns(
+        trial=("Trial", ""),
+        store="Store",
+        experiment="Experiment",
+        dataset="Dataset",
+        rows=("Rows", ""),
+        params="Parameters",
+        repeat=("Repeat", ""),
+        state="State",
+        duration=("Took", "s"),
     )
-    made = tuple(
-        Row(
-            (
-                Cell(str(row["trial_id"]), row["trial_id"], source=Source(trial=row["trial_id"])),
-                plain(row["store"], f"{row['store']} {row['lane']}"),
-                plain(row["experiment"]),
-                plain(row["dataset"]),
-                plain(row["rows"], f"{row['rows']:,}"),
-                plain(formatting.params({"index": row["index_kind"],
-                                   **reader.parsed(row["index_params"], dict),
-                                   **reader.parsed(row["params"], dict)})),
-                plain(row["repeat"]),
-                Cell(row["status"], row["status"], note=row["reason"] or "",
-                     tone=tone_of(row["status"])),
-                optional(row["duration_s"], formatting.seconds),
-            )
+    made = (
+        (
+            _trial(row),
+            plain(row["store"], f"{row['store']} {row['lane']}"),
+            plain(row["experiment"]),
+            plain(row["dataset"]),
+            plain(row["rows"], f"{row['rows']:,}"),
+            _params(reader, row, "index_params", "params", index=row["index_kind"]),
+            plain(row["repeat"]),
+            Cell(row["status"], row["status"], note=row["reason"] or "",
+                 tone=tone_of(row["status"])),
+            optional(row["duration_s"], formatting.seconds),
         )
         for row in left
     )  # fmt: skip
-    table = Table("trials", f"{len(left):,} of {len(rows):,} trials", columns, made)
+    table = table_of("trials", f"{len(left):,} of {len(rows):,} trials", heads, made)
     return Report("Trials", "", (), (), (), (Section("trials", "Trials", "", (table,)),)), choices

@@ -1,4 +1,4 @@
-"""Where pages lie: every address of the application is made here."""
+"""Addresses of the application: every one is made here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def data_address(run_id: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class At:
-    """Where a document is served: what `vectrial.document.render.html.Place` asks for.
+    """The address of a document: a `vectrial.document.render.html.Place`.
 
     base: its address. runs: those of the runs whose trials its values come from. query: of `base`.
     """
@@ -59,8 +59,8 @@ class At:
 
 @dataclass(frozen=True)
 class Document:
-    """A report, where it is served, and what lays it out. key: the same for the same page, which
-    may then be kept; None for one that is made anew."""
+    """A report, its address and its template. key: the same for the same page, which may then be
+    cached; None for one that is made anew."""
 
     report: Report
     at: At

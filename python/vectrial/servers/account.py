@@ -40,7 +40,7 @@ class Account:
     covers: bool
 
     def order(self, show: Iterable[Path], passwd: Path) -> dict[str, Any]:
-        """What `vectrial.servers.confine` is told to run a program as this user.
+        """The arguments of `vectrial.servers.confine` that run a program as this user.
 
         show: what the program must find. passwd: written, where the program is to see itself as a
             user with a name, which PostgreSQL demands.
@@ -90,16 +90,15 @@ def free_account() -> Account:
 
 
 def let_pass(*folders: Path) -> None:
-    """Let a server's user pass folders of ours on the way to its own, where they cannot be
-    covered; what is in them stays private."""
+    """Let a server's user pass through our folders to its own, where they cannot be covered."""
     if os.geteuid() == 0 and not can_cover():
         for folder in folders:
             folder.chmod(0o711)
 
 
 def installation(program: Path) -> Path:
-    """The folder that a program cannot do without: of one in the cache, what was unpacked there;
-    of another, the folder above its `bin`, or else its own."""
+    """The folder that a program needs: in the cache, all that was unpacked; else the folder above
+    its `bin`, or its own."""
     servers = paths.servers_dir()
     if program.is_relative_to(servers):
         return servers / program.relative_to(servers).parts[0]

@@ -42,12 +42,13 @@ class Refused(ServerError):
 
 
 class NotReady(Exception):
-    """What a server still lacks. Raised by `Recipe.ready` and asked again until the deadline."""
+    """Why a server is not ready yet. Raised by `Recipe.ready`, which is called until the
+    deadline."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """What to execute. Where we are root, it runs as another user; see `vectrial.servers.account`.
+    """A command to execute; as root it runs as another user, see `vectrial.servers.account`.
 
     argv: the program and its arguments, which every user of the machine can see.
     env: variables beside those that every server gets (`vectrial.util.child_environment`).
@@ -92,7 +93,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a kind of server is had, started and asked whether it is ready.
+    """The program, ports, command and readiness of a kind of server.
 
     name: as in messages and names of files.
     program: fetches or finds what is executed, once, and says where it is; raises `NoProgram`.
@@ -165,7 +166,7 @@ class Server(ABC):
     @property
     @abstractmethod
     def address(self) -> Address:
-        """Where it listens; of a server that was started."""
+        """The address of a server that was started."""
 
     @abstractmethod
     def start(self) -> None:
@@ -189,8 +190,8 @@ class Server(ABC):
 
     @abstractmethod
     def answers(self) -> bool:
-        """Whether it says anything now, if only that it is busy or does not let us in; takes ten
-        seconds or so where it does not. May be called from another thread than the rest."""
+        """True when it reacts now, if only to say that it is busy or refuses us; takes about ten
+        seconds where it does not. May be called from another thread than the rest."""
 
     def abandon(self) -> None:
         """End it at once, as when its data is thrown away; one that is not ours is left alone."""
@@ -200,8 +201,8 @@ class Server(ABC):
 
     @abstractmethod
     def processes(self) -> Mapping[str, int]:
-        """What telemetry measures: process ids on this machine by name; none when it is
-        elsewhere. Each stands for itself and its descendants."""
+        """Process ids on this machine by name, for telemetry; none when it is elsewhere. Each
+        stands for itself and its descendants."""
 
     @abstractmethod
     def data_dirs(self) -> tuple[Path, ...]:
@@ -209,9 +210,8 @@ class Server(ABC):
 
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
-        """How it is run, for the results: `provider`, `program`, and of one that was started here
-        `limits`: what was asked for, and whether it holds; `cpus`: processors' worth of time, where
-        that is limited. Nothing here is a secret."""
+        """Facts for the results, without secrets: `provider`, `program`; of one that was started
+        here `limits`, and `cpus` where processor time is limited."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -304,8 +304,8 @@ def wait_until(
 
 
 def answers(recipe: Recipe, address: Address) -> bool:
-    """Whether a server reacts: it is ready, refuses us, or says on one of its ports that it is not
-    ready, as one does that has too many clients."""
+    """True when a server reacts: it is ready, refuses us, or says on a port that it is not
+    ready."""
     try:
         recipe.ready(address)
     except NotReady:

@@ -97,8 +97,8 @@ def _execute(
 
 
 def _cover(folders: Iterable[str], show: Iterable[str]) -> None:
-    """In a mount namespace of our own, put an empty folder over each of `folders`, and what is to
-    be seen below them back in its place."""
+    """In a mount namespace of our own, put an empty folder over each of `folders`, and `show`
+    back."""
     _call("unshare", CLONE_NEWNS)
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
     kept = {path: os.open(path, os.O_PATH) for path in show}
@@ -125,8 +125,8 @@ def _put_back(path: str, number: int) -> None:
 
 
 def _send_namespaces(number: int) -> None:
-    """Make a network with loopback alone; send the descriptors of its namespaces, in the order in
-    which they are entered."""
+    """Make a network with loopback alone; send its namespaces' descriptors in the order of
+    entry."""
     user, group = os.geteuid(), os.getegid()
     kinds = ["net"]
     if user == 0:

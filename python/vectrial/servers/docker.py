@@ -72,8 +72,8 @@ class Docker(StartedServer):
         self._process.start(argv, {**for_engine(), **env}, after=after)
 
     def processes(self) -> Mapping[str, int]:
-        """The container's first process, which stands for all of them; none when the engine runs
-        on another machine than this, virtual or real."""
+        """The container's first process; none when the engine runs on another machine, virtual or
+        real."""
         if not self.lives():
             return {}
         answer = _ask("inspect", "--format", "{{.State.Pid}} {{.Id}}", self._container).split()
@@ -159,7 +159,7 @@ def engine() -> str:
 
 
 def at_hand(recipe: Recipe) -> Availability:
-    """Whether `Docker` has what it needs; the image is pulled on first use."""
+    """The availability of the image; it is pulled on first use."""
     try:
         image = image_of(recipe)
         _check_engine()
@@ -201,7 +201,7 @@ def _check_engine() -> None:
 
 @lru_cache
 def _no_engine(command: str) -> str:
-    """Why there is no engine behind a command; empty where there is one."""
+    """The reason why no engine answers a command; empty where one does."""
     if shutil.which(command) is None:
         return f"there is no '{command}' here; install a container engine, or name one in {ENGINE}"
     try:
@@ -219,8 +219,8 @@ def _has(image: Image) -> bool:
 
 
 def _ask(*arguments: str, longer_s: float = 0.0) -> str:
-    """What the engine says; nothing when it refuses, as when a container is gone already, or does
-    not answer in time: what has to end is then ended by the supervisor."""
+    """The engine's answer; empty when it refuses, as for a container that is gone, or is too slow:
+    the supervisor then ends what has to end."""
     try:
         done = _run(*arguments, longer_s=longer_s)
     except subprocess.TimeoutExpired:

@@ -37,8 +37,8 @@ class Inside:
     recipe: str
 
     def answers(self, address: Address) -> bool:
-        """Whether the server reacts to what is said on one of its ports; asked by a process that
-        costs next to nothing, since something may be measured meanwhile."""
+        """True when the server reacts on one of its ports. A process that costs next to nothing
+        asks, since something may be measured meanwhile."""
         ports = map(str, address.ports.values())
         argv = (sys.executable, "-I", "-S", str(_REACTION), address.host, *ports)
         with contextlib.suppress(subprocess.TimeoutExpired):

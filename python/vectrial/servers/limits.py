@@ -1,4 +1,4 @@
-"""What a server that runs here may use: processors and memory, by a control group of its own.
+"""Limits of processors and memory of a server that runs here, by a control group of its own.
 
 Both layouts are known: version 2 (one tree, `cpu.max`, `memory.max`) and version 1 (a tree for each
 controller, `cpu.cfs_quota_us`, `memory.limit_in_bytes`). Where none can be made the server runs
@@ -62,8 +62,8 @@ def group_name() -> str:
 
 
 def sweep(root: Path = _ROOT) -> list[Path]:
-    """Remove the control groups of processes of Vectrial that have ended, with what is still in
-    them: servers whose supervisor was killed. Returns what was removed."""
+    """Remove the control groups of ended processes of Vectrial, and end what is still in them:
+    servers whose supervisor was killed. Returns the groups removed."""
     membership = _membership()
     if (root / "cgroup.controllers").exists():
         parents = list(_upwards(root, membership.get("", "/")))
@@ -97,8 +97,8 @@ def _orphan(group: Path) -> bool:
 
 
 def _unified(limits: Limits, name: str, root: Path, own: str) -> Path:
-    """Version 2: processes are in leaves only, so that a parent is looked for upwards from ours,
-    one that shares its controllers out or can be made to."""
+    """A group of version 2 below the nearest parent of ours that shares its controllers out:
+    processes are in leaves only."""
     settings = {}
     if limits.cpus is not None:
         settings["cpu.max"] = f"{round(limits.cpus * _PERIOD_US)} {_PERIOD_US}"

@@ -194,7 +194,7 @@ class Local(StartedServer):
 
 
 def exposed(recipe: Recipe, why: str) -> ServerError:
-    """Why a server is not started that would listen where others can reach it."""
+    """The error for a server that others could reach, and that is not started therefore."""
     return ServerError(
         f"{recipe.name} listens on every interface of this machine, whatever it is told, and no "
         f"network of its own can be made here ({why}); --allow-exposed starts it all the same"
@@ -207,7 +207,7 @@ def variable(recipe: Recipe, what: str) -> str:
 
 
 def refused(recipe: Recipe, address: Address, said: object) -> Refused:
-    """What `Recipe.ready` raises when the server does not accept our secrets, or wants some.
+    """The error of `Recipe.ready` for a server that does not accept our secrets, or wants some.
 
     said: by the server; no secret is in it.
     """

@@ -166,7 +166,7 @@ class Guarded:
             raise ServerError(f"{error}\n{self.tail()}") from error
 
     def ended(self) -> ServerError:
-        """Why a server that should run does not."""
+        """The error of a server that should run and does not."""
         supervisor = self._supervisor
         if supervisor is None:
             return ServerError(f"{self.recipe.name} does not run")

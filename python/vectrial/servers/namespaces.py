@@ -84,9 +84,8 @@ class Network:
 
 
 class Relay:
-    """A network with one server in it, and what carries connections to it from this machine's
-    loopback. Traffic passes through a Python process: what is measured should be in the network.
-    """
+    """A network with one server in it, and the process that carries connections to it from this
+    machine's loopback. Traffic passes through Python: measure inside the network."""
 
     def __init__(self) -> None:
         self.network = Network()
@@ -140,7 +139,7 @@ def confine(argv: Sequence[str], **order: Any) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def no_network() -> str:
-    """Why no network can be made here; empty where one can."""
+    """The reason why no network can be made here; empty where one can."""
     try:
         Network().close()
     except NoNamespace as error:
@@ -150,7 +149,7 @@ def no_network() -> str:
 
 @lru_cache(maxsize=1)
 def can_cover() -> bool:
-    """Whether folders can be covered for a program: by root, unless that was taken from it."""
+    """True where folders can be covered for a program: by root, unless that was taken from it."""
     done = subprocess.run(confined("--mounts"), env=for_server(), capture_output=True, check=False)
     return done.returncode == 0
 

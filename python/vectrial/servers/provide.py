@@ -45,7 +45,7 @@ class Choice:
 
 
 def recipe_of(store: type[Store]) -> Recipe | None:
-    """How the store's server is run; None for a store that needs none.
+    """The recipe of the store's server; None for a store that needs none.
 
     Raises:
         StoreError: what the store declares is not there, or no recipe.
@@ -195,8 +195,8 @@ def prepare(recipe: Recipe, progress: LineProgress, wanted: Provider | None = No
 
 @contextmanager
 def serving(store: type[Store], folder: Path) -> Iterator[Address | None]:
-    """The address of a server for `store`, running in `folder` while the block lasts; None for a
-    store that needs none."""
+    """The address of a server for `store` that runs while the block lasts; None if it needs
+    none."""
     recipe = recipe_of(store)
     if recipe is None:
         yield None
@@ -234,8 +234,8 @@ def external_address(recipe: Recipe) -> Address | None:
 
 
 def _refuse_credentials(recipe: Recipe, text: str) -> None:
-    """Refuse an address with a user or a password, which is not repeated: what is said of it goes
-    to the terminal and into a run."""
+    """Refuse an address with a user or a password without repeating it, since messages are
+    stored."""
     if "@" not in text and "://" not in text:
         return
     name = variable(recipe, recipe.secrets[-1]) if recipe.secrets else ""
@@ -264,7 +264,7 @@ def _listed(recipe: Recipe) -> str:
 
 
 def secrets_of(recipe: Recipe) -> dict[str, str]:
-    """What the environment gives of the server's secrets, by name.
+    """The server's secrets in the environment, by name.
 
     Raises:
         UserError: a secret's file cannot be read.

@@ -1,4 +1,4 @@
-"""Whether somebody listens on a port and reacts, whatever protocol they speak.
+"""Tells whether a server reacts on a port, whatever protocol it speaks.
 
     python -I -S reaction.py HOST PORT…
 
@@ -22,8 +22,8 @@ _GREETING = b"GET / HTTP/1.0\r\n\r\n"
 
 
 def any_reacts(host: str, ports: Iterable[int]) -> bool:
-    """Whether who listens on one of the ports says anything, or hangs up. The kernel takes
-    connections for a process that is stopped, which then says nothing."""
+    """True when the server on one of the ports answers or hangs up. Of a process that is stopped
+    the kernel still takes connections, without an answer."""
     return any(_reacts(host, port) for port in ports)
 
 

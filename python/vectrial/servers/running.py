@@ -64,7 +64,7 @@ class Standing:
 
 
 def folder() -> Path:
-    """Where notes, logs and data of servers that are up lie."""
+    """The folder of notes, logs and data of running servers."""
     return paths.home() / "up"
 
 
@@ -162,7 +162,7 @@ def hold(
 
 
 def warnings(recipe: Recipe, provider: Provider) -> list[str]:
-    """What one should know of a server that stays up."""
+    """Warnings about a server that stays up."""
     said = []
     generated = recipe.generated
     if provider is Provider.DOCKER:

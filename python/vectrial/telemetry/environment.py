@@ -151,7 +151,7 @@ def _system() -> dict[str, Any]:
 
 
 def _clock() -> dict[str, Any]:
-    """What measures time: `resolution_ns` is the least step seen between two readings."""
+    """The clock: `resolution_ns` is the least step seen between two readings."""
     source = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     info = time.get_clock_info("perf_counter")
     readings = [time.perf_counter_ns() for _ in range(1000)]

@@ -1,4 +1,4 @@
-"""What a control group has used: of a server in a container, or one whose means are limited.
+"""Usage of a control group: of a server in a container, or one with limits.
 
 A group counts what every process in it has used, those included that came and went between two
 looks. Only a group that a process does not share with us is asked.
@@ -14,8 +14,8 @@ _ROOT = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class GroupUsage:
-    """cpu_s: user and system time. peak_bytes: greatest memory, with the page cache. None: the
-    process has no group of its own that counts it."""
+    """cpu_s: user and system time. peak_bytes: greatest memory, with the page cache. None:
+    unknown."""
 
     cpu_s: float | None = None
     peak_bytes: int | None = None

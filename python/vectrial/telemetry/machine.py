@@ -1,4 +1,4 @@
-"""What else the machine did while a phase was measured.
+"""The rest of the machine while a phase was measured.
 
 Neighbours take a virtual machine's processors (steal), other processes of its own keep them busy,
 a quota stops them (throttling), heat slows them down (frequency). Each becomes a metric of the

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 
 def forget_pages(vectors: NDArray[np.float32]) -> None:
-    """Drop the resident pages of a memory-mapped array, so that the dataset itself does not
-    count as the store's memory; they are read again when needed."""
+    """Drop the resident pages of a memory-mapped array, so that the dataset does not count as the
+    store's memory; they are read again when needed."""
     base: Any = vectors
     while base is not None:
         if isinstance(base, mmap.mmap):

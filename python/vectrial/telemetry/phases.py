@@ -1,4 +1,4 @@
-"""What a server used in each phase, from the samples of its trial."""
+"""A server's usage in each phase, from the samples of its trial."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _COUNTERS = {
 
 
 def not_its_own(phase: Phase, told_ns: int) -> str | None:
-    """Why what was sampled until the phase was told, at `told_ns` (`time.perf_counter_ns`), is not
-    the phase's; None where it is."""
+    """The reason why samples until `told_ns` (`time.perf_counter_ns`) are not the phase's; else
+    None."""
     if phase.unsampled is not None:
         return phase.unsampled
     ended_ns = phase.ended_ns + phase.paused_ns
@@ -70,8 +70,8 @@ def _add(
     *,
     alone: bool,
 ) -> None:
-    """Add what one server process tree used to what others of the phase did. alone: no other phase
-    began at the same moment, as those of operations do that are sent in turns."""
+    """Add the usage of one server process tree to the phase's. alone: no other phase began at the
+    same moment, as those of operations do that are sent in turns."""
     last = inside[-1]
     span_s = last["at_s"] - at_s
     _plus(phase, "server_cpu_s", cpu_between(rows, at_s, last))
@@ -103,8 +103,8 @@ def _add(
 def cpu_between(
     rows: Sequence[Mapping[str, Any]], at_s: float, last: Mapping[str, Any]
 ) -> float | None:
-    """Processor seconds from `at_s` to the sample `last`: as its control group counts them, where
-    it has one of its own, else as its processes do."""
+    """Processor seconds from `at_s` to the sample `last`, of its own control group if it has
+    one."""
     if last.get("group_cpu_s") is not None:
         grown = growth(rows, "group_cpu_s", at_s, last)
         if grown is not None:
@@ -115,8 +115,8 @@ def cpu_between(
 def growth(
     rows: Sequence[Mapping[str, Any]], counter: str, at_s: float, last: Mapping[str, Any]
 ) -> float | None:
-    """How much a counter grew from `at_s`, on the straight line between the samples around it,
-    to the sample `last`; None where it was not told."""
+    """The growth of a counter from `at_s`, interpolated between samples, to the sample `last`, or
+    None."""
     known = [row for row in rows if row.get(counter) is not None]
     if last.get(counter) is None or not known:
         return None
@@ -132,8 +132,8 @@ def growth(
 
 
 def _peak(rows: Sequence[Mapping[str, Any]], inside: Sequence[Mapping[str, Any]]) -> float | None:
-    """The greatest memory within a phase: where the kernel's own record grew meanwhile, that; else
-    the most that was seen."""
+    """The greatest memory in a phase: the kernel's record if it grew meanwhile, else the most
+    seen."""
     seen = max(row["rss_bytes"] for row in inside)
     earlier = [row for row in rows if row["at_s"] < inside[0]["at_s"]]
     ends, began = inside[-1].get("peak_rss_bytes"), None

@@ -1,4 +1,4 @@
-"""What processes cost: processor time, memory, I/O and disk, sampled once a second.
+"""Usage of processes: processor time, memory, I/O and disk, sampled once a second.
 
 A sample adds up a process and its descendants. What cannot be read (a platform that does not
 tell, a process that ended meanwhile) is None or left out, never guessed.
@@ -24,7 +24,7 @@ from vectrial.telemetry.machine import machine_now
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process and its descendants have used; the counters never fall.
+    """The usage of a process and its descendants; the counters never fall.
 
     cpu_s: user and system time, also of descendants that have ended and were waited for.
     rss_bytes: resident memory; pages shared between the processes count once for each.
@@ -195,14 +195,14 @@ class Sampler:
             self._marked, self._looked = len(self._rows), len(self._machine)
 
     def rows(self) -> list[dict[str, Any]]:
-        """What was seen so far: the columns of the telemetry table but trial_id and phase_id, and
-        `phase`, the ordinal that was given to `mark`, or None outside phases."""
+        """The samples so far: the columns of the telemetry table but trial_id and phase_id, and
+        `phase`, the ordinal of `mark`, or None outside phases."""
         with self._lock:
             return [dict(row) for row in self._rows]
 
     def machine_rows(self) -> list[dict[str, Any]]:
-        """What the machine did at the same times: `at_s`, `phase` as in `rows`, and the fields of
-        `telemetry.machine.Machine`."""
+        """The machine at the same times: `at_s`, `phase` as in `rows`, and the fields of
+        `Machine`."""
         with self._lock:
             return [dict(row) for row in self._machine]
 
@@ -214,8 +214,8 @@ class Sampler:
             self._failure = failure
 
     def _sample(self, walk: bool) -> None:
-        """One row per tree. What costs more than a few reads, looking for new descendants and
-        walking over the folders, is done with `walk` and else when it was long ago."""
+        """One row per tree. Looking for descendants and walking over folders cost more: done with
+        `walk`, and when it was long ago."""
         with self._lock:
             at_s = (time.perf_counter_ns() - self._started_ns) / 1e9
             walk = walk or at_s - self._walked_s >= self._walk_every_s

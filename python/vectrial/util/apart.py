@@ -64,7 +64,7 @@ class Apart:
 
     @property
     def runs(self) -> bool:
-        """Whether it was started and has not ended."""
+        """True when it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
@@ -180,7 +180,7 @@ class Pool:
 
 @contextmanager
 def _ended_at(process: subprocess.Popen[bytes], ends: float) -> Iterator[None]:
-    """What is written inside may wait for a process that does not read: it is killed in time."""
+    """Kill the process at `ends`, since writing may wait for a process that does not read."""
     timer = threading.Timer(max(0.0, ends - time.monotonic()), process.kill)
     timer.daemon = True
     timer.start()

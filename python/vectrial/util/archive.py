@@ -66,7 +66,7 @@ class Limits:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file begins as an archive that `safe_unpack` knows, whatever its name."""
+    """True for a file that begins as an archive that `safe_unpack` knows, whatever its name."""
     with path.open("rb") as file:
         start = file.read(265)
     return start.startswith((*_ZIP, *_COMPRESSED)) or start[257:262] == b"ustar"
@@ -150,8 +150,8 @@ class _Budget:
 
 @dataclass(frozen=True)
 class _Member:
-    """wrong: why it cannot come out. read: its content, whose bytes are `counted` as they are read,
-    or else when they are written."""
+    """wrong: why it is refused. counted: its bytes are counted as they are read, not when
+    written."""
 
     name: str
     size: int

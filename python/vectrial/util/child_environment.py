@@ -43,16 +43,14 @@ def for_engine() -> dict[str, str]:
 
 
 def for_measuring(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Of `environment`, or of our own, for a process that measures: Python's own variables, and
-    those that decide how numeric libraries run. An address and its secrets are not among them: they
-    come with the job."""
+    """For a process that measures, of `environment` or our own: variables of Python and of numeric
+    libraries. Addresses and secrets are not among them: they come with the job."""
     return _only(_MEASURING, _MEASURING_PREFIXES, environment)
 
 
 def for_own(environment: Mapping[str, str], server: str | None) -> dict[str, str]:
-    """Of `environment`, for a process that measures and starts its store's server by itself: what
-    is said of that server too, its secrets included. server: its recipe's name, if there is one.
-    """
+    """As `for_measuring`, for a process that starts its store's server itself: the variables of
+    that server too, secrets included. server: its recipe's name, if there is one."""
     if server is None:
         return _only(_MEASURING, _MEASURING_PREFIXES, environment)
     own = f"VECTRIAL_{server}_".upper().replace("-", "_")

@@ -1,4 +1,4 @@
-"""How child processes of Python are started."""
+"""Commands of Python child processes."""
 
 from __future__ import annotations
 

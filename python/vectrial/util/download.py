@@ -131,7 +131,7 @@ class _Partial:
         return self.file.stat().st_size if self.file.is_file() else 0
 
     def validator(self, url: str) -> str | None:
-        """What to send as If-Range; None when there is nothing that can be gone on with."""
+        """The value of If-Range; None when the download cannot be resumed."""
         if not self.size or not self._memory.is_file():
             return None
         try:
@@ -214,7 +214,7 @@ def _wait(error: urllib.error.HTTPError) -> float | None:
 
 
 def _place(answer: Any, partial: _Partial, remote: Remote) -> tuple[int, int | None]:
-    """Where the answer's bytes belong, and the length of the whole file if it is told."""
+    """The offset of the answer's bytes, and the length of the whole file if it is known."""
     length = answer.headers.get("Content-Length")
     content = int(length) if length and length.isdigit() else None
     if answer.status == 200:

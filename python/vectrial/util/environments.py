@@ -94,7 +94,7 @@ def command(
     arguments: Sequence[str] = (),
     progress: LineProgress = lambda line: None,
 ) -> Command:
-    """How to run `python -m module arguments…` inside `environment`, with `vectrial` importable.
+    """The command `python -m module arguments…` inside `environment`, with `vectrial` importable.
 
     `module` may be one of vectrial's own or one that the environment has (pytest). The current
     folder is not on the module path. Makes the environment where it does not stand yet.

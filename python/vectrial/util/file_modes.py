@@ -1,4 +1,4 @@
-"""Who may read the files that this process makes."""
+"""Modes of the files that this process makes."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def recall(value: float) -> str:
 
 
 def is_recall(metric: str) -> bool:
-    """Whether a metric is a recall, of which rounding up would tell an untruth."""
+    """True for a metric that is a recall, of which rounding up would tell an untruth."""
     return metric.startswith("recall_")
 
 
@@ -105,8 +105,8 @@ _FIRST = ("m", "ef_construction", "nlist", "ef_search", "nprobe")
 
 
 def params(values: Mapping[str, Any]) -> str:
-    """'m=16 ef_search=64': the well-known ones first, the others in the order given. What is None
-    was left to the store and is not named."""
+    """'m=16 ef_search=64': the well-known ones first. None was left to the store and is not
+    named."""
     named = [key for key, value in values.items() if value is not None]
     order = sorted(named, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
     return " ".join(f"{key}={_plain(values[key])}" for key in order) or "defaults"

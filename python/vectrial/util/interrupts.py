@@ -27,8 +27,7 @@ _SAME_WISH_S = 1.0
 
 
 class _Heard:
-    """The signal that came (0: none), what is said when the process is ended by force, and after
-    how many seconds."""
+    """The signal that came (0: none), the message of a forced end, and the seconds until then."""
 
     number = 0
     hint = ""
@@ -41,7 +40,7 @@ def code() -> int:
 
 
 def came() -> bool:
-    """Whether a signal came that ends the command."""
+    """True when a signal came that ends the command."""
     return _Heard.number != 0
 
 
@@ -56,13 +55,13 @@ def check() -> None:
 
 
 def set_hint(text: str) -> None:
-    """What is said when the command is interrupted, such as how to go on; once: whoever says it
-    sets none."""
+    """Set the line that an interrupted command prints, such as how to resume; it is printed
+    once."""
     _Heard.hint = text
 
 
 def hint() -> str:
-    """What is still to be said."""
+    """The line that is still to be printed."""
     return _Heard.hint
 
 
@@ -97,8 +96,8 @@ def handled() -> Iterator[None]:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Signals end the process inside at once and without a word, as they do one that handles none:
-    where `handled` is in force, before a command has anything to clean up."""
+    """Signals end the process inside at once and without a message, as by default: before a command
+    has anything to clean up."""
     ours = [one for one in _SIGNALS if signal.getsignal(one) is _raise_once]
     try:
         for one in ours:

@@ -1,4 +1,4 @@
-"""What is built once in the cache, by one process at a time."""
+"""Things that are built once in the cache, by one process at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Vectrial keeps what it fetches and makes outside a run folder."""
+"""Folders of the cache: what Vectrial fetches and makes outside a run folder."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def import_reference(where: str) -> Any:
 
 
 def reference(found: type) -> str:
-    """Where a class is, as "module:Class": enough for another process to import it."""
+    """The reference "module:Class" of a class: enough for another process to import it."""
     return f"{found.__module__}:{found.__qualname__}"
 
 
@@ -100,7 +100,7 @@ class Plugins(Mapping[str, T]):
         return self[name]
 
     def working(self) -> tuple[dict[str, T], tuple[PluginError, ...]]:
-        """All that can be loaded, by name, Vectrial's own first; and what is wrong with each of the
+        """The plug-ins that can be loaded, by name, Vectrial's own first; and the errors of the
         others."""
         found, broken = {}, []
         entries = self._entries()

@@ -85,7 +85,7 @@ class Redaction:
         return said
 
     def within(self, told: Any) -> Any:
-        """What JSON can hold, without them."""
+        """A JSON value without them."""
         if isinstance(told, str):
             return self.text(told)
         if isinstance(told, Mapping):
@@ -118,7 +118,7 @@ class Log:
 
     @contextmanager
     def opened(self) -> Iterator[IO[bytes]]:
-        """What a program is given as its output, and keeps when the block ends."""
+        """The file that a program gets as its output, and keeps when the block ends."""
         if not self._redaction:
             with open(self._path, "ab", opener=_private) as file:
                 yield file
@@ -135,14 +135,14 @@ class Log:
             yield file
 
     def settle(self, seconds: float = 2.0) -> None:
-        """Wait until what an ended program wrote is in the file. Another that it started may still
-        be writing, which is not waited for longer than so many seconds."""
+        """Wait until the output of an ended program is in the file, for at most so many seconds:
+        another program that it started may still be writing."""
         if self._thread is not None:
             self._thread.join(seconds)
 
 
 def _private(path: str, flags: int) -> int:
-    """What others of this machine cannot read."""
+    """Open a file that other users cannot read."""
     return os.open(path, flags, 0o600)
 
 
@@ -172,8 +172,7 @@ def of_environment(more: Iterable[str] = ()) -> Redaction:
 
 
 def environment_secrets() -> dict[str, dict[str, str]]:
-    """Secrets of the environment by the variable that gives them. A file that cannot be read is
-    the matter of whoever needs what it holds."""
+    """Secrets of the environment by variable. Files that cannot be read are left out."""
     found = {}
     for name, value in os.environ.items():
         if (match := _VARIABLE.fullmatch(name)) is None or not value:
@@ -191,12 +190,12 @@ def environment_secrets() -> dict[str, dict[str, str]]:
 
 
 def is_short(value: str) -> bool:
-    """Whether a secret cannot be told from other text: it could be a word or a number."""
+    """True for a secret that cannot be told from other text: it could be a word or a number."""
     return len(value) < LEAST and (value.isalnum() or len(value) < LEAST - 2)
 
 
 def _forms(value: str) -> set[str]:
-    """How a value may stand in text: escaped, also twice, in hex and in base64."""
+    """The forms of a value in text: escaped, also twice, in hex and in base64."""
     once = _escaped(value)
     found = once | {twice for one in once for twice in _escaped(one)}
     for coding in ("utf-8", "utf-16-le"):
@@ -229,8 +228,7 @@ def _escaped(value: str) -> set[str]:
 
 
 def _in_base64(value: bytes) -> set[str]:
-    """As in the headers of a password and of a token, and as part of something longer: what of it
-    does not depend on what stands before and after."""
+    """The base64 of a value by itself, and the part of it that its neighbours do not change."""
     found = set()
     for before in range(3):
         whole = _base64(b"\0" * before + value)
@@ -247,7 +245,7 @@ def _base64(value: bytes) -> str:
 
 
 def _in_context(values: Iterable[str]) -> re.Pattern[str] | None:
-    """Where something says that a short value is a secret."""
+    """A pattern of the places where something says that a short value is a secret."""
     listed = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
     if not listed:
         return None

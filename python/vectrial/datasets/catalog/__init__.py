@@ -72,12 +72,12 @@ def entry(name: str) -> Entry:
 
 
 def knows(name: str) -> bool:
-    """Whether a dataset of that name is in the library or can be made by the catalogue."""
+    """True for a dataset that is in the library or can be made by the catalogue."""
     return name in library.names() or makes(name)
 
 
 def makes(name: str) -> bool:
-    """Whether a dataset of that name can be made by the catalogue."""
+    """True for a dataset that can be made by the catalogue."""
     try:
         entry(name)
     except UserError:
@@ -86,8 +86,8 @@ def makes(name: str) -> bool:
 
 
 def is_made_here(name: str) -> bool:
-    """Whether a dataset of that name is made by the catalogue of what everybody can have: packages,
-    or a seed. A public one may be imported from its files where these cannot be fetched."""
+    """True for a dataset that the catalogue makes of packages or a seed. A public one may be
+    imported from its files where these cannot be fetched."""
     return makes(name) and entry(name).kind is not Kind.PUBLIC
 
 
@@ -170,7 +170,7 @@ def fetch(wanted: Entry, progress: Progress = silent) -> Dataset:
 
 
 def _instead(wanted: Entry) -> str:
-    """What to use when an entry cannot be had, down to what needs no source at all."""
+    """The remedy where an entry cannot be had, down to a dataset that needs no source at all."""
     drawn = f"clustered-{wanted.dim}-50k-{wanted.metric}" + ("-filtered" if wanted.filtered else "")
     if entry(wanted.fallback).kind is Kind.SYNTHETIC:
         return f"or use '{wanted.fallback}', which needs no source"
@@ -178,7 +178,7 @@ def _instead(wanted: Entry) -> str:
 
 
 def _material(wanted: Entry, progress: Progress) -> tuple[Material, str]:
-    """What to save, and the checksum that its provenance names."""
+    """The material to save, and the checksum that its provenance names."""
     rows = wanted.rows if wanted.cut_from else None
     if wanted.published is not None:
         made, sums = published.material(

@@ -38,13 +38,12 @@ CATALOGUES: Plugins[tuple[Entry, ...]] = Plugins("vectrial.datasets", "catalogue
 
 
 def listed() -> dict[str, Entry]:
-    """Every entry that is listed, by name, Vectrial's own first. Variants and synthetic datasets
-    have names beyond these."""
+    """The listed entries by name, Vectrial's own first; without variants and synthetic datasets."""
     return _read()[0]
 
 
 def broken() -> tuple[PluginError, ...]:
-    """What is wrong with each package's entries that cannot be listed."""
+    """The faults of packages whose entries cannot be listed."""
     return _read()[1]
 
 

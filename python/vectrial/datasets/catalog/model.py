@@ -1,4 +1,4 @@
-"""What an entry of the catalogue is."""
+"""An entry of the catalogue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Build = Callable[[int | None, int, Progress], Material]
 
 
 class Kind(StrEnum):
-    """Where an entry comes from."""
+    """The kind of source of an entry."""
 
     OFFLINE = "offline"  # packages, through their registry's client
     PUBLIC = "public"  # files by URL
@@ -78,8 +78,7 @@ class Entry:
 def entry_of(
     kind: Kind, name: str, title: str, *, shape: tuple[int, int, Metric, int], **more: Any
 ) -> Entry:
-    """An entry with the shape (rows, dim, metric, queries); its source is its packages unless
-    `more`, the other fields, has another."""
+    """An entry of `shape` (rows, dim, metric, queries); its source is its packages by default."""
     rows, dim, metric, queries = shape
     more.setdefault("source", ", ".join(map(str, more.get("packages", ()))))
     return Entry(

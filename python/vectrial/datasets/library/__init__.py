@@ -108,7 +108,7 @@ def annotate(dataset: Dataset, facts: dict[str, Any]) -> Dataset:
 
 
 def size_bytes(name: str) -> int:
-    """What a dataset takes on disk. Raises UserError when there is none."""
+    """The bytes of a dataset on disk. Raises UserError when there is none."""
     return sum(file.stat().st_size for file in there(name).iterdir() if file.is_file())
 
 
@@ -181,7 +181,7 @@ def _part(dataset: Dataset, what: str, asked: int | None, of: int) -> int:
 
 
 def _fingerprint(dataset: Dataset) -> str:
-    """What `Writer.finish` would give it."""
+    """The fingerprint that `Writer.finish` would give."""
     digests = {
         "vectors": array_digest(dataset.vectors),
         "ids": array_digest(dataset.ids),

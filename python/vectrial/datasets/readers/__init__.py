@@ -117,7 +117,7 @@ def _open_file(path: Path, options: Options) -> Source:
 
 
 def _converted(path: Path) -> str:
-    """How a file of text that is not read becomes one that is; empty for any other."""
+    """A command that makes Parquet of a text file; empty for any other file."""
     listed = "select * replace (embedding::float[] as embedding) from"
     query = {
         ".csv": f"{listed} '{path}'",
@@ -175,8 +175,8 @@ def _open_folder(folder: Path, options: Options, archive: Path | None = None) ->
 
 
 def _check_one_dataset(folder: Path, archive: Path) -> None:
-    """Raise where the Parquet files of an unpacked archive are not the shards of one dataset:
-    their names differ in more than their numbers, or other files of vectors lie beside them."""
+    """Raise unless the Parquet files of an unpacked archive are the shards of one dataset: their
+    names differ only in numbers, and no other files of vectors lie beside them."""
     shards: dict[str, Path] = {}
     for file in sorted(folder.rglob("*")):
         if file.suffix.lower() in _BY_SUFFIX and file.is_file():

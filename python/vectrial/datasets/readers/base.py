@@ -33,7 +33,7 @@ BLOCK_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class Options:
-    """How to read a file where it leaves a choice.
+    """Choices that a file leaves to its reader.
 
     vectors: column, key or array that holds the vectors; None finds the only one.
     ids: column or key with the ids; None takes an integer `id`, else numbers the rows, as "none"
@@ -152,7 +152,7 @@ def check_side_bytes(size: int, where: str) -> None:
 def rows_that_fit(
     claimed: int, row_bytes: int, available: int, options: Options, where: str
 ) -> int:
-    """How many rows to read of a file whose header claims `claimed` of `row_bytes` each.
+    """The number of rows to read of a file whose header claims `claimed` of `row_bytes` each.
 
     A cropped file, with fewer rows than claimed, is read when `options.rows` says so.
 

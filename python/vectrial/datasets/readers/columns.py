@@ -27,7 +27,7 @@ USUAL_VECTORS = ("emb", "embedding", "embeddings", "vector", "vectors", "openai"
 
 @dataclass(frozen=True)
 class Plan:
-    """What to take from a table.
+    """The columns to read from a table.
 
     vectors: the column of lists. ids: the integer column of ids, or None.
     labels: the column with the user's own ids where these are no numbers that can be ids: it is
@@ -190,7 +190,7 @@ def odd_ids(batches: Iterable[Any], kind: pa.DataType) -> str | None:
 
 
 def _label_type(kind: pa.DataType) -> pa.DataType | None:
-    """What the user's own ids are kept as; None where they cannot be."""
+    """The type in which the user's own ids are kept; None where they cannot be."""
     plain = _plain_type(kind)
     if pa.types.is_fixed_size_binary(plain) and plain.byte_width == _UUID_BYTES:
         return pa.string()
@@ -224,7 +224,7 @@ def _unknown(wanted: str, names: list[str], where: str) -> UserError:
 
 
 def is_vector(kind: pa.DataType) -> bool:
-    """Whether a column of that type can hold vectors: lists of real numbers."""
+    """True for the type of a column that can hold vectors: lists of real numbers."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if not (
@@ -242,7 +242,8 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def stored_type(kind: pa.DataType) -> pa.DataType | None:
-    """What a column of `kind` is kept as: int64, float64, string or bool; None if it cannot be."""
+    """The type as which a column of `kind` is kept: int64, float64, string, bool; None if it cannot
+    be."""
     if pa.types.is_dictionary(kind):
         return stored_type(kind.value_type)
     if isinstance(kind, pa.UuidType):
@@ -260,7 +261,7 @@ def stored_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def _how_kept(kind: pa.DataType) -> str | None:
-    """What becomes of values that are kept as something else; None where they stay themselves."""
+    """The conversion of values that are kept as something else; None where they stay themselves."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_decimal(kind):
         return "floats"

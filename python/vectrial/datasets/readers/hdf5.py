@@ -140,7 +140,7 @@ def _text(value: Any) -> str:
 
 
 def _is_array(file: h5py.File, name: str, where: str) -> bool:
-    """Whether a member is an array of real numbers whose elements lie in this very file."""
+    """True for an array of real numbers whose elements lie in this very file."""
     place = f"{where}, '{name}'"
     if not isinstance(file.get(name, getlink=True), h5py.HardLink):
         raise DataError("it is a link, which may lead to another file", where=place)

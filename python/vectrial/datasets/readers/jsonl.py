@@ -97,8 +97,8 @@ def _open_lists(path: Path, options: Options) -> Source:
 def _matrices(
     path: Path, count: int, dim: int, key: str | None, step: int
 ) -> Iterator[tuple[int, list[Any], NDArray[np.float64]]]:
-    """The rows in batches: the number of the first, the rows, their vectors; those are the rows
-    themselves without a key."""
+    """The rows in batches: number of the first, rows, vectors; without a key, rows are the
+    vectors."""
     rows = islice(lines(path), count)
     at = 0
     while batch := list(islice(rows, step)):
@@ -150,8 +150,7 @@ def lines(path: Path, *, parse: bool = True) -> Iterator[Any]:
 
 @dataclass
 class Inferred:
-    """What the values of each key are, over all rows: sets of plain type names; and which keys
-    have a negative number."""
+    """The kinds of the values of each key over all rows, and the keys with a negative number."""
 
     rows: int = 0
     kinds: dict[str, set[str]] = field(default_factory=dict)

@@ -48,7 +48,7 @@ _HEADER_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class _Header:
-    """What stands before an array's elements; `bytes` long."""
+    """The header before an array's elements; `bytes` long."""
 
     shape: tuple[int, ...]
     fortran_order: bool

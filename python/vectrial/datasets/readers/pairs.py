@@ -19,7 +19,7 @@ from vectrial.model.metric import Metric
 
 
 def is_pair(folder: Path) -> bool:
-    """Whether a folder has such a base file."""
+    """True for a folder with such a base file."""
     return _base(folder) is not None
 
 

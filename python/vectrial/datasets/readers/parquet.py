@@ -67,8 +67,7 @@ def open_shards(folder: Path, options: Options) -> Source:
 
 
 def shard_pattern(parts: Sequence[str]) -> str:
-    """What the shards of one dataset have in common: their path without numbers, identifiers,
-    partitions (`year=2024`) and splits."""
+    """The common part of shards' paths: without numbers, identifiers, partitions and splits."""
     kept = [part for part in parts if "=" not in part]
     if kept:
         kept[-1] = _SPLIT.sub("", kept[-1])
@@ -129,7 +128,7 @@ def open_files(
 
 
 def _plan(opened: Sequence[pq.ParquetFile], files: Sequence[Path], options: Options) -> Plan:
-    """What to take from the files; integers that cannot be ids are found by reading them."""
+    """The columns to read from the files; integers that cannot be ids are found by reading them."""
     schema, where = opened[0].schema_arrow, str(files[0])
     plan = plan_columns(schema, options, where)
     if plan.ids is None:

@@ -28,7 +28,7 @@ from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, 
 
 
 def is_qdrant(folder: Path) -> bool:
-    """Whether a folder has this layout."""
+    """True for a folder of this layout."""
     names = {file.name for file in folder.iterdir()}
     vectors = names & {"vectors.npy", "vectors.jsonl"}
     return bool(vectors and names & {"tests.jsonl", "queries.jsonl", "payloads.jsonl"})

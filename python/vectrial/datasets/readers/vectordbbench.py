@@ -31,7 +31,7 @@ from vectrial.model.errors import DataError
 
 
 def is_vectordbbench(folder: Path) -> bool:
-    """Whether a folder has this layout."""
+    """True for a folder of this layout."""
     return bool(_train_files(folder)) and (folder / "test.parquet").is_file()
 
 

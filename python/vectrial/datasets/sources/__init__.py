@@ -1,1 +1,1 @@
-"""Where the catalogue's datasets come from: one file per kind of source."""
+"""Sources of the catalogue's datasets: one file per kind."""

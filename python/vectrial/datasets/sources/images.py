@@ -98,8 +98,8 @@ def fashion_features(
 
 
 def fashion_outliers(rows: int | None, queries: int, progress: Progress) -> Material:
-    """Of each class 133 training images to store, and 76 test images of it and 4 of each other
-    class to ask under it: nothing is synthetic, and no image is asked twice."""
+    """Of each class 133 training images as rows; as queries under it 76 test images of it and 4 of
+    each other class. No image is asked twice."""
     train, test = (_read(_fashion_folder(progress), part) for part in ("train", "t10k"))
     chosen: list[NDArray[np.uint8]] = []
     shots: list[Shot] = []

@@ -1,4 +1,4 @@
-"""What a source hands to the catalogue, which saves it under a dataset's name."""
+"""The content of a dataset, as a source hands it to the catalogue."""
 
 from __future__ import annotations
 

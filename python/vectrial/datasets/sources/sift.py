@@ -74,7 +74,7 @@ _NO_NAMES = frozenset(
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which images, and how closely they are looked at.
+    """A selection of images, and the parameters of the detection.
 
     longest_side: larger images are reduced to it, pixels.
     contrast: SIFT's contrast threshold; lower finds more.
@@ -150,7 +150,7 @@ def _queries(held_out: Sequence[NDArray[np.uint8]], queries: int) -> NDArray[np.
 
 
 def _label(path: Path, root: Path) -> str:
-    """What an image is called: its path below the share of backgrounds, without sizes."""
+    """The name of an image: its path below the share of backgrounds, without sizes."""
     parts = (*path.relative_to(root).parts[:-1], path.stem)
     named = [part for part in parts if part not in _NO_NAMES]
     return _SIZE_IN_NAME.sub("", "/".join(named)).strip("/")

@@ -33,7 +33,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a synthetic dataset's name says.
+    """The parts of a synthetic dataset's name.
 
     shape: `uniform` in the unit cube (no structure, as hard as its dimension), or `clustered`:
         Gaussian clusters of about 500 rows around centres of a standard normal distribution.
@@ -107,8 +107,7 @@ def columns(rows: int) -> pa.Table:
 
 
 def texts(rows: int) -> pa.Table:
-    """`text`: ten words, about 90 bytes, of 5,000 made-up ones, the n-th of which comes as often as
-    1 / n: as unevenly as the words of people do (Zipf)."""
+    """`text`: ten words, about 90 bytes, of 5,000 made-up ones with frequencies 1 / n (Zipf)."""
     syllables = [consonant + vowel for consonant in _CONSONANTS for vowel in _VOWELS]
     # Four syllables are the digits of a number below 100^4; the factor has none in common with it,
     # so that every word is another one.

@@ -86,8 +86,8 @@ def made(rows: int | None, queries: int, progress: Progress) -> Material:
 def drawn(
     textures: Mapping[str, NDArray[np.uint8]], progress: Progress
 ) -> tuple[NDArray[np.uint8], list[Shot]]:
-    """Pictures (n, 224, 224, 3) of every texture (512, 512, 3), and what each shows. Those of a
-    class come from a seed of their own."""
+    """Pictures (n, 224, 224, 3) of every texture (512, 512, 3), and what each shows; a seed per
+    class."""
     names = list(textures)
     shots: list[Shot] = []
     each = STORED + GOOD_ONES + FAULTY

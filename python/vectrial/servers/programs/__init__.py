@@ -1,1 +1,1 @@
-"""Where programs of servers come from."""
+"""Programs of servers from package registries."""

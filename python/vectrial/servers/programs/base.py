@@ -106,7 +106,7 @@ def made_once(
 
 
 def go_program(program: GoProgram, progress: LineProgress) -> Path:
-    """Where `program` is; it is built first where it is not there yet, which takes minutes.
+    """The path of `program`, which is built first where it is not there yet; that takes minutes.
 
     Raises:
         NoProgram: it cannot be built here, or is not what was built.
@@ -121,7 +121,7 @@ def go_program(program: GoProgram, progress: LineProgress) -> Path:
 
 
 def go_program_at_hand(program: GoProgram) -> Availability:
-    """Whether `go_program` finds it, would build it, or could not."""
+    """The availability of `program`."""
     if (_folder(program) / program.name).exists():
         return Availability(True)
     what = f"{program.name} {program.version}"

