@@ -16,8 +16,8 @@ from test_local import all_ended
 
 from vectrial.model.errors import UserError
 from vectrial.model.limits import Limits
-from vectrial.servers import running as standing
-from vectrial.servers.running import Standing, end, hold
+from vectrial.servers import running as up
+from vectrial.servers.running import RunningServer, run_foreground, stop
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.testing.server_programs import program
 
@@ -29,13 +29,13 @@ import tiny_server
 from vectrial.util import interrupts
 from vectrial.model.errors import VectrialError
 from vectrial.model.limits import Limits
-from vectrial.servers.running import hold
+from vectrial.servers.running import run_foreground
 
 try:
     with interrupts.handled():
         interrupts.allow(60)  # it ends by itself, however busy the machine is
-        hold("little", tiny_server.recipe(), None, data=None, limits=Limits(), progress=print,
-             ready=lambda one: print("ready", flush=True))
+        run_foreground("little", tiny_server.recipe(), None, data=None, limits=Limits(),
+            progress=print, ready=lambda one: print("ready", flush=True))
 except KeyboardInterrupt:
     sys.exit(7)
 except VectrialError as error:
@@ -73,7 +73,7 @@ def test_it_is_up_until_its_holder_ends(
     how: signal.Signals, holder: Callable[[], subprocess.Popen[str]], own_home: Path
 ) -> None:
     process = holder()
-    (one,) = standing.standing()
+    (one,) = up.running_servers()
     assert (one.store, one.provider, one.pid) == ("little", "local", process.pid)
     assert one.ready
     assert one.listed() == f"127.0.0.1:http={one.ports['http']}"
@@ -82,18 +82,18 @@ def test_it_is_up_until_its_holder_ends(
     process.send_signal(how)
     assert process.wait(30) == (-how if how is signal.SIGKILL else 7)
     assert all_ended(running)
-    assert standing.standing() == []
+    assert up.running_servers() == []
     if how is not signal.SIGKILL:
         assert not Path(one.data).exists(), "its data is thrown away"
 
 
 def test_it_is_ended_through_its_holder(holder: Callable[[], subprocess.Popen[str]]) -> None:
     process = holder()
-    (one,) = standing.standing()
+    (one,) = up.running_servers()
     running = server_of(process)
-    assert end(one, 5.0) is True
+    assert stop(one, 5.0) is True
     assert all_ended(running)
-    assert end(one, 5.0) is False, "it had ended"
+    assert stop(one, 5.0) is False, "it had ended"
 
 
 def test_there_is_one_of_each(holder: Callable[[], subprocess.Popen[str]]) -> None:
@@ -123,12 +123,14 @@ def test_a_server_that_ends_by_itself_ends_its_holder(
     said = process.stdout.read()
     assert process.wait(30) == 1
     assert "ended by itself; its log is" in said
-    assert standing.standing() == []
+    assert up.running_servers() == []
 
 
 def note(path: Path, **changes: object) -> Path:
     me = psutil.Process()
-    one = Standing("little", "local", me.pid, me.create_time(), "127.0.0.1", {"http": 1}, "", "")
+    one = RunningServer(
+        "little", "local", me.pid, me.create_time(), "127.0.0.1", {"http": 1}, "", ""
+    )
     file = path / "up" / "little.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps({**one.__dict__, **changes}))
@@ -139,28 +141,30 @@ def test_a_note_of_a_process_that_has_ended_is_removed(own_home: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
     file = note(own_home, pid=gone.pid)
-    assert standing.standing() == []
+    assert up.running_servers() == []
     assert not file.exists()
 
 
 def test_another_process_of_that_number_is_left_alone(own_home: Path) -> None:
     file = note(own_home, began=psutil.Process().create_time() - 100)
-    stale = Standing(**json.loads(file.read_text()))
-    assert end(stale, 1.0) is False, "it would have ended this test"
-    assert standing.standing() == []
+    stale = RunningServer(**json.loads(file.read_text()))
+    assert stop(stale, 1.0) is False, "it would have ended this test"
+    assert up.running_servers() == []
 
 
 def test_a_note_that_makes_no_sense_is_removed(own_home: Path) -> None:
     file = note(own_home)
     file.write_text("{")
-    assert standing.standing() == []
+    assert up.running_servers() == []
     assert not file.exists()
 
 
 def test_one_that_runs_elsewhere_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", "db:http=1,grpc=2")
     with pytest.raises(UserError, match=r"runs elsewhere.*--provider local"):
-        hold("weaviate", WEAVIATE, None, data=None, limits=Limits(), progress=print, ready=print)
+        run_foreground(
+            "weaviate", WEAVIATE, None, data=None, limits=Limits(), progress=print, ready=print
+        )
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -21,7 +21,7 @@ from vectrial.model.provider import Provider
 from vectrial.servers.base import Recipe, ServerError
 from vectrial.servers.local import variable
 from vectrial.servers.provide import check_environment, recipe_of
-from vectrial.servers.running import Standing, end, folder, hold, standing
+from vectrial.servers.running import RunningServer, folder, run_foreground, running_servers, stop
 from vectrial.stores import registry
 from vectrial.suite.model import validated
 from vectrial.util.children import python
@@ -81,7 +81,7 @@ def up(
         return
     console = on_stderr()
     try:
-        hold(
+        run_foreground(
             store,
             recipe,
             provider,
@@ -108,7 +108,7 @@ def down(
     vectrial down weaviate
     vectrial down --all
     """
-    there = {one.store: one for one in standing()}
+    there = {one.store: one for one in running_servers()}
     if (store is None) != everything:
         up_now = ", ".join(there) or "nothing"
         raise UserError("give a STORE, or --all", remedy=f"up now: {up_now}")
@@ -116,7 +116,7 @@ def down(
         _recipe(store)
     names = list(there) if store is None else [store]
     for name in names:
-        ended = name in there and end(there[name], _recipe(name).stop_s)
+        ended = name in there and stop(there[name], _recipe(name).stop_s)
         if form is Form.JSONL:
             print(json.dumps({"store": name, "ended": ended}))
         else:
@@ -141,7 +141,7 @@ def _detached(
     cpus: float | None,
     memory: str | None,
     allow_exposed: bool,
-) -> Standing:
+) -> RunningServer:
     """Have another process hold the server; returns when that says it is ready."""
     argv = [*python("vectrial.cli.main"), "up", store, "--format", "jsonl"]
     given = {
@@ -174,7 +174,7 @@ def _detached(
                 if ended:
                     raise _failure(store, child.returncode, heard)
                 sys.stderr.write("".join(_progress_lines(said)))
-                for one in standing():
+                for one in running_servers():
                     if one.pid == child.pid and one.ready:
                         return one
                 time.sleep(_POLL_S)
@@ -200,7 +200,7 @@ def _failure(store: str, code: int, heard: str) -> VectrialError:
     return UserError(last) if code == UserError.exit_code else ServerError(f"{store}: {last}")
 
 
-def _show(one: Standing, form: Form, *, held: bool) -> None:
+def _show(one: RunningServer, form: Form, *, held: bool) -> None:
     facts = _facts(one)
     if form is Form.JSONL:
         print(json.dumps(facts), flush=True)
@@ -216,7 +216,7 @@ def _show(one: Standing, form: Form, *, held: bool) -> None:
     print("\n".join(lines), flush=True)
 
 
-def _facts(one: Standing) -> dict[str, Any]:
+def _facts(one: RunningServer) -> dict[str, Any]:
     recipe = _recipe(one.store)
     name = variable(recipe, "address")
     reading = {key: f"open({file!r}).read()" for key, file in one.secrets.items()}
@@ -241,7 +241,7 @@ def _facts(one: Standing) -> dict[str, Any]:
 
 
 def _list(form: Form) -> None:
-    there = standing()
+    there = running_servers()
     if form is Form.JSONL:
         for one in there:
             print(json.dumps(_facts(one)))

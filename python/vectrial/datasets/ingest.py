@@ -148,29 +148,29 @@ def _metric(wanted: Import, source: Source) -> Metric:
 def _plan_queries(wanted: Import, source: Source, metric: Metric) -> _Queries:
     none = np.empty(0, np.int64)
     if isinstance(wanted.queries, Path):
-        given = _read_queries(wanted.queries, source.dim, metric)
-        return _Queries(given, none, None, f"{len(given)} queries from {wanted.queries}")
-    asked = wanted.queries
-    if asked is not None and asked < 1:
-        raise UserError(f"{asked} queries ask nothing", remedy="--queries is at least 1")
+        loaded = _read_queries(wanted.queries, source.dim, metric)
+        return _Queries(loaded, none, None, f"{len(loaded)} queries from {wanted.queries}")
+    limit = wanted.queries
+    if limit is not None and limit < 1:
+        raise UserError(f"{limit} queries ask nothing", remedy="--queries is at least 1")
     if source.queries is not None:
         there = len(source.queries)
-        if asked is not None and asked > there:
+        if limit is not None and limit > there:
             raise UserError(
-                f"{asked} queries were asked for, and the file brings {there}",
+                f"{limit} queries were asked for, and the file brings {there}",
                 where=str(wanted.path),
                 remedy=f"--queries of at most {there}",
             )
-        given = check_vectors(
-            source.queries[:asked],
+        loaded = check_vectors(
+            source.queries[:limit],
             dim=source.dim,
             metric=metric,
             first_row=0,
             where=f"{wanted.path}, queries",
         )
-        filters = source.filters and source.filters[: len(given)]
-        return _Queries(given, none, filters, f"{len(given)} of the file's {there} queries")
-    count = asked if asked is not None else min(DEFAULT_QUERIES, max(1, source.rows // 10))
+        filters = source.filters and source.filters[: len(loaded)]
+        return _Queries(loaded, none, filters, f"{len(loaded)} of the file's {there} queries")
+    count = limit if limit is not None else min(DEFAULT_QUERIES, max(1, source.rows // 10))
     if count >= source.rows:
         raise UserError(
             f"{count} queries cannot be held out of {source.rows} rows",
@@ -236,7 +236,7 @@ def _store(
     queries: _Queries,
     progress: Progress,
 ) -> Dataset:
-    held: list[NDArray[np.float32]] = []
+    query_blocks: list[NDArray[np.float32]] = []
     labels: list[pa.ChunkedArray[Any]] = []
     all_ids: list[NDArray[np.int64]] = []
     replacing = wanted.replace_existing
@@ -250,7 +250,7 @@ def _store(
             if source.labels is not None and block.metadata is not None:
                 labels.append(block.metadata.column(source.labels))
             out = queries.held_out[(queries.held_out >= at) & (queries.held_out < at + count)] - at
-            held.append(block.vectors[out])
+            query_blocks.append(block.vectors[out])
             stay = np.ones(count, dtype=bool)
             stay[out] = False
             writer.add(
@@ -263,9 +263,9 @@ def _store(
         check_ids(np.concatenate(all_ids), where=str(wanted.path))
         if source.labels is not None:
             check_labels(labels, source.labels, where=str(wanted.path))
-        given = queries.given if queries.given is not None else np.concatenate(held)
+        final_queries = queries.given if queries.given is not None else np.concatenate(query_blocks)
         return writer.finish(
-            given,
+            final_queries,
             filters=queries.filters,
             find=lambda dataset: _facts(wanted, source, dataset, progress),
         )
@@ -347,7 +347,7 @@ def peek(source: Source, metric: Metric | None, rows: int) -> Dataset:
 
 
 def _ids(blocks: Sequence[Block]) -> NDArray[np.int64]:
-    given = [block.ids for block in blocks if block.ids is not None]
-    if given:
-        return np.concatenate(given)
+    parts = [block.ids for block in blocks if block.ids is not None]
+    if parts:
+        return np.concatenate(parts)
     return np.arange(sum(len(block.vectors) for block in blocks), dtype=np.int64)

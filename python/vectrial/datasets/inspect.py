@@ -93,11 +93,11 @@ def duplicates(dataset: Dataset, *, progress: Progress = silent) -> dict[str, in
 def repeated_queries(dataset: Dataset) -> int:
     """Queries equal to an earlier one, and under the same filter where they have filters."""
     wheres = dataset.filters or [None] * len(dataset.queries)
-    asked = {
+    distinct = {
         (row.tobytes(), repr(where))
         for row, where in zip(dataset.queries + np.float32(0), wheres, strict=True)
     }
-    return len(dataset.queries) - len(asked)
+    return len(dataset.queries) - len(distinct)
 
 
 def _row_hashes(block: NDArray[np.float32]) -> NDArray[np.uint64]:
@@ -138,13 +138,13 @@ def geometry(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) ->
         mask = np.zeros(dataset.rows, dtype=bool)
         mask[rows] = True
     picked = np.sort(rng.choice(rows, min(_SAMPLE, len(rows)), replace=False))
-    asked = np.sort(
+    sample = np.sort(
         rng.choice(len(dataset.queries), min(_SAMPLE, len(dataset.queries)), replace=False)
     )
     near = exact_topk(
         dataset.vectors,
         np.arange(dataset.rows),
-        np.concatenate([dataset.vectors[picked], dataset.queries[asked]]),
+        np.concatenate([dataset.vectors[picked], dataset.queries[sample]]),
         Metric.COSINE if dataset.metric is Metric.COSINE else Metric.L2,
         min(NEIGHBOURS, len(rows) - 1) + 1,
         mask=mask,
@@ -158,7 +158,7 @@ def geometry(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) ->
     of_queries = distances[len(picked) :, 0]
     return {
         "intrinsic_dimension": intrinsic_dimension(of_rows) | {"corpus_rows": len(rows)},
-        "shift": shift(of_queries, of_rows[:, 0]) if len(asked) else None,
+        "shift": shift(of_queries, of_rows[:, 0]) if len(sample) else None,
     }
 
 

@@ -166,9 +166,9 @@ def truth_of(
     key = json.dumps([_VERSION, dataset.fingerprint, k, rows, texts])
     name = hashlib.sha256(key.encode()).hexdigest()[:32]
     path = paths.datasets_dir() / "truth" / f"{name}.npz"
-    kept = _read(path, key, k)
-    if kept is not None:
-        return kept
+    cached = _read(path, key, k)
+    if cached is not None:
+        return cached
     truth = _computed(dataset, k, every, rows, progress)
     _write(path, key, truth)
     return truth

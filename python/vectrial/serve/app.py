@@ -30,7 +30,7 @@ from vectrial.results.database import BeingWritten
 from vectrial.results.foreign import FAULTS, TRACEBACK, fault
 from vectrial.serve import session
 from vectrial.serve.auth import Access, Guard
-from vectrial.serve.cache import Kept
+from vectrial.serve.cache import LruCache
 from vectrial.serve.comparison import comparison_report
 from vectrial.serve.files import DATA, MEDIA, figure_file, logs_of, table_file
 from vectrial.serve.live import Streams, version_of
@@ -78,7 +78,7 @@ def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) 
 
 def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
     """The routes of a document: itself, its figures, its tables."""
-    drawn: Kept[html.Page] = Kept(_KEPT)
+    drawn: LruCache[html.Page] = LruCache(_KEPT)
 
     def page(request: Request) -> Response:
         document = make(request)
@@ -136,11 +136,11 @@ def _file(content: bytes, name: str) -> Response:
 def _refused(request: Request, error: Exception) -> Response:
     """A page for what cannot be shown, with the reason."""
     if isinstance(error, HTTPException):
-        status, said = error.status_code, str(error.detail)
+        status, message = error.status_code, str(error.detail)
     else:
-        status, said = 400, str(error)
+        status, message = 400, str(error)
     title = "Not found" if status == 404 else "This cannot be shown"
-    report = Report(title, said, (), (), (), ())
+    report = Report(title, message, (), (), (), ())
     return _rendered(Document(report, At(request.url.path, crumbs=_HOME)), status)
 
 
@@ -157,22 +157,22 @@ class _Pages:
 
     def __init__(self, runs: Runs, access: Access) -> None:
         self._runs, self._access = runs, access
-        self._loaded: Kept[RunData] = Kept(_KEPT)
-        self._reports: Kept[Report] = Kept(_KEPT)
-        self._trials: Kept[tuple[Report, Mapping[str, list[str]]]] = Kept(_KEPT)
+        self._loaded: LruCache[RunData] = LruCache(_KEPT)
+        self._reports: LruCache[Report] = LruCache(_KEPT)
+        self._trials: LruCache[tuple[Report, Mapping[str, list[str]]]] = LruCache(_KEPT)
 
     def index(self, request: Request) -> Response:
         """The list."""
         every = self._runs.listing()
-        asked = {key: request.query_params.get(key, "") for key in ("q", *_FILTERS)}
+        chosen = {key: request.query_params.get(key, "") for key in ("q", *_FILTERS)}
         choices = {key: sorted({one for run in every for one in of(run)}, key=str.lower)
                    for key, of in _FILTERS.items()}  # fmt: skip
-        found = [run for run in every if _wanted(run, asked)]
+        found = [run for run in every if _wanted(run, chosen)]
         at = max(0, _number(request.query_params.get("from", "0")))
         report = Report("Runs", "", (), (), (), ())
         context = {
             "root": str(self._runs.root), "runs": found[at : at + _PAGE], "found": len(found),
-            "every": len(every), "asked": asked, "choices": choices, "words": _WORDS,
+            "every": len(every), "asked": chosen, "choices": choices, "words": _WORDS,
             "unread": sum(run.state == "unread" for run in every), "first": at, "size": _PAGE,
             "address": run_address, "began": _began, "plural": formatting.plural,
             "asks": self._access.token is not None, "version": version_of(every),
@@ -200,14 +200,14 @@ class _Pages:
     def trials(self, request: Request) -> Document:
         """Every trial of a run."""
         run = self._found(request)
-        asked = {key: request.query_params.get(key, "") for key in _TRIAL_FILTERS}
+        chosen = {key: request.query_params.get(key, "") for key in _TRIAL_FILTERS}
         key = (run.id, run.changed, request.url.query)
-        report, choices = self._trials.get(key, lambda: trials_report(run.folder, asked))
+        report, choices = self._trials.get(key, lambda: trials_report(run.folder, chosen))
         at = At(
             f"{run_address(run.id)}/trials", (run_address(run.id),), (*_HOME, _crumb(run)),
             query=request.url.query,
         )  # fmt: skip
-        context = {"asked": asked, "choices": choices}
+        context = {"asked": chosen, "choices": choices}
         return Document(report, at, "trials.html.j2", context, key)
 
     def trial(self, request: Request) -> Document:
@@ -261,13 +261,13 @@ class _Pages:
 
     def compare(self, request: Request) -> Document:
         """Two sides, once they are chosen; the form that chooses them always."""
-        asked = request.query_params
-        chosen = [*asked.getlist("run"), "", ""]
-        a, b = (asked.get(name) or chosen[i] for i, name in enumerate("ab"))
+        form = request.query_params
+        chosen = [*form.getlist("run"), "", ""]
+        a, b = (form.get(name) or chosen[i] for i, name in enumerate("ab"))
         context = {
             "a": a, "b": b, "runs": [run for run in self._runs.listing() if run.summary],
-            "metrics": asked.get("metric") or " ".join(DEFAULT_METRICS), "began": _began,
-            "threshold": asked.get("threshold") or "5", "recall": asked.get("recall", ""),
+            "metrics": form.get("metric") or " ".join(DEFAULT_METRICS), "began": _began,
+            "threshold": form.get("threshold") or "5", "recall": form.get("recall", ""),
         }  # fmt: skip
         at = At("/compare", crumbs=_HOME, query=request.url.query)
         if not (a and b):
@@ -353,8 +353,8 @@ _WORDS = {
 
 def _wanted(run: Run, asked: dict[str, str]) -> bool:
     words = asked["q"].lower().split()
-    said = f"{run.title} {run.name}".lower()
-    return all(word in said for word in words) and all(
+    title = f"{run.title} {run.name}".lower()
+    return all(word in title for word in words) and all(
         not asked[key] or asked[key] in of(run) for key, of in _FILTERS.items()
     )
 

@@ -110,10 +110,10 @@ class Access:
         session = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
         if self._sessions.get(_hash(session), 0.0) > time.monotonic():
             return True
-        kind, _, given = headers.get("authorization", "").partition(" ")
+        kind, _, bearer = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or self.enough_wrong():
             return False
-        if self.token_is_right(given.strip()):
+        if self.token_is_right(bearer.strip()):
             return True
         self.was_wrong()
         return False
@@ -147,17 +147,17 @@ class Guard:
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         if not self._access.host_is_ours(headers.get("host", "")):
-            said = "This host name is not served here. vectrial serve --name NAME adds one.\n"
-            return PlainTextResponse(said, status_code=421)
+            message = "This host name is not served here. vectrial serve --name NAME adds one.\n"
+            return PlainTextResponse(message, status_code=421)
         if scope["path"] in _OPEN or self._access.admits(headers):
             return None
         if "text/html" in headers.get("accept", "") and scope["method"] == "GET":
-            asked = scope["path"] + (
+            address = scope["path"] + (
                 f"?{scope['query_string'].decode()}" * bool(scope["query_string"])
             )
-            return RedirectResponse(f"/login?next={quote(asked, safe='')}", status_code=303)
-        said = "The token is asked for: Authorization: Bearer TOKEN\n"
-        return PlainTextResponse(said, status_code=401, headers={"www-authenticate": "Bearer"})
+            return RedirectResponse(f"/login?next={quote(address, safe='')}", status_code=303)
+        message = "The token is asked for: Authorization: Bearer TOKEN\n"
+        return PlainTextResponse(message, status_code=401, headers={"www-authenticate": "Bearer"})
 
 
 def place_within(asked: str) -> str:

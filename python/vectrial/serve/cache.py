@@ -10,20 +10,19 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
-    """The last few of what takes long to make; one is made at a time."""
+class LruCache(Generic[T]):
+    """The `most` values that were last used; one is made at a time."""
 
     def __init__(self, most: int) -> None:
-        """Of `most` things, the last asked for."""
         self._most, self._lock = most, threading.RLock()
-        self._kept: OrderedDict[Hashable, T] = OrderedDict()
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The value under the key; made where there is none."""
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = make()
-                while len(self._kept) > self._most:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(key)
-            return self._kept[key]
+            if key not in self._values:
+                self._values[key] = make()
+                while len(self._values) > self._most:
+                    self._values.popitem(last=False)
+            self._values.move_to_end(key)
+            return self._values[key]

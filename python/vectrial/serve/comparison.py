@@ -58,12 +58,12 @@ def comparison_report(comparison: Comparison) -> Report:
         blocks.append(_changes(f"changes-{number}", title, verdicts))
         blocks.append(_table(f"verdicts-{number}", f"{title}: the figures", verdicts, comparison))
     apart = comparison.of(Kind.NOT_COMPARABLE)
-    said = (*comparison.alone, *comparison.caveats)
+    notes = (*comparison.alone, *comparison.caveats)
     sections = [
         Section("verdicts", "Verdicts", write.legend(comparison), tuple(blocks)),
         Section("apart", "Not compared", "What has no counterpart on equal terms, or cannot be"
                 " trusted, and why.", (_reasons(apart),)) if apart else None,
-        Section("caveats", "To be known", "", (Text(said, bullets=True),)) if said else None,
+        Section("caveats", "To be known", "", (Text(notes, bullets=True),)) if notes else None,
     ]  # fmt: skip
     return Report(
         title="B against A",
@@ -98,9 +98,9 @@ def _card(comparison: Comparison, kind: Kind) -> Answer:
 
 def _first(found: Sequence[Verdict]) -> str:
     """The metrics of some verdicts, or the commonest reasons that there is none."""
-    told = list(dict.fromkeys(write.short(v) or v.reason for v in found))
-    more = f" and {len(told) - 3} more" if len(told) > 3 else ""
-    return "; ".join(_clipped(one) for one in told[:3]) + more
+    reasons = list(dict.fromkeys(write.short(v) or v.reason for v in found))
+    more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
+    return "; ".join(_clipped(one) for one in reasons[:3]) + more
 
 
 def _clipped(said: str) -> str:

@@ -189,9 +189,9 @@ class Runs:
 
     def _keep(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        kept = {name: known for name, known in self._known.items() if not known.passing}
+        lasting = {name: known for name, known in self._known.items() if not known.passing}
         fresh = self._file.with_suffix(f".{os.getpid()}")
-        fresh.write_bytes(_KEPT.dump_json((_LAYOUT, kept)))
+        fresh.write_bytes(_KEPT.dump_json((_LAYOUT, lasting)))
         fresh.replace(self._file)
 
 

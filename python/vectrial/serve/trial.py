@@ -344,8 +344,8 @@ def _sample(
     process: str, sample: Mapping[str, Any], value: float, what: str, shown: str
 ) -> dict[str, Any]:
     at = sample["at_s"]
-    told = described((process, ""), ("after", formatting.seconds(at)), (what, shown))
-    return {"x": at, "y": value, "what": process, "description": told}
+    description = described((process, ""), ("after", formatting.seconds(at)), (what, shown))
+    return {"x": at, "y": value, "what": process, "description": description}
 
 
 def _lines(

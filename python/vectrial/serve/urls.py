@@ -47,10 +47,10 @@ class At:
         run = self.runs[source.side]
         if source.trial is not None:
             return f"{run}/trials/{source.trial}"
-        asked = {"metric": source.metric, "phases": ",".join(map(str, source.phases))}
+        query = {"metric": source.metric, "phases": ",".join(map(str, source.phases))}
         if source.recall is not None:
-            asked["recall"] = repr(source.recall)
-        return f"{run}/values?{urlencode(asked, safe=',')}"
+            query["recall"] = repr(source.recall)
+        return f"{run}/values?{urlencode(query, safe=',')}"
 
     @property
     def _tail(self) -> str:

@@ -101,16 +101,16 @@ def _cover(folders: Iterable[str], show: Iterable[str]) -> None:
     back."""
     _call("unshare", CLONE_NEWNS)
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
-    kept = {path: os.open(path, os.O_PATH) for path in show}
+    descriptors = {path: os.open(path, os.O_PATH) for path in show}
     os.umask(0o022)
     for folder in folders:
         mode = "1777" if folder in _WORLD_WRITABLE else "0755"
         _mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode}")
     below = tuple(f"{folder.rstrip('/')}/" for folder in folders)
-    for path in sorted(kept):  # a folder before what is in it
+    for path in sorted(descriptors):  # a folder before what is in it
         if path.startswith(below) and not os.path.exists(path):  # noqa: PTH110
-            _put_back(path, kept[path])
-    for number in kept.values():
+            _put_back(path, descriptors[path])
+    for number in descriptors.values():
         os.close(number)
 
 
@@ -142,8 +142,8 @@ def _send_namespaces(number: int) -> None:
                 target.write(text)
         kinds.insert(0, "user")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        asked = struct.pack("16sh14x", b"lo", 0)
-        (flags,) = struct.unpack_from("16xh", fcntl.ioctl(control, _SIOCGIFFLAGS, asked))
+        request = struct.pack("16sh14x", b"lo", 0)
+        (flags,) = struct.unpack_from("16xh", fcntl.ioctl(control, _SIOCGIFFLAGS, request))
         fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
     files = [os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in kinds]
     with socket.socket(fileno=number) as to:

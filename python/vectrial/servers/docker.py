@@ -209,8 +209,8 @@ def _no_engine(command: str) -> str:
     except subprocess.TimeoutExpired:
         return f"'{command}' does not answer within {_ASK_S:g} s"
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        return f"'{command}' has no engine to talk to: {said}"
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        return f"'{command}' has no engine to talk to: {reason}"
     return ""
 
 

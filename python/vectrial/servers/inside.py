@@ -79,14 +79,14 @@ class Inside:
         )
         said, complaint = "", ""
         try:
-            given: str | None = json.dumps(order)
+            sending: str | None = json.dumps(order)
             left = deadline_s + _SPARE_S
             while True:
                 try:
-                    said, complaint = asking.communicate(given, timeout=_POLL_S)
+                    said, complaint = asking.communicate(sending, timeout=_POLL_S)
                     break
                 except subprocess.TimeoutExpired:
-                    given = None
+                    sending = None
                     left -= _POLL_S
                     if left < 0:
                         raise ServerError(f"not ready within {deadline_s:g} s") from None

@@ -84,14 +84,14 @@ def sweep(root: Path = _ROOT) -> list[Path]:
 
 def _orphan(group: Path) -> bool:
     """Whoever made this group has ended, and all that is in it can be seen here."""
-    told = _NAME.fullmatch(group.name)
-    if told is None or not group.is_dir():
+    match = _NAME.fullmatch(group.name)
+    if match is None or not group.is_dir():
         return False
     with suppress(OSError):  # it has just been removed
         if "0" in (group / "cgroup.procs").read_text().split():
             return False  # a process that is not ours to see, as in a container's view of another
         with suppress(psutil.NoSuchProcess):
-            return psutil.Process(int(told[1])).create_time() > group.stat().st_ctime + 1.0
+            return psutil.Process(int(match[1])).create_time() > group.stat().st_ctime + 1.0
         return True
     return False
 

@@ -41,7 +41,7 @@ _ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 _REPORT_S = 10.0
 
 
-class Guarded:
+class ManagedProcess:
     """A program with its supervisor (`vectrial.servers.supervisor`), and its log.
 
     Args:
@@ -264,7 +264,9 @@ class StartedServer(Server):
         self._progress = progress
         self._folder = folder.resolve()
         self._data = self._folder / "data"
-        self._process = Guarded(recipe, self._folder, log or self._folder / "server.log", progress)
+        self._process = ManagedProcess(
+            recipe, self._folder, log or self._folder / "server.log", progress
+        )
         self._address: Address | None = None
         self._ports: Mapping[str, int] = {}
         self._settled = False

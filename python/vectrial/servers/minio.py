@@ -79,9 +79,9 @@ def _ready(address: Address) -> None:
     at = f"http://{address.host}:{address.ports['s3']}/minio/health/ready"
     try:
         with urllib3.PoolManager(timeout=_ASK_S, retries=False) as pool:
-            told = pool.request("GET", at)
-        if told.status != 200:
-            raise NotReady(f"/minio/health/ready answers {told.status}")
+            answer = pool.request("GET", at)
+        if answer.status != 200:
+            raise NotReady(f"/minio/health/ready answers {answer.status}")
         connect(address, _ASK_S).list_buckets()
     except S3Error as error:
         if error.code in _REFUSALS:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -36,7 +35,7 @@ _SPARE_S = 20.0
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunningServer:
     """A server that is up, or about to be (then without ports).
 
     pid, began: of the process that holds it, as psutil tells. log: the server's own.
@@ -68,12 +67,12 @@ def folder() -> Path:
     return paths.home() / "up"
 
 
-def standing() -> list[Standing]:
+def running_servers() -> list[RunningServer]:
     """All that are up, by store; notes of those whose process has ended are removed."""
     found = []
     for path in sorted(folder().glob("*.json")):
         try:
-            one = Standing(**json.loads(path.read_text()))
+            one = RunningServer(**json.loads(path.read_text()))
         except FileNotFoundError:
             continue  # it has just ended
         except (ValueError, TypeError):
@@ -86,7 +85,7 @@ def standing() -> list[Standing]:
     return found
 
 
-def hold(
+def run_foreground(
     store: str,
     recipe: Recipe,
     wanted: Provider | None,
@@ -94,7 +93,7 @@ def hold(
     data: Path | None,
     limits: Limits,
     progress: LineProgress,
-    ready: Callable[[Standing], None],
+    ready: Callable[[RunningServer], None],
     allow_exposed: bool = False,
 ) -> None:
     """Start a server, call `ready`, and hold it until this process is interrupted.
@@ -125,7 +124,9 @@ def hold(
     let_pass(log.parent)
     log.unlink(missing_ok=True)
     me = psutil.Process()
-    one = Standing(store, choice.provider, me.pid, me.create_time(), "", {}, str(place), str(log))
+    one = RunningServer(
+        store, choice.provider, me.pid, me.create_time(), "", {}, str(place), str(log)
+    )
     try:
         _reserve(note, one)
         server = provide(
@@ -141,7 +142,9 @@ def hold(
             address = server.address
             secrets = {name: str(secret_file(place, name)) for name in address.secrets}
             one = replace(one, host=address.host, ports=dict(address.ports), secrets=secrets)
-            _write(note, one)
+            fresh = note.with_suffix(".new")
+            fresh.write_text(json.dumps(asdict(one)))
+            fresh.replace(note)
             for line in warnings(recipe, choice.provider):
                 progress(f"{store}: {line}")
             ready(one)
@@ -163,24 +166,24 @@ def hold(
 
 def warnings(recipe: Recipe, provider: Provider) -> list[str]:
     """Warnings about a server that stays up."""
-    said = []
+    lines = []
     generated = recipe.generated
     if provider is Provider.DOCKER:
         generated = tuple(recipe.image.generated) if recipe.image else ()
     if not generated:
-        said.append("it asks for no password: every user of this machine can use it")
+        lines.append("it asks for no password: every user of this machine can use it")
     if provider is Provider.LOCAL and recipe.exposed:
         if why := no_network():
-            said.append(f"others on the network can reach it ({why})")
+            lines.append(f"others on the network can reach it ({why})")
         else:
-            said.append(
+            lines.append(
                 "its ports are relayed to a network of its own, which takes time: "
                 "measure a server that the run starts itself"
             )
-    return said
+    return lines
 
 
-def end(one: Standing, stop_s: float) -> bool:
+def stop(one: RunningServer, stop_s: float) -> bool:
     """End a server that is up, through the process that holds it; False when it had ended already.
 
     Raises:
@@ -198,7 +201,7 @@ def end(one: Standing, stop_s: float) -> bool:
     return True
 
 
-def _holder(one: Standing) -> psutil.Process | None:
+def _holder(one: RunningServer) -> psutil.Process | None:
     """The process that holds a server; None when it has ended, whoever has its id now."""
     try:
         process = psutil.Process(one.pid)
@@ -209,7 +212,7 @@ def _holder(one: Standing) -> psutil.Process | None:
 
 
 def _refuse_second(store: str) -> None:
-    for one in standing():
+    for one in running_servers():
         if one.store == store:
             raise UserError(
                 f"{store} is {'up' if one.ready else 'starting'} already"
@@ -218,19 +221,13 @@ def _refuse_second(store: str) -> None:
             )
 
 
-def _reserve(note: Path, one: Standing) -> None:
+def _reserve(note: Path, one: RunningServer) -> None:
     """Note that a server is about to be up, of which there is none."""
     try:
         with note.open("x") as file:
-            json.dump(_plain(one), file)
+            json.dump(asdict(one), file)
     except FileExistsError as error:
         raise UserError(f"{one.store} is being started already") from error
-
-
-def _write(note: Path, one: Standing) -> None:
-    fresh = note.with_suffix(".new")
-    fresh.write_text(json.dumps(_plain(one)))
-    fresh.replace(note)
 
 
 def _forget(note: Path, pid: int) -> None:
@@ -238,7 +235,3 @@ def _forget(note: Path, pid: int) -> None:
     with contextlib.suppress(OSError, ValueError):
         if json.loads(note.read_text())["pid"] == pid:
             note.unlink()
-
-
-def _plain(one: Standing) -> dict[str, Any]:
-    return {**asdict(one), "ports": dict(one.ports), "secrets": dict(one.secrets)}

@@ -65,8 +65,8 @@ def _throttled(proc: Path, sys: Path) -> float | None:
             folder, key, unit = sys / "fs/cgroup/cpu", "throttled_time", 1e9
         else:
             continue
-        told = _read(folder / group.strip("/") / "cpu.stat") or _read(folder / "cpu.stat") or ""
-        fields = dict(part.split(" ", 1) for part in told.splitlines() if " " in part)
+        stat = _read(folder / group.strip("/") / "cpu.stat") or _read(folder / "cpu.stat") or ""
+        fields = dict(part.split(" ", 1) for part in stat.splitlines() if " " in part)
         if key in fields:
             return int(fields[key]) / unit
     return None
@@ -74,8 +74,8 @@ def _throttled(proc: Path, sys: Path) -> float | None:
 
 def _mhz(sys: Path) -> float | None:
     paths = sorted((sys / "devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
-    told = [int(khz) for path in paths if (khz := _read(path)) and khz.isdigit()]
-    return sum(told) / len(told) / 1e3 if told else None
+    frequencies = [int(khz) for path in paths if (khz := _read(path)) and khz.isdigit()]
+    return sum(frequencies) / len(frequencies) / 1e3 if frequencies else None
 
 
 def _read(path: Path) -> str | None:

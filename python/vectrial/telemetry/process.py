@@ -116,8 +116,8 @@ def _peak_rss_bytes(pid: int) -> int | None:
 
 def _waited_for(times: Any) -> float:
     """Seconds of children that have ended, where the platform tells."""
-    told = (getattr(times, name, 0.0) for name in ("children_user", "children_system"))
-    return float(sum(told))
+    parts = (getattr(times, name, 0.0) for name in ("children_user", "children_system"))
+    return float(sum(parts))
 
 
 def _total(values: Iterable[int | None]) -> int | None:

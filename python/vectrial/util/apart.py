@@ -227,11 +227,11 @@ def serve(handle: Handler) -> None:
     os.dup2(2, 1)  # what a library prints is no answer
     while len(lengths := source.read(_LENGTHS.size)) == _LENGTHS.size:
         header, content = _LENGTHS.unpack(lengths)
-        asked = json.loads(source.read(header))
+        request = json.loads(source.read(header))
         before = _used_s()
-        limit = math.ceil(before + asked["cpu_s"])
+        limit = math.ceil(before + request["cpu_s"])
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
-        told, made = handle(asked, source.read(content))
+        told, made = handle(request, source.read(content))
         _send(sink, {**told, "cpu_s": _used_s() - before}, made)
 
 

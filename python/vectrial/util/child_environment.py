@@ -62,9 +62,9 @@ def for_own(environment: Mapping[str, str], server: str | None) -> dict[str, str
 def _only(
     names: frozenset[str], prefixes: tuple[str, ...], environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    asked = {name.strip() for name in os.environ.get(PASS, "").split(",")}
+    extra = {name.strip() for name in os.environ.get(PASS, "").split(",")}
     return {
         name: value
         for name, value in (os.environ if environment is None else environment).items()
-        if name in names or name in asked or name.startswith(prefixes)
+        if name in names or name in extra or name.startswith(prefixes)
     }

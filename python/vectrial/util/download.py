@@ -209,8 +209,8 @@ def _open(remote: Remote, headers: dict[str, str], policy: Policy) -> Any:
 
 
 def _wait(error: urllib.error.HTTPError) -> float | None:
-    given = error.headers.get("Retry-After", "") if error.headers else ""
-    return float(given) if given.isdigit() else None
+    seconds = error.headers.get("Retry-After", "") if error.headers else ""
+    return float(seconds) if seconds.isdigit() else None
 
 
 def _place(answer: Any, partial: _Partial, remote: Remote) -> tuple[int, int | None]:

@@ -125,10 +125,10 @@ def _watch(pipe: int) -> None:
                 _end()
             if not select.select([source], [], [], left)[0]:
                 continue
-            said = source.read(64)
-            if not said:
+            received = source.read(64)
+            if not received:
                 return
-            ends = [number for number in said if number in _SIGNALS]
+            ends = [number for number in received if number in _SIGNALS]
             now = time.monotonic()
             if ends and first is None:
                 first = now

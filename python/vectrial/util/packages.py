@@ -69,9 +69,9 @@ def archive(package: Package, progress: Progress) -> Path:
         DataError: what came is not what was pinned; both checksums are named.
     """
     folder = paths.downloads_dir() / "packages"
-    kept = folder / package._stem
-    if kept.is_file() and sha256_of(kept) == package.sha256:
-        return kept
+    cached = folder / package._stem
+    if cached.is_file() and sha256_of(cached) == package.sha256:
+        return cached
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as temporary:
         target = Path(temporary)
@@ -89,8 +89,8 @@ def archive(package: Package, progress: Progress) -> Path:
                 where=str(package),
                 remedy="something else was published under this version: do not use it",
             )
-        files[0].replace(kept)
-    return kept
+        files[0].replace(cached)
+    return cached
 
 
 def unpacked(package: Package, progress: Progress) -> Path:
@@ -211,8 +211,8 @@ def _bytes_below(folder: Path) -> int:
 def _failure(package: Package, output: str) -> SourceUnavailable:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith(("error", "e:", "npm err"))]
-    said = " ".join((errors or lines or ["it gave no reason"])[:2])[:300]
+    reason = " ".join((errors or lines or ["it gave no reason"])[:2])[:300]
     remedy = "check the network"
     if package.client is Client.APT:
         remedy = "run `apt-get update` first, or check the network"
-    return SourceUnavailable(f"{package.client} could not fetch {package}: {said}", remedy=remedy)
+    return SourceUnavailable(f"{package.client} could not fetch {package}: {reason}", remedy=remedy)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 def home() -> Path:
     """`$VECTRIAL_HOME`, else `$XDG_CACHE_HOME/vectrial`, else `~/.cache/vectrial`."""
-    if given := os.environ.get("VECTRIAL_HOME"):
-        return Path(given).expanduser().resolve()
+    if path := os.environ.get("VECTRIAL_HOME"):
+        return Path(path).expanduser().resolve()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser().resolve() / "vectrial"
 

@@ -47,10 +47,10 @@ class Redaction:
     """
 
     def __init__(self, secrets: Iterable[Mapping[str, str]]) -> None:
-        given = [dict(one) for one in secrets]
+        servers = [dict(one) for one in secrets]
         words: set[str] = set()
         short: set[str] = set()
-        for one in given:
+        for one in servers:
             for name, value in one.items():
                 if name in _OPEN or not value:
                     continue
@@ -73,16 +73,16 @@ class Redaction:
     def __bool__(self) -> bool:
         return bool(self._words or self._numbers or self._short)
 
-    def text(self, said: str) -> str:
+    def text(self, content: str) -> str:
         """`said` without them."""
         for word in self._words:
-            if word in said:
-                said = said.replace(word, HIDDEN)
+            if word in content:
+                content = content.replace(word, HIDDEN)
         if self._numbers is not None:
-            said = self._numbers.sub(HIDDEN, said)
+            content = self._numbers.sub(HIDDEN, content)
         if self._short is not None:
-            said = self._short.sub(_hide, said)
-        return said
+            content = self._short.sub(_hide, content)
+        return content
 
     def within(self, told: Any) -> Any:
         """A JSON value without them."""
@@ -98,11 +98,11 @@ class Redaction:
         """Take them out of a log that nobody writes any more; returns whether there were any."""
         if not self or not path.is_file():
             return False
-        said = path.read_text(encoding="utf-8", errors="surrogateescape")
-        found = self.text(said)
-        if found != said:
+        before = path.read_text(encoding="utf-8", errors="surrogateescape")
+        found = self.text(before)
+        if found != before:
             path.write_text(found, encoding="utf-8", errors="surrogateescape")
-        return found != said
+        return found != before
 
 
 class Log:

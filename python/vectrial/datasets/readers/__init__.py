@@ -133,10 +133,10 @@ def _converted(path: Path) -> str:
 
 def _opened(opener: _Opener, path: Path, options: Options) -> Source:
     if opener not in _WITH_COLUMNS:
-        given = {"--id": options.ids, "--keep": options.keep}
+        choices = {"--id": options.ids, "--keep": options.keep}
         if opener not in (open_hdf5, open_npz):
-            given["--vectors"] = options.vectors
-        wrong = [name for name, value in given.items() if value is not None]
+            choices["--vectors"] = options.vectors
+        wrong = [name for name, value in choices.items() if value is not None]
         if wrong:
             raise UserError(
                 f"the format has no columns to choose with {wrong[0]}",

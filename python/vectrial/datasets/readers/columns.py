@@ -78,7 +78,7 @@ def plan_columns(
     )
     notes: list[str] = []
     ids, labels = _plan_ids(schema, options.ids, odd_ids, where, notes)
-    kept: list[pa.Field[Any]] = []
+    fields: list[pa.Field[Any]] = []
     skipped, changed = dict[str, list[str]](), dict[tuple[str, str], list[str]]()
     for name in _wanted(names, options.keep, labels, where):
         if name in (vectors, ids):
@@ -88,7 +88,7 @@ def plan_columns(
         if stored is None:
             skipped.setdefault(str(kind), []).append(name)
         else:
-            kept.append(pa.field(name, stored))
+            fields.append(pa.field(name, stored))
             if (how := _how_kept(kind)) is not None:
                 changed.setdefault((str(kind), how), []).append(name)
     if skipped and options.keep is not None:
@@ -98,9 +98,9 @@ def plan_columns(
             where=where,
             remedy="numbers, text, true/false and times can",
         )
-    if len(kept) > MOST_COLUMNS:
+    if len(fields) > MOST_COLUMNS:
         raise UserError(
-            f"{len(kept):,} columns could be metadata, and at most {MOST_COLUMNS} are kept",
+            f"{len(fields):,} columns could be metadata, and at most {MOST_COLUMNS} are kept",
             where=where,
             remedy="choose those that filters read with `--keep a,b`, or none with `--keep none`",
         )
@@ -111,7 +111,7 @@ def plan_columns(
     if skipped:
         each = [f"{_listed(names)} ({kind})" for kind, names in skipped.items()]
         notes.append(f"left out, of types that no filter reads: {_first(each, '; ')}")
-    return Plan(vectors, ids, pa.schema(kept), tuple(notes), labels)
+    return Plan(vectors, ids, pa.schema(fields), tuple(notes), labels)
 
 
 def _listed(names: Sequence[str]) -> str:

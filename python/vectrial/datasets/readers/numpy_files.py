@@ -120,8 +120,8 @@ def _mapped(path: Path, header: _Header, options: Options, where: str) -> NDArra
     check_shape(rows, dim, where)
     available = path.stat().st_size - header.bytes
     # In Fortran's order rows lie scattered: all of it must be there, whichever are wanted.
-    asked = replace(options, rows=None) if header.fortran_order else options
-    fit = rows_that_fit(rows, dim * header.dtype.itemsize, available, asked, where)
+    limited = replace(options, rows=None) if header.fortran_order else options
+    fit = rows_that_fit(rows, dim * header.dtype.itemsize, available, limited, where)
     order: Any = "F" if header.fortran_order else "C"
     mapped = np.memmap(path, header.dtype, "r", header.bytes, (fit, dim), order)
     return np.asarray(mapped)[: options.rows]

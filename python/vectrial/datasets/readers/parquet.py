@@ -54,24 +54,24 @@ def open_shards(folder: Path, options: Options) -> Source:
         if left_out
         else ()
     )
-    said = {
+    partitions = {
         part.split("=")[0]
         for file in files
         for part in file.relative_to(folder).parts[:-1]
         if _PARTITION.fullmatch(part)
     }
-    if said:
-        named = ", ".join(f"'{name}'" for name in sorted(said))
+    if partitions:
+        named = ", ".join(f"'{name}'" for name in sorted(partitions))
         source_notes += (f"left out, since only names of folders say it: {named}",)
     return open_files(folder, files, options, f"parquet, {len(files)} files", notes=source_notes)
 
 
 def shard_pattern(parts: Sequence[str]) -> str:
     """The common part of shards' paths: without numbers, identifiers, partitions and splits."""
-    kept = [part for part in parts if "=" not in part]
-    if kept:
-        kept[-1] = _SPLIT.sub("", kept[-1])
-    return _NUMBERED.sub("#", "/".join(kept))
+    named = [part for part in parts if "=" not in part]
+    if named:
+        named[-1] = _SPLIT.sub("", named[-1])
+    return _NUMBERED.sub("#", "/".join(named))
 
 
 def open_files(

@@ -45,12 +45,12 @@ def per_query(
     shares = np.empty(asked.num_rows)
     for at, (own, other) in enumerate(zip(asked.to_pylist(), strangers, strict=True)):
         where = cases[at % len(cases)](own, other)
-        kept = int(evaluate(where, base).sum())
-        if not kept:
+        passing = int(evaluate(where, base).sum())
+        if not passing:
             where = Range("random_number", lte=int(other["random_number"]))
-            kept = int(evaluate(where, base).sum())
+            passing = int(evaluate(where, base).sum())
         filters.append(where)
-        shares[at] = kept / base.num_rows
+        shares[at] = passing / base.num_rows
     return tuple(filters), shares
 
 

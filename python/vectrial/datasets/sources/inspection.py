@@ -44,24 +44,24 @@ def material(
         DataError: a class of the queries has nothing stored, or either side is empty.
     """
     is_stored = np.array([shot.stored for shot in shots], dtype=bool)
-    rows, asked = np.flatnonzero(is_stored), np.flatnonzero(~is_stored)
+    rows, query_rows = np.flatnonzero(is_stored), np.flatnonzero(~is_stored)
     rows = rows[permutation(len(rows), _SEED)]
-    asked = asked[permutation(len(asked), _SEED)]
-    _check(shots, rows, asked)
+    query_rows = query_rows[permutation(len(query_rows), _SEED)]
+    _check(shots, rows, query_rows)
     row_classes = [shots[i].class_name for i in rows.tolist()]
-    classes = [shots[i].class_name for i in asked.tolist()]
-    twice, there = repeated(features[asked], classes, features[rows], row_classes)
-    asked = asked[~(twice | there)]
-    known = [shots[i] for i in asked.tolist()]
-    said = [*notes, "features differ in the last digits between processors"]
+    classes = [shots[i].class_name for i in query_rows.tolist()]
+    twice, there = repeated(features[query_rows], classes, features[rows], row_classes)
+    query_rows = query_rows[~(twice | there)]
+    known = [shots[i] for i in query_rows.tolist()]
+    lines = [*notes, "features differ in the last digits between processors"]
     if twice.any() or there.any():
-        said.append(
+        lines.append(
             f"{int(twice.sum())} queries that are exact copies of others, and {int(there.sum())}"
             " of stored rows, were left out"
         )
     return Material(
         vectors=features[rows],
-        queries=features[asked],
+        queries=features[query_rows],
         metadata=pa.table({CLASS: pa.array(row_classes, pa.string())}),
         filters=[Eq(CLASS, shot.class_name) for shot in known],
         query_metadata=pa.table(
@@ -71,7 +71,7 @@ def material(
                 DEFECT: pa.array([shot.defect for shot in known], pa.string()),
             }
         ),
-        notes=tuple(said),
+        notes=tuple(lines),
     )
 
 

@@ -47,8 +47,8 @@ def found(folder: Path, hold_out: int) -> list[tuple[Path, Shot]]:
     out: list[tuple[Path, Shot]] = []
     for name in classes:
         learned = _pictures(folder / name / "train" / GOOD)
-        asked = set(permutation(len(learned), _SEED)[: min(hold_out, len(learned) // 3)].tolist())
-        out += [(path, Shot(name, GOOD, at not in asked)) for at, path in enumerate(learned)]
+        chosen = set(permutation(len(learned), _SEED)[: min(hold_out, len(learned) // 3)].tolist())
+        out += [(path, Shot(name, GOOD, at not in chosen)) for at, path in enumerate(learned)]
         test = folder / name / "test"
         defects = sorted(path for path in test.iterdir() if path.is_dir()) if test.is_dir() else []
         for defect in defects:

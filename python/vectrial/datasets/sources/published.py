@@ -65,9 +65,9 @@ def vectordbbench(name: str, train_files: int, root: str = VECTORDBBENCH) -> Pub
 def miracl(language: str, shards: int, root: str = HUGGING_FACE) -> Published:
     """The first shards of a MIRACL corpus as Cohere embedded it, with the questions of `dev`."""
     corpus = f"{root}/Cohere/miracl-{language}-corpus-22-12/parquet/default/train"
-    asked = f"{root}/Cohere/miracl-{language}-queries-22-12/parquet/default/dev/0.parquet"
+    questions = f"{root}/Cohere/miracl-{language}-queries-22-12/parquet/default/dev/0.parquet"
     files = [(f"corpus/{n:04d}.parquet", Remote(f"{corpus}/{n}.parquet")) for n in range(shards)]
-    return Published((*files, ("queries.parquet", Remote(asked))), queries="queries.parquet")
+    return Published((*files, ("queries.parquet", Remote(questions))), queries="queries.parquet")
 
 
 def material(

@@ -101,9 +101,9 @@ def descriptors(recipe: Recipe, rows: int | None, queries: int, progress: Progre
     roots = [unpacked(package, progress) for package in recipe.packages]
     images = [(path, _label(path, root)) for root in roots for path in distinct_images(root)]
     found = _detect([path for path, _ in images], recipe, cv2, progress)
-    asked = held_out_images([len(points) for points, _ in found], recipe.held_out, queries)
-    kept = [image for image in range(len(images)) if image not in asked]
-    base, base_image, base_size = _stack(found, kept)
+    query_images = held_out_images([len(points) for points, _ in found], recipe.held_out, queries)
+    rest = [image for image in range(len(images)) if image not in query_images]
+    base, base_image, base_size = _stack(found, rest)
     order = permutation(len(base), _SEED)[: at_most(len(base), rows or recipe.rows, "the images")]
     labels = pa.array([label for _, label in images], pa.string())
     metadata = pa.table(
@@ -114,12 +114,12 @@ def descriptors(recipe: Recipe, rows: int | None, queries: int, progress: Progre
     )
     return Material(
         vectors=base[order],
-        queries=_queries([found[image][0] for image in asked], queries),
+        queries=_queries([found[image][0] for image in query_images], queries),
         metadata=metadata,
         notes=(
             f"SIFT of OpenCV {cv2.__version__}; other versions find slightly other points",
-            f"{len(base):,} descriptors of {len(kept)} images;"
-            f" queries in equal shares from {len(asked)} others",
+            f"{len(base):,} descriptors of {len(rest)} images;"
+            f" queries in equal shares from {len(query_images)} others",
         ),
     )
 

@@ -79,10 +79,10 @@ def make(recipe: Recipe, progress: Progress) -> Material:
         metadata = texts(recipe.rows)
     elif recipe.columns:
         table = columns(recipe.rows + QUERIES)
-        metadata, asked = table.slice(0, recipe.rows), table.slice(recipe.rows)
+        metadata, of_queries = table.slice(0, recipe.rows), table.slice(recipe.rows)
         if recipe.columns == "filtered":
             filters, _ = filter_sets.per_query(
-                metadata, asked, categories=("category",), numbers=("price",), seed=recipe.dim
+                metadata, of_queries, categories=("category",), numbers=("price",), seed=recipe.dim
             )
     draw = _draw_uniform if recipe.shape == "uniform" else _draw_clustered
     return Material(
@@ -116,8 +116,8 @@ def texts(rows: int) -> pa.Table:
     share = 1 / np.arange(1, _WORDS + 1)
     random = np.random.RandomState(rows % 2**31)
     drawn = random.choice(_WORDS, (rows, _LONG), p=share / share.sum())
-    told = [" ".join([made[word] for word in row]) for row in drawn.tolist()]
-    return pa.table({"text": pa.array(told, pa.string())})
+    sentences = [" ".join([made[word] for word in row]) for row in drawn.tolist()]
+    return pa.table({"text": pa.array(sentences, pa.string())})
 
 
 def _seed(recipe: Recipe, block: int) -> int:

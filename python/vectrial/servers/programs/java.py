@@ -34,8 +34,8 @@ def find_java(wanted: Java, what: str) -> Path:
     Raises:
         NoProgram: there is none that fits; `what` needs it, as the message says.
     """
-    if given := os.environ.get(wanted.variable):
-        return Path(given)
+    if home := os.environ.get(wanted.variable):
+        return Path(home)
     found = {place: version for place in _candidates() if (version := java_version(place))}
     fitting = [place for place, version in found.items() if wanted.least <= version <= wanted.most]
     if fitting:
@@ -53,15 +53,15 @@ def java_version(place: Path) -> int | None:
     if not os.access(place / "bin" / "java", os.X_OK):
         return None
     try:
-        told = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (place / "release").read_text(), re.M)
+        match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (place / "release").read_text(), re.M)
     except OSError:
         return None
-    return int(told[1]) if told else None
+    return int(match[1]) if match else None
 
 
 def _candidates() -> Iterator[Path]:
-    if given := os.environ.get("JAVA_HOME"):
-        yield Path(given)
+    if home := os.environ.get("JAVA_HOME"):
+        yield Path(home)
     if on_path := shutil.which("java"):
         yield Path(on_path).resolve().parents[1]
     if _PLACES.is_dir():
