@@ -154,4 +154,4 @@ def test_a_recall_is_never_shown_as_1_that_is_not(tmp_path: Path) -> None:
 def test_names_of_runs_are_text_in_markdown(tmp_path: Path) -> None:
     folders = [Made().sweep().write(tmp_path / name) for name in ("my_suite", "a`b&c")]
     told = call(*folders, "--format", "md").out.splitlines()[2]
-    assert told == "a\\`b&amp;c (B) against my\\_suite (A)."
+    assert told == "a\\`b\\&c (B) against my\\_suite (A)."

@@ -400,7 +400,7 @@ def test_run_without_trials(tmp_path: Path) -> None:
     report = build(load(folder))
     assert html.render(report)
     assert markdown.render(report)
-    Console(file=(tmp_path / "out").open("w")).print(terminal.rendered(report))
+    Console(file=(tmp_path / "out").open("w")).print(terminal.summary(report))
 
 
 # -- files -----------------------------------------------------------------------------------

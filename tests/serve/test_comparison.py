@@ -10,10 +10,10 @@ from html import unescape
 import pytest
 from served_pages import Client, client_of, figures_of
 
+from vectrial.compare import document
 from vectrial.compare.cells import Cell
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.model.results_schema import METRICS
-from vectrial.serve import comparison
 from vectrial.serve.runs import Runs
 from vectrial.stats.intervals import spread_of
 
@@ -56,7 +56,7 @@ def test_every_figure_leads_to_the_phases_of_its_side(varied: Runs, query: str) 
     page = asked.get(f"/compare?{query.format(*runs)}&metric=qps+p99+disk+sustained_qps").text
     shown = [one for one in figures_of(page) if one.table != "card"]
     lost = {one.column for one in shown if one.href is None}
-    assert lost <= {"Change", "Least that would be seen"}, "computed of both sides"
+    assert lost <= {"Change", "Smallest detectable change"}, "computed of both sides"
     for one in shown:
         if one.href is None:
             continue
@@ -93,7 +93,7 @@ def test_two_runs_chosen_in_the_list(client: Client, runs: Runs) -> None:
 def test_a_recall_is_not_rounded_up() -> None:
     spread = spread_of([0.9496, 0.9497, 0.99951])
     cell = Cell("faiss", "recall_sweep", "search", {}, METRICS["recall_mean"], phases_b=(7, 8))
-    shown = comparison._value(Verdict(cell, Kind.TIE), spread, "1", 1)
+    shown = document._value(Verdict(cell, Kind.TIE), spread, 1)
     assert shown.text == "0.9497"
     assert shown.detail == "0.9496–0.9995"
     assert shown.source is not None

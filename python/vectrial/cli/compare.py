@@ -104,12 +104,13 @@ def compare(
     2 invalid input.
     """
     # Imported here: the other commands need not wait for what reads results.
-    from vectrial.compare import write
+    from vectrial.compare import document
     from vectrial.compare.build import DEFAULT_METRICS, metrics_of
     from vectrial.compare.build import compare as judged
     from vectrial.compare.cells import Asked
     from vectrial.compare.junit import junit
     from vectrial.compare.sides import sides_of
+    from vectrial.document.render import markdown, terminal
     from vectrial.results.foreign import understood
 
     asked = Asked(
@@ -120,11 +121,11 @@ def compare(
         comparison = judged(*sides_of(a, b, stores), asked, least)
     match format_:
         case Format.TABLE:
-            on_stdout(markup=True).print(write.table(comparison))
+            on_stdout().print(terminal.render(document.report(comparison)))
         case Format.JSONL:
             print_objects(comparison)
         case Format.MARKDOWN:
-            print(write.markdown(comparison), end="")
+            print(markdown.render(document.comment(comparison), level=3), end="")
         case Format.JUNIT:
             print(junit(comparison), end="")
     why = failure(comparison, fail_on or [])
@@ -135,9 +136,9 @@ def compare(
 
 def print_objects(comparison: Comparison) -> None:
     """A comparison on stdout as JSON lines; docs/compare.md explains them."""
-    from vectrial.compare import write
+    from vectrial.compare.jsonl import objects
 
-    for one in write.objects(comparison):
+    for one in objects(comparison):
         print(json.dumps(one, ensure_ascii=False, allow_nan=False, default=str))
 
 

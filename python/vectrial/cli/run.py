@@ -245,10 +245,11 @@ def _show(folder: Path, report: bool, console: Console) -> None:
 def _compare(bundle: Path, folder: Path, console: Console, form: Form) -> None:
     """What the run says of the one that it repeats."""
     from vectrial.cli.compare import THRESHOLD, print_objects, share
-    from vectrial.compare import write
+    from vectrial.compare import document
     from vectrial.compare.build import DEFAULT_METRICS, compare, metrics_of
     from vectrial.compare.cells import Asked
     from vectrial.compare.sides import sides_of
+    from vectrial.document.render import terminal
 
     asked = Asked(metrics_of(DEFAULT_METRICS), (), ())
     sides = sides_of(str(bundle), str(folder), None)
@@ -256,5 +257,5 @@ def _compare(bundle: Path, folder: Path, console: Console, form: Form) -> None:
     if form is Form.JSONL:
         print_objects(comparison)
     else:
-        console.print(write.table(comparison))
+        console.print(terminal.render(document.report(comparison)))
     say(console, f"again: {shlex.join(['vectrial', 'compare', str(bundle), str(folder)])}")

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as Xml
 
 from vectrial.compare.build import Comparison
+from vectrial.compare.document import figures, place, sheet
 from vectrial.compare.judge import Kind, Verdict
-from vectrial.compare.write import figures, place, sheet
 
 #: The suite of stores and indexes that one side alone has.
 _ALONE = "on one side alone"

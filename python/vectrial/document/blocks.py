@@ -12,8 +12,9 @@ from vectrial.model.results_schema import METRICS
 from vectrial.stats.intervals import Spread
 from vectrial.util import formatting
 
-#: ok; wrong: failed the gate; invalid: not to be trusted; absent: there is nothing to show.
-Tone = Literal["ok", "wrong", "invalid", "absent"]
+#: good: better than before; wrong: worse, or failed the gate; invalid: not to be trusted; absent:
+#: there is nothing to show.
+Tone = Literal["ok", "good", "wrong", "invalid", "absent"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Column:
     """key: the CSV column, with its unit in `unit`. group: a heading over several columns.
 
     spread: the CSV has `<key>_low` and `<key>_high` beside it. notes: footnotes of all its cells.
+    minor: left out in terminals and in Markdown, which have less room.
     """
 
     key: str
@@ -66,6 +68,7 @@ class Column:
     numeric: bool = True
     spread: bool = False
     notes: tuple[str, ...] = ()
+    minor: bool = False
 
     @classmethod
     def of(
@@ -93,13 +96,18 @@ class Row:
     tone: Tone = "ok"
     series: Series | None = None
 
+    @classmethod
+    def of(cls, *values: Any, tone: Tone = "ok", series: Series | None = None) -> Row:
+        """A row of cells, or of values: integers with thousands separated, None as '—'."""
+        return cls(tuple(map(_cell, values)), tone, series)
+
 
 @dataclass(frozen=True)
 class Table:
     """name: of the CSV file. notes: under the table.
 
     grouped_by: index of the column whose value parts the rows into groups, for a line between.
-    folded: on a page it is opened by a click.
+    folded: on a page and in Markdown it is opened by a click.
     """
 
     name: str
@@ -109,6 +117,14 @@ class Table:
     notes: tuple[str, ...] = ()
     grouped_by: int | None = None
     folded: bool = False
+
+    def narrow(self) -> Table:
+        """The table without its minor columns."""
+        shown = [j for j, column in enumerate(self.columns) if not column.minor]
+        if len(shown) == len(self.columns):
+            return self
+        rows = tuple(replace(row, cells=tuple(row.cells[j] for j in shown)) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[j] for j in shown), rows=rows)
 
     def begins_group(self, row: int) -> bool:
         """Whether this row's group is another than that of the row before."""
@@ -137,12 +153,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Text:
-    """Paragraphs, or a list when `bullets`; `code` is shown as typed."""
+    """Paragraphs, or a list when `bullets`; `code` is shown as typed; `folded` as in `Table`."""
 
     paragraphs: tuple[str, ...]
     title: str = ""
     bullets: bool = False
     code: bool = False
+    folded: bool = False
 
 
 Block = Table | Figure | Text
@@ -150,7 +167,7 @@ Block = Table | Figure | Text
 
 @dataclass(frozen=True)
 class Section:
-    """A question and what answers it."""
+    """A question and what answers it. title: empty where the blocks need none."""
 
     name: str
     title: str
@@ -266,6 +283,15 @@ def plain(value: Any, shown: str | None = None, note: str = "") -> Cell:
     return Cell(str(value) if shown is None else shown, value, note=note)
 
 
+def _cell(value: Any) -> Cell:
+    if isinstance(value, Cell):
+        return value
+    if value is None:
+        return absent_cell()
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return plain(value, f"{value:,}" if is_count else None)
+
+
 #: Where a column's own footnotes are among those of its cells: above the first row.
 HEAD = -1
 
@@ -295,3 +321,12 @@ def groups_of(columns: Sequence[Column]) -> list[tuple[str, int]]:
         else:
             spans.append((column.group, 1))
     return spans
+
+
+def titles_of(columns: Sequence[Column]) -> list[str]:
+    """Each column's title, after that of its group where one begins: for one row of heads."""
+    titles: list[str] = []
+    for group, count in groups_of(columns):
+        first, *others = (column.title for column in columns[len(titles) : len(titles) + count])
+        titles += [f"{group}: {first}" if group else first, *others]
+    return titles

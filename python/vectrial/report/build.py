@@ -83,7 +83,7 @@ def build(run: RunData) -> Report:
 
 def summary(run: RunData) -> RenderableType:
     """The report's warnings, short answers and first table, for `rich`."""
-    return terminal.rendered(build(run))
+    return terminal.summary(build(run))
 
 
 def _meta(run: RunData) -> tuple[tuple[str, str], ...]:

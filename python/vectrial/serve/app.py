@@ -18,9 +18,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from vectrial.analysis.run_data import RunData, load
+from vectrial.compare import document
 from vectrial.compare.build import DEFAULT_METRICS, metrics_of
 from vectrial.compare.build import compare as compared
 from vectrial.compare.cells import Asked
+from vectrial.compare.chart import changes
 from vectrial.compare.sides import pair
 from vectrial.document.blocks import Report
 from vectrial.document.render import html
@@ -31,7 +33,6 @@ from vectrial.results.foreign import FAULTS, TRACEBACK, fault
 from vectrial.serve import session
 from vectrial.serve.auth import Access, Guard
 from vectrial.serve.cache import LruCache
-from vectrial.serve.comparison import comparison_report
 from vectrial.serve.files import DATA, MEDIA, figure_file, logs_of, table_file
 from vectrial.serve.live import Streams, version_of
 from vectrial.serve.runs import Run, Runs
@@ -295,7 +296,7 @@ class _Pages:
         found = compared(
             *pair(self._data(run), store, self._data(other), other_store), wanted, threshold
         )
-        return comparison_report(found), (run_address(run.id), run_address(other.id))
+        return document.report(found, changes), (run_address(run.id), run_address(other.id))
 
     def _report(self, run: Run) -> Report:
         return self._reports.get((run.id, run.changed), lambda: build(self._data(run)))

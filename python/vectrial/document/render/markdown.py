@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from vectrial.document.blocks import (
     HEAD,
     Block,
-    Column,
     Figure,
     Report,
     Row,
     Table,
     footnoted,
-    groups_of,
+    titles_of,
 )
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
@@ -25,16 +25,23 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", text).replace("\n", " ")
 
 
-def render(report: Report, figures: str = "figures") -> str:
-    """The whole report; `figures` is the folder of the drawings, relative to the file."""
-    return "\n".join(_lines(report, figures)).rstrip() + "\n"
+def render(report: Report, figures: str = "figures", level: int = 1) -> str:
+    """The whole report.
+
+    Args:
+        figures: the folder of the drawings, relative to the file.
+        level: of the title's heading.
+    """
+    return "\n".join(_lines(report, figures, level)).rstrip() + "\n"
 
 
-def _lines(report: Report, figures: str) -> Iterator[str]:
-    yield f"# {escape(report.title)}\n"
+def _lines(report: Report, figures: str, level: int) -> Iterator[str]:
+    marks = "#" * level
+    yield f"{marks} {escape(report.title)}\n"
     if report.about:
         yield f"{escape(report.about)}\n"
-    yield " · ".join(f"{label}: {escape(value)}" for label, value in report.meta) + "\n"
+    if report.meta:
+        yield " · ".join(f"{label}: {escape(value)}" for label, value in report.meta) + "\n"
     for warning in report.warnings:
         yield f"> **Note.** {escape(warning)}\n"
     for sheet, answers in report.answers:
@@ -46,25 +53,36 @@ def _lines(report: Report, figures: str) -> Iterator[str]:
             )
         yield ""
     for section in report.sections:
-        yield f"## {section.title}\n"
-        yield f"{escape(section.lead)}\n"
+        if section.title:
+            yield f"{marks}# {section.title}\n"
+        if section.lead:
+            yield f"{escape(section.lead)}\n"
         for block in section.blocks:
-            yield from lines_of(block, figures)
+            yield from lines_of(block, figures, level)
 
 
-def lines_of(block: Block, figures: str) -> Iterator[str]:
-    """One block; `figures` is the folder of the drawings, relative to the file."""
+def lines_of(block: Block, figures: str, level: int = 1) -> Iterator[str]:
+    """One block; `figures` and `level` as in `render`."""
+    folded = not isinstance(block, Figure) and block.folded
+    if folded:
+        yield f"<details><summary>{html.escape(block.title)}</summary>\n"
+    elif block.title:
+        yield f"{'#' * level}## {escape(block.title)}\n"
+    yield from _block(block, figures)
+    if folded:
+        yield "</details>\n"
+
+
+def _block(block: Block, figures: str) -> Iterator[str]:
+    """A block below its title."""
     if isinstance(block, Table):
         yield from _table(block)
     elif isinstance(block, Figure):
-        yield f"### {escape(block.title)}\n"
         yield f"![{escape(block.alt)}]({figures}/{block.name}.svg)\n"
         yield f"{escape(block.caption)}\n"
         if block.notes:
             yield "\n".join(f"- {escape(note)}" for note in block.notes) + "\n"
     else:
-        if block.title:
-            yield f"### {escape(block.title)}\n"
         for paragraph in block.paragraphs:
             if block.code:
                 fence = _fence(paragraph)
@@ -80,11 +98,11 @@ def _fence(code: str) -> str:
 
 
 def _table(table: Table) -> Iterator[str]:
-    yield f"### {escape(table.title)}\n"
+    table = table.narrow()
     marks, notes = footnoted(table)
     titles = [
         escape(title) + _numbers(marks.get((HEAD, j), ()))
-        for j, title in enumerate(_titles(table.columns))
+        for j, title in enumerate(titles_of(table.columns))
     ]
     yield "| " + " | ".join(titles) + " |"
     yield "|" + "|".join("---:" if column.numeric else "---" for column in table.columns) + "|"
@@ -97,17 +115,6 @@ def _table(table: Table) -> Iterator[str]:
         yield ""
     for note in table.notes:
         yield f"{escape(note)}\n"
-
-
-def _titles(columns: Sequence[Column]) -> Iterator[str]:
-    """Each column's title, after that of its group where one begins: Markdown has one row of
-    heads."""
-    at = 0
-    for group, count in groups_of(columns):
-        titles = [column.title for column in columns[at : at + count]]
-        yield f"{group}: {titles[0]}" if group else titles[0]
-        yield from titles[1:]
-        at += count
 
 
 def _numbers(marks: Sequence[int]) -> str:

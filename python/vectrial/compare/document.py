@@ -1,0 +1,254 @@
+"""A comparison as a document: a page, text for a terminal, a comment for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from vectrial.compare.build import ALIASES, Comparison
+from vectrial.compare.cells import load_of
+from vectrial.compare.groups import JUDGED
+from vectrial.compare.judge import Kind, Verdict
+from vectrial.compare.sides import Side
+from vectrial.document.blocks import (
+    Answer,
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Report,
+    Row,
+    Section,
+    Source,
+    Table,
+    Text,
+    Tone,
+    absent_cell,
+    plain,
+    value_cell,
+)
+from vectrial.stats.effects import ALPHA
+from vectrial.stats.intervals import Spread
+from vectrial.util import formatting
+
+_TONES: Mapping[Kind, Tone] = {
+    Kind.WORSE: "wrong", Kind.BETTER: "good", Kind.TIE: "ok", Kind.NOT_COMPARABLE: "absent",
+}  # fmt: skip
+_MARKS = {Kind.WORSE: "🔴", Kind.BETTER: "🟢", Kind.TIE: "⚪", Kind.NOT_COMPARABLE: "➖"}
+#: Characters of a reason in a table, and on a card; JSON lines have it whole.
+_LONGEST, _CARD = 240, 90
+_COLUMNS = (
+    *Column.texts("what", "metric"),
+    Column("a", "A", spread=True),
+    Column("b", "B", spread=True),
+    Column("change", "Change", "1", spread=True),
+    *Column.texts("verdict"),
+    Column("minimum", "Smallest detectable change", "1", minor=True),
+)
+
+
+def place(verdict: Verdict) -> str:
+    """Experiment, phase where it says more, load, and recall or setting."""
+    cell = verdict.cell
+    name = cell.experiment
+    if cell.phase and cell.phase not in ("search", cell.experiment):
+        name = f"{name} {cell.phase}"
+    return " · ".join(part for part in (name, load_of(cell.terms), cell.at) if part)
+
+
+def sheet(verdict: Verdict) -> str:
+    """The terms that all rows of a table share."""
+    cell = verdict.cell
+    terms = cell.terms
+    parts = [
+        cell.subject,
+        str(terms.get("dataset", "")),
+        formatting.rows(int(terms.get("rows", 0))),
+    ]
+    parts += [f"k = {terms['k']}"] if "k" in terms else []
+    return " · ".join([*parts, str(terms.get("lane", ""))])
+
+
+def metric_name(verdict: Verdict) -> str:
+    """The metric by its short name; empty where the reason holds for all."""
+    metric = verdict.cell.metric
+    names = {name: alias for alias, name in ALIASES.items()}
+    return "" if metric is None else names.get(metric.name, metric.name)
+
+
+def figures(verdict: Verdict) -> tuple[str, str, str]:
+    """A, B and the change, each with its interval, as text."""
+    cells = (_value(verdict, verdict.spread_a, 0), _value(verdict, verdict.spread_b, 1))
+    a, b, change = (
+        f"{cell.text} ({cell.detail})" if cell.detail else cell.text
+        for cell in (*cells, _change(verdict))
+    )
+    return a, b, change
+
+
+def report(
+    comparison: Comparison,
+    chart: Callable[[str, str, Sequence[Verdict]], Figure] | None = None,
+) -> Report:
+    """The document for a page or a terminal: counts, tables of verdicts, and the cells that were
+    not compared with the reasons.
+
+    chart: makes a figure of a name, a title and verdicts; None: no figures.
+    """
+    blocks: list[Block] = []
+    compared = [v for v in comparison.verdicts if v.kind is not Kind.NOT_COMPARABLE]
+    for number, (title, verdicts) in enumerate(_by_sheet(compared).items(), 1):
+        if chart is not None:
+            blocks.append(chart(f"changes-{number}", title, verdicts))
+        blocks.append(_table(f"verdicts-{number}", f"{title}: the figures", verdicts))
+    apart = comparison.of(Kind.NOT_COMPARABLE)
+    remarks = _remarks(comparison)
+    sections = (
+        Section("verdicts", "Verdicts", _legend(comparison), tuple(blocks)),
+        Section("apart", "Not compared", "Cells without a counterpart on equal terms, and invalid"
+                " ones.", (_reasons(apart),) if apart else ()),
+        Section("caveats", "Caveats", "", (Text(remarks, bullets=True),) if remarks else ()),
+    )  # fmt: skip
+    return Report(
+        title="B against A",
+        about="",
+        meta=(
+            ("A", _named(comparison.a)),
+            ("B", _named(comparison.b)),
+            ("In all", comparison.headline),
+            ("Threshold", f"{comparison.threshold * 100:.3g} %"),
+        ),
+        warnings=(),
+        answers=(
+            ("In short", tuple(_card(comparison, kind) for kind in Kind if comparison.of(kind))),
+        ),
+        sections=tuple(section for section in sections if section.blocks),
+    )
+
+
+def comment(comparison: Comparison) -> Report:
+    """The document for a pull request: what changed first, the rest folded."""
+    changed = [*comparison.of(Kind.WORSE), *comparison.of(Kind.BETTER)]
+    rest = [*comparison.of(Kind.TIE), *comparison.of(Kind.NOT_COMPARABLE)]
+    remarks = _remarks(comparison)
+    blocks: list[Block] = []
+    if changed:
+        blocks.append(_table("changed", "", changed, whole=True))
+    if rest:
+        title = f"{len(rest)} without a difference"
+        blocks.append(replace(_table("rest", title, rest, whole=True), folded=True))
+    if remarks:
+        title = formatting.plural(len(remarks), "caveat")
+        blocks.append(Text(remarks, title, bullets=True, folded=True))
+    blocks.append(Text((_legend(comparison),)))
+    kinds = (Kind.WORSE, Kind.BETTER, Kind.TIE)
+    mark = next((_MARKS[kind] for kind in kinds if comparison.of(kind)), "➖")
+    return Report(
+        title=f"{mark} {comparison.headline}",
+        about=f"{comparison.b.name} (B) against {comparison.a.name} (A).",
+        meta=(),
+        warnings=(),
+        answers=(),
+        sections=(Section("verdicts", "", "", tuple(blocks)),),
+    )
+
+
+def _legend(comparison: Comparison) -> str:
+    return (
+        f"B against A. Medians of the repeats with 95 % intervals; change: ratio of means with its"
+        f" 95 % interval. worse, better: by {comparison.threshold * 100:.3g} % of A or more, and"
+        f" shown by the repeats (t of logarithms, Holm over all cells: a false alarm in at most"
+        f" {ALPHA * 100:.0f} % of comparisons)."
+    )
+
+
+def _remarks(comparison: Comparison) -> tuple[str, ...]:
+    return tuple(_clipped(one) for one in (*comparison.alone, *comparison.caveats))
+
+
+def _by_sheet(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
+    sheets: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        sheets.setdefault(sheet(verdict), []).append(verdict)
+    return sheets
+
+
+def _named(side: Side) -> str:
+    return f"{side.name} ({side.run.run['suite_name']})"
+
+
+def _card(comparison: Comparison, kind: Kind) -> Answer:
+    """The number of verdicts of a kind, with their metrics or the commonest reasons."""
+    found = comparison.of(kind)
+    about = list(dict.fromkeys(metric_name(v) or v.reason for v in found))
+    more = f" and {len(about) - 3} more" if len(about) > 3 else ""
+    return Answer(
+        question=str(kind).capitalize(),
+        answer=str(len(found)),
+        figure=f"of {formatting.plural(len(comparison.verdicts), 'cell')}",
+        bound="; ".join(_clipped(one, _CARD) for one in about[:3]) + more,
+    )
+
+
+def _clipped(text: str, most: int = _LONGEST) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+
+
+def _table(name: str, title: str, verdicts: Sequence[Verdict], *, whole: bool = False) -> Table:
+    """whole: every row says its sheet, too, and has a mark for its verdict."""
+    return Table(name, title, _COLUMNS, tuple(_row(verdict, whole) for verdict in verdicts))
+
+
+def _row(verdict: Verdict, whole: bool) -> Row:
+    kind, least = verdict.kind, verdict.minimum
+    return Row.of(
+        f"{sheet(verdict)} · {place(verdict)}" if whole else place(verdict),
+        metric_name(verdict) or formatting.NOTHING,
+        _value(verdict, verdict.spread_a, 0),
+        _value(verdict, verdict.spread_b, 1),
+        _change(verdict),
+        Cell(
+            f"{_MARKS[kind]} {kind}" if whole else str(kind), str(kind), _clipped(verdict.reason),
+            tone=_TONES[kind],
+        ),
+        least if least is None else plain(least, _percent(least)),
+    )  # fmt: skip
+
+
+def _value(verdict: Verdict, spread: Spread | None, side: int) -> Cell:
+    if spread is None:
+        return absent_cell()
+    cell = verdict.cell
+    assert cell.metric is not None
+    phases, values = ((cell.phases_a, cell.a), (cell.phases_b, cell.b))[side]
+    # Of one phase a repeat nothing was read off: the values are those of the phases.
+    recall = cell.recall if len(phases) > len(values) else None
+    judged = formatting.is_recall(cell.metric.name) or cell.metric.name in JUDGED
+    show = formatting.recall if judged else None  # never 1 for what is not
+    source = Source(phases, cell.metric.name, recall, side=side)
+    return replace(value_cell(spread, cell.metric.unit, show=show), source=source)
+
+
+def _change(verdict: Verdict) -> Cell:
+    effect = verdict.effect
+    if effect is None:
+        return absent_cell()
+    change, low, high = (x - 1 for x in (effect.ratio, effect.low, effect.high))
+    ends = [_percent(low, "+"), _percent(high, "+")]
+    detail = " … ".join(ends) if ends[0] != ends[1] else ""
+    return Cell(_percent(change, "+"), change, detail, low=low, high=high)
+
+
+def _percent(share: float, sign: str = "") -> str:
+    if share > 10:
+        return f"> {sign}1000 %"
+    return f"{share * 100:+.1f} %" if sign else f"{share * 100:.3g} %"
+
+
+def _reasons(verdicts: Sequence[Verdict]) -> Table:
+    columns = Column.texts(subject="Terms", what="What", metric="Metric", reason="Reason")
+    rows = tuple(
+        Row.of(sheet(v), place(v), metric_name(v) or "all", _clipped(v.reason)) for v in verdicts
+    )
+    return Table("not-compared", formatting.plural(len(rows), "cell"), columns, rows)

@@ -1,0 +1,64 @@
+"""A comparison as JSON lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vectrial.compare.build import Comparison
+from vectrial.stats.effects import POWER
+from vectrial.stats.intervals import Spread
+
+
+def objects(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """One object a verdict, then one for each caveat; docs/compare.md explains the keys."""
+    for verdict in comparison.verdicts:
+        cell, effect = verdict.cell, verdict.effect
+        yield {
+            "kind": "verdict",
+            "verdict": str(verdict.kind),
+            "reason": verdict.reason or None,
+            "subject": cell.subject,
+            "dataset": cell.terms.get("dataset"),
+            "rows": cell.terms.get("rows"),
+            "experiment": cell.experiment,
+            "phase": cell.phase or None,
+            "terms": dict(cell.terms),
+            "side": cell.side or None,
+            "at": cell.at or None,
+            "metric": cell.metric.name if cell.metric else None,
+            "unit": cell.metric.unit if cell.metric else None,
+            "a": _side(verdict.spread_a, cell.a),
+            "b": _side(verdict.spread_b, cell.b),
+            "change": verdict.change,
+            "change_low": None if effect is None else effect.low - 1,
+            "change_high": None if effect is None else effect.high - 1,
+            "p": None if effect is None else effect.p,
+            "p_adjusted": verdict.p_adjusted,
+            "paired": None if effect is None else effect.paired,
+            "at_pace": None if effect is None else effect.at_pace,
+            "change_measured": verdict.change if verdict.measured is None else verdict.measured,
+            "minimum_effect": _finite(verdict.minimum),
+            "power": POWER,
+            "threshold": comparison.threshold,
+        }
+    for said in comparison.alone:
+        yield {"kind": "alone", "reason": said}
+    for said in comparison.caveats:
+        yield {"kind": "caveat", "reason": said}
+
+
+def _side(spread: Spread | None, values: Mapping[int, float]) -> dict[str, Any] | None:
+    if spread is None:
+        return None
+    return {
+        "median": spread.median,
+        "low": spread.low,
+        "high": spread.high,
+        "repeats": {str(repeat): values[repeat] for repeat in sorted(values)},
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
