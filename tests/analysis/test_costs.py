@@ -10,7 +10,8 @@ import capacity_runs as made
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_runs import SECOND, write_run
+from report_tables import cells_of
+from synthetic_runs import SECOND, STORES, write_run
 
 from vectrial.analysis.costs import GIB, Use, bill
 from vectrial.analysis.run_data import load
@@ -59,7 +60,8 @@ def test_twice_the_answers_cost_half_each(qps: float, more: float, disk: float |
 
 
 def cost_section(folder: Path, suite: str) -> Section | None:
-    write_run(folder, builds=((16, 128),))
+    stores = {name: STORES[name] for name in ("faiss", "broken")}
+    write_run(folder, stores=stores, builds=((16, 128),), efs=(64, 256))
     (folder / "suite.toml").write_text(suite)
     found = [section for section in build(load(folder)).sections if section.name == "cost"]
     return found[0] if found else None
@@ -72,13 +74,9 @@ def test_a_report_has_costs_only_with_prices(tmp_path: Path) -> None:
     assert "2026-11-01" in section.lead
     (table,) = section.blocks
     assert isinstance(table, Table)
-    rows = {
-        row.cells[0].text: dict(zip(table.columns, row.cells, strict=True)) for row in table.rows
-    }
-    broken = {column.key: cell for column, cell in rows["broken"].items()}
+    broken, by_key = (by_store(table)[store] for store in ("broken", "faiss"))
     assert broken["million"].value is None, "what failed the gate has no price"
     assert "recall_sweep: failed the gate: " in broken["million"].note
-    by_key = {column.key: cell for column, cell in rows["faiss"].items()}
     assert by_key["recall"].value >= 0.95
     month, million = by_key["month"].value, by_key["million"].value
     assert million == pytest.approx(month / (730 * 3600 * by_key["qps"].value) * 1e6)
@@ -96,8 +94,7 @@ def cost_table(folder: Path, *trials: TrialRecord, suite: str = SUITE) -> Table:
 
 def by_store(table: Table) -> dict[str, dict[str, Cell]]:
     """Its rows."""
-    keys = [column.key for column in table.columns]
-    return {row.cells[0].text: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
+    return {row["store"].text: row for row in cells_of(table)}
 
 
 def cost_rows(folder: Path, *trials: TrialRecord) -> dict[str, dict[str, Cell]]:
@@ -170,9 +167,8 @@ def test_every_floor_that_was_asked_has_a_row(tmp_path: Path) -> None:
     high = made.sustains(400)
     high.params = {**high.params, "recall": 0.99}
     table = cost_table(tmp_path / "r", made.trial("faiss", made.sustains(1000), high))
-    keys = [column.key for column in table.columns]
-    told = [dict(zip(keys, row.cells, strict=True)) for row in table.rows]
-    assert [(one["floor"].value, one["qps"].value) for one in told] == [(0.95, 1000), (0.99, 400)]
+    rows = cells_of(table)
+    assert [(row["floor"].value, row["qps"].value) for row in rows] == [(0.95, 1000), (0.99, 400)]
 
 
 def test_a_capacity_of_at_least_costs_at_most(tmp_path: Path) -> None:

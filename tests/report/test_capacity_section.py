@@ -8,6 +8,7 @@ from typing import Any
 
 import capacity_runs as made
 import pytest
+from report_tables import rows_of
 from rich.console import Console
 
 from vectrial.analysis.analysis import sweeps
@@ -16,12 +17,6 @@ from vectrial.report.build import build, summary
 
 TITLE = "words · 50,000 rows · k = 10"
 WITHIN = "p99 ≤ 20 ms, recall ≥ 0.95, errors ≤ 0.10%"
-
-
-def rows_of(report: Report, name: str) -> list[dict[str, Any]]:
-    (table,) = [table for table in report.tables() if table.name.startswith(name)]
-    keys = [column.key for column in table.columns]
-    return [dict(zip(keys, row.cells, strict=True)) for row in table.rows]
 
 
 def card_of(report: Report) -> Answer:

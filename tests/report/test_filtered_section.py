@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import capacity_runs as made
 import pytest
-from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
+from report_tables import rows_of
+from synthetic_runs import SECOND
 
-from vectrial.analysis.run_data import load
 from vectrial.document.blocks import Report
 from vectrial.document.render import write
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 SHARES = (0.001, 0.1, 0.9)
 
@@ -45,18 +45,11 @@ def arm_phases(arm: str, factor: float) -> list[Phase]:
 
 def written(folder: Path, arms: Mapping[str, list[Phase]]) -> Report:
     """The report of a run of these arms."""
-    with RunWriter(folder) as writer:
-        writer.begin(suite_name="s", command="vectrial run s", version="0", environment=ENVIRONMENT)
-        writer.dataset(dataset_facts("words"))
-        for number, (arm, phases) in enumerate(arms.items()):
-            row = TrialRow(
-                key=str(number), store="milvus", lane="native", dataset="words", rows=ROWS, dim=100,
-                metric_space="cosine", experiment="filtered", index_kind="hnsw",
-                index_params={"m": 16}, params={"k": 10, "payload_index": arm}, repeat=1, seed=1,
-            )  # fmt: skip
-            writer.trial(TrialRecord(row, "ok", phases=phases, duration_s=1.0))
-        writer.finish()
-    return build(load(folder))
+    trials = [
+        made.trial("milvus", *phases, experiment="filtered", params={"k": 10, "payload_index": arm})
+        for arm, phases in arms.items()
+    ]
+    return build(made.run_of(folder, trials))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +68,7 @@ def test_where_every_search_failed_there_is_a_table_all_the_same(tmp_path: Path)
         for name in ("recall_mean", "qps", "latency_p50", "latency_p99"):
             phase.metrics[name], phase.missing[name] = None, "no operation succeeded"
     report = written(tmp_path / "run", {"on": phases})
-    assert len(rows_of(report)) == len(phases)
+    assert len(rows_of(report, "filtered")) == len(phases)
     assert not [f for f in report.figures() if f.name.startswith("filtered")]
     out = write.made(tmp_path / "report")
     assert "Searching under filters" in write.write_html(report, out).read_text()
@@ -87,7 +80,7 @@ def test_a_line_is_of_one_number_of_filters_and_of_what_has_none(tmp_path: Path)
         if phase.params["predicate"] in ("independent", "aligned", "opposed"):
             phase.params = {**phase.params, "pivots": 8}
     report = written(tmp_path / "run", {"on": phases})
-    assert {row["setting"].text for row in rows_of(report)} == {"ef_search=64"}
+    assert {row["setting"].text for row in rows_of(report, "filtered")} == {"ef_search=64"}
     for figure in report.figures():
         if figure.name.startswith("filtered-"):
             drawn = figure.spec(800, True)["data"]["values"]
@@ -95,14 +88,8 @@ def test_a_line_is_of_one_number_of_filters_and_of_what_has_none(tmp_path: Path)
             assert len({row["line"] for row in drawn}) == 1
 
 
-def rows_of(report: Report) -> list[dict[str, Any]]:
-    (table,) = [t for t in report.tables() if t.name.startswith("filtered")]
-    keys = [column.key for column in table.columns]
-    return [dict(zip(keys, row.cells, strict=True)) for row in table.rows]
-
-
 def test_every_arm_and_predicate_has_its_row(report: Report) -> None:
-    rows = rows_of(report)
+    rows = rows_of(report, "filtered")
     assert len(rows) == 2 * (1 + 3 * len(SHARES) + 1)
     (near,) = [
         row
@@ -117,7 +104,7 @@ def test_every_arm_and_predicate_has_its_row(report: Report) -> None:
 
 
 def test_violations_stand_out_with_the_reason(report: Report) -> None:
-    wrong = [row for row in rows_of(report) if row["violations"].value == 3]
+    wrong = [row for row in rows_of(report, "filtered") if row["violations"].value == 3]
     (row,) = wrong
     assert row["violations"].tone == "wrong"
     assert row["depth"].value == 8

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import capacity_runs as made
 import pytest
-from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
+from report_tables import rows_of
+from synthetic_runs import SECOND
 
-from vectrial.analysis.run_data import load
-from vectrial.document.blocks import Report, Table
+from vectrial.document.blocks import Report
 from vectrial.document.render import write
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 #: What each lane is given: QPS, p50 and p99 in µs, client CPU per request in µs.
 LANES = {"native": (8000.0, 900.0, 2000.0, 12.0), "sdk": (2000.0, 3600.0, 9000.0, 400.0)}
@@ -52,31 +52,15 @@ def trials() -> list[tuple[str, str, dict[str, Any], Phase]]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    folder = tmp_path_factory.mktemp("lanes") / "run"
-    with RunWriter(folder) as writer:
-        writer.begin(suite_name="s", command="vectrial run s", version="0", environment=ENVIRONMENT)
-        writer.dataset(dataset_facts("words"))
-        for number, (lane, experiment, point, phase) in enumerate(trials()):
-            row = TrialRow(
-                key=str(number), store="weaviate", lane=lane, dataset="words", rows=ROWS, dim=100,
-                metric_space="cosine", experiment=experiment, index_kind="hnsw",
-                index_params={"m": 16}, params=point, repeat=1, seed=1,
-            )  # fmt: skip
-            writer.trial(TrialRecord(row, "ok", phases=[phase], duration_s=1.0))
-        writer.finish()
-    return build(load(folder))
-
-
-def table_of(report: Report, name: str) -> list[dict[str, Any]]:
-    (table,) = [t for t in report.tables() if t.name == name or t.name.startswith(f"{name}-words")]
-    assert isinstance(table, Table)
-    keys = [column.key for column in table.columns]
-    assert all(len(row.cells) == len(keys) for row in table.rows)
-    return [dict(zip(keys, row.cells, strict=True)) for row in table.rows]
+    run = [
+        made.trial("weaviate", phase, lane=lane, experiment=experiment, params=point)
+        for lane, experiment, point, phase in trials()
+    ]
+    return build(made.run_of(tmp_path_factory.mktemp("lanes") / "run", run))
 
 
 def test_both_lanes_stand_side_by_side_with_what_the_client_costs(report: Report) -> None:
-    (row,) = table_of(report, "client-tax")
+    (row,) = rows_of(report, "client-tax")
     assert (row["native_qps"].value, row["sdk_qps"].value) == (8000, 2000)
     assert row["qps_ratio"].value == 0.25
     assert row["cpu_ratio"].value == pytest.approx(400 / 12)
@@ -84,7 +68,7 @@ def test_both_lanes_stand_side_by_side_with_what_the_client_costs(report: Report
 
 
 def test_a_given_load_is_shown_with_lag_and_service_time(report: Report) -> None:
-    rows = table_of(report, "open-loop")
+    rows = rows_of(report, "open-loop")
     assert [row["offered"].value for row in rows] == [100, 5000]
     assert rows[0]["service_p99"].value == 1700
     assert rows[0]["lag_p99"].value == 90
@@ -94,7 +78,7 @@ def test_a_given_load_is_shown_with_lag_and_service_time(report: Report) -> None
 
 
 def test_a_client_bound_row_is_named_as_such(report: Report) -> None:
-    rows = {row["load"].text: row for row in table_of(report, "client")}
+    rows = {row["load"].text: row for row in rows_of(report, "client")}
     assert rows["8 clients"]["verdict"].text == "the store"
     assert rows["8 clients"]["share"].text == "11 %"
     bound = rows["5,000 QPS offered"]

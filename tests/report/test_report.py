@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from report_tables import cells_of
 from rich.console import Console
 from synthetic_runs import LONG, SCRIPT, dataset_facts, write_run
 from typer.testing import CliRunner
@@ -139,8 +140,7 @@ def test_a_failed_check_spoils_only_what_rests_on_it(written: Written) -> None:
     assert not [p for p in written.run.points if p.series == usearch and p.state == "wrong"]
     assert not any("usearch" in said for said in written.report.warnings)
     table = next(t for t in written.report.tables() if t.name == "gate")
-    keys = [column.key for column in table.columns]
-    found = {row.series: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
+    found = dict(zip((row.series for row in table.rows), cells_of(table), strict=True))
     assert found[usearch]["everything"].value is True
     assert found[usearch]["filtered_searches"].value is False
     assert found[usearch]["filtered_searches"].note == "filters complete: 8.6 of 10 rows"
@@ -193,13 +193,11 @@ def test_equal_recall_agrees_with_the_database(written: Written) -> None:
 
 def test_percentiles_of_all_repeats_are_those_of_their_merged_requests(written: Written) -> None:
     table = next(t for t in written.report.tables() if t.name.startswith("percentiles-"))
-    keys = [column.key for column in table.columns]
     (sweep,) = sweeps(written.run)
     assert {row.series for row in table.rows} == {
         series for series in sweep.series if sweep.best(series, 0.95)
     }
-    for row in table.rows:
-        cells = dict(zip(keys, row.cells, strict=True))
+    for row, cells in zip(table.rows, cells_of(table), strict=True):
         best = sweep.best(row.series, 0.95)  # type: ignore[arg-type]
         assert best is not None
         parts = [written.run.histograms[phase.phase_id] for phase in best.phases]
@@ -529,6 +527,7 @@ def test_no_run_is_a_user_error(tmp_path: Path) -> None:
     assert "no run here" in str(done.exception)
 
 
+@pytest.mark.slow
 def test_a_thousand_trials_render_in_seconds(tmp_path: Path) -> None:
     stores = {f"store-{i}": (1 + i / 10, "hnsw", True) for i in range(2)}
     folder = write_run(tmp_path / "run", repeats=1, stores=stores, efs=(16, 64), only_sweep=True)

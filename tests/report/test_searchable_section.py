@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import capacity_runs as made
 import pytest
-from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
+from report_tables import rows_of
+from synthetic_runs import SECOND
 
-from vectrial.analysis.run_data import load
 from vectrial.document.blocks import Report
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 
 def looks() -> list[Phase]:
@@ -30,22 +30,12 @@ def looks() -> list[Phase]:
 
 @pytest.fixture
 def report(tmp_path: Path) -> Report:
-    row = TrialRow(
-        "key", "weaviate", "sdk", "words", ROWS, 8, "l2", "time_to_searchable", "hnsw", {},
-        {"k": 10}, 1, 42,
-    )  # fmt: skip
-    with RunWriter(tmp_path / "run") as writer:
-        writer.begin(suite_name="s", command="vectrial run s", version="0", environment=ENVIRONMENT)
-        writer.dataset(dataset_facts("words"))
-        writer.trial(TrialRecord(row, "ok", phases=looks(), duration_s=4.0))
-        writer.finish()
-    return build(load(tmp_path / "run"))
+    trial = made.trial("weaviate", *looks(), experiment="time_to_searchable")
+    return build(made.run_of(tmp_path / "run", [trial]))
 
 
 def test_the_whole_load_has_a_row_with_what_is_asked_of_it(report: Report) -> None:
-    (table,) = [t for t in report.tables() if t.name.startswith("time-to-searchable")]
-    keys = [column.key for column in table.columns]
-    rows: list[dict[str, Any]] = [dict(zip(keys, row.cells, strict=True)) for row in table.rows]
+    rows = rows_of(report, "time-to-searchable")
     assert [row["phase"].text for row in rows] == ["look"] * 3 + ["searchable"]
     assert rows[-1]["searchable_after_s"].value == 0.5
     assert rows[-1]["ready_s"].value == 2.5

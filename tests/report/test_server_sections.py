@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import capacity_runs as made
 import pytest
-from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
+from report_tables import cells_of
+from synthetic_runs import SECOND
 
-from vectrial.analysis.run_data import load
 from vectrial.document.blocks import Report
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 from vectrial.telemetry.phases import add_server_metrics, not_its_own
 
 NOTE = "weaviate 2.0 is not a version that its driver was tested with: 1.35.*"
@@ -135,36 +135,17 @@ def report(tmp_path: Path) -> Report:
     phase, look = searched(), Phase("look", 0, SECOND)
     look.unsampled = "looks go on beside the load"
     add_server_metrics([phase, look], samples(), 0)
-    row = TrialRow(
-        "key", "weaviate", "native", "words", ROWS, 8, "l2", "concurrency", "hnsw", {},
-        {"k": 10, "clients": 4}, 1, 42,
+    trial = made.trial(
+        "weaviate", phase, look, experiment="concurrency", params={"k": 10, "clients": 4},
+        server=FACTS,
     )  # fmt: skip
-    with RunWriter(tmp_path / "run") as writer:
-        writer.begin(suite_name="s", command="vectrial run s", version="0", environment=ENVIRONMENT)
-        writer.dataset(dataset_facts("words"))
-        writer.trial(
-            TrialRecord(
-                row,
-                "ok",
-                None,
-                "2.0",
-                None,
-                0,
-                4.0,
-                [phase, look],
-                samples(),
-                server=FACTS,
-                notes=[NOTE],
-            )
-        )
-        writer.finish()
-    return build(load(tmp_path / "run"))
+    trial.store_version, trial.telemetry, trial.notes = "2.0", samples(), [NOTE]
+    return build(made.run_of(tmp_path / "run", [trial]))
 
 
 def test_the_report_says_what_each_phase_cost_the_server(report: Report) -> None:
     table = {t.name: t for t in report.tables()}["server-cost"]
-    (row,) = table.rows
-    shown = dict(zip([c.key for c in table.columns], row.cells, strict=True))
+    (shown,) = cells_of(table)
     assert shown["server_cores"].value == pytest.approx(1.5)
     assert shown["server_peak"].value == 420
     assert shown["server_disk"].value == 4096

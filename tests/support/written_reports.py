@@ -37,7 +37,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """A run with every kind of row that a report must survive."""
     folder = tmp_path_factory.mktemp("report") / "run"
     stores = {name: STORES[name] for name in STORES if name != "qdrant-edge"}
-    write_run(folder, stores=stores, efs=(16, 64, 256))
+    write_run(folder, stores=stores, efs=(16, 64, 256), builds=((16, 128),))
     return Recorded(folder, load(folder))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from vectrial.model.gate import GateRow
 from vectrial.model.phase import Phase
 from vectrial.model.results_schema import DDL, METRICS, SCHEMA_VERSION
 from vectrial.results.database import finished_keys, has_tables, open_database, reading, writing
+
+_ROWS_OF_STATEMENT = 100
 
 
 @dataclass(frozen=True)
@@ -237,9 +240,11 @@ class RunWriter:
         return int(found[0])
 
     def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        if rows:
-            marks = ", ".join("?" * len(rows[0]))
-            self._db.executemany(f"insert into {table} values ({marks})", rows)
+        # One statement for many rows: `executemany` runs one for each.
+        for at in range(0, len(rows), _ROWS_OF_STATEMENT):
+            part = rows[at : at + _ROWS_OF_STATEMENT]
+            marks = ", ".join(["(" + ", ".join("?" * len(part[0])) + ")"] * len(part))
+            self._db.execute(f"insert into {table} values {marks}", list(chain(*part)))
 
 
 def _make(folder: Path) -> bool:
