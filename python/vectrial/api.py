@@ -106,7 +106,7 @@ def compare(
     first, second = (str(one.folder) if isinstance(one, Run) else str(one) for one in (a, b))
     asked = Asked(metrics_of(metrics), tuple(recalls), tuple(experiments))
     with understood(f"{first} and {second}"):
-        return judge(*sides_of(first, second, None), asked, threshold)
+        return judge(*sides_of(first, second, ()), asked, threshold)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from vectrial.suite.model import read_suite
 Vectrial = Callable[..., "subprocess.CompletedProcess[str]"]
 SMALL = ("--dataset", "clustered-16-2k")
 #: Short, and no p99 that a busy test machine would not keep at 40 requests/s.
-QUICK = (*SMALL, "--p99", "5s", "--duration", "0.4", "--confirm", "0.4", "--most", "40")
+QUICK = (*SMALL, "--p99", "5s", "--seconds", "0.4", "--confirm-seconds", "0.4", "--max-rate", "40")
 
 
 @pytest.fixture(scope="module")
@@ -71,22 +71,22 @@ def test_a_library_within_what_was_asked_for(vectrial: Vectrial, tmp_path: Path)
     done = vectrial("capacity", "hnswlib", *QUICK, "--recall", "0.99", "--format", "jsonl")
     assert done.returncode == 0, done.stderr
     *rates, answer = lines(done)
-    assert {one["kind"] for one in rates} == {"rate"}
-    assert answer["kind"] == "answer"
-    assert answer["answer"].startswith("at least 40/s"), "no greater rate was to be tried"
+    assert {one["kind"] for one in rates} == {"step"}
+    assert answer["kind"] == "result"
+    assert answer["text"].startswith("at least 40/s"), "no greater rate was to be tried"
     assert answer["sustained_qps"] is None
     assert answer["bracket_low"] == 40
     assert answer["confirmed"] == 40, "which is an answer of a kind: the command ends with 0"
     assert answer["valid"] is False
     assert answer["limits"] == {"p99_ms": 5000, "recall": 0.99, "error_share": 0.001}
-    assert answer["dial"] == "ef_search"
+    assert answer["search_param"] == "ef_search"
     confirming = [one for one in rates if one["purpose"] == "confirm"]
     assert len(confirming) >= 3
     for one in confirming[-3:]:
-        assert one["search"] == {"ef_search": answer["search_effort"]}
-        assert answer["search_effort"] > 10, "of the least the recall was less"
+        assert one["search"] == {"ef_search": answer["search_param_value"]}
+        assert answer["search_param_value"] > 10, "of the least the recall was less"
         assert one["recall_mean"] >= 0.99
-        assert one["held"]
+        assert one["passed"]
         assert one["count"] > 0
     (folder,) = (tmp_path / "runs").glob("*-capacity-hnswlib")
     sections = {section.name: section for section in build(load(folder)).sections}
@@ -106,7 +106,7 @@ def test_a_limit_that_one_caller_does_not_keep_and_a_recall_that_is_not_reached(
     done = vectrial("capacity", "hnswlib", *SMALL, "--param", "m=4", *low)
     assert done.returncode == 1, done.stderr
     (answer,) = lines(done)
-    assert "recall 1 is not reached" in answer["answer"]
+    assert "recall 1 is not reached" in answer["text"]
     assert answer["confirmed"] is answer["qps"] is answer["bracket_low"] is None
 
 
@@ -195,5 +195,5 @@ def test_a_server_through_the_engine(vectrial: Vectrial) -> None:
     assert done.returncode == 0, done.stderr
     *rates, answer = lines(done)
     assert answer["lane"] == "native"
-    assert "at least 40/s" in answer["answer"]
+    assert "at least 40/s" in answer["text"]
     assert all(one["errors"] == 0 for one in rates)

@@ -353,7 +353,7 @@ def test_pairs_see_through_a_drift_that_both_stores_share(tmp_path: Path) -> Non
     wobble = tuple(1 + 0.004 * (-1) ** i for i in range(6))
     made = Made().sweep("redis", noise=drift)
     made.sweep("milvus", noise=[d * w * 0.9 for d, w in zip(drift, wobble, strict=True)])
-    sides = sides_of(str(made.write(tmp_path / "run")), None, "redis,milvus")
+    sides = sides_of(str(made.write(tmp_path / "run")), None, ("redis", "milvus"))
     verdict = one(compare(*sides, Asked(metrics_of(["qps"]), (0.95,)), 0.05))
     assert verdict.effect is not None
     assert verdict.effect.paired

@@ -98,8 +98,8 @@ def test_markdown_shows_what_changed_before_what_did_not(before: Path, slower: P
         (["{before}", "{slower}", "--threshold", "much"], "'much' is not a share"),
         (["{before}", "{slower}", "--threshold", "-1%"], "'-1%' is not a share"),
         (["{before}", "{slower}", "--experiment", "recal_sweep"], "did you mean 'recall_sweep'"),
-        (["{before}", "{slower}", "--stores", "a,b"], "two stores of one run"),
-        (["{before}", "--stores", "redis"], "--stores takes two names"),
+        (["{before}", "{slower}", "--store", "a", "--store", "b"], "one store of both runs"),
+        (["{before}", "--store", "redis"], "--store is given 1 time"),
         (["{before}", "{slower}", "--recall", "1.5"], "less than or equal to 1"),
         (["{before}", "{slower}", "--fail-on", "never"], "never"),
     ],
@@ -117,7 +117,7 @@ def test_two_stores_of_a_run_may_be_named_in_either_way(tmp_path: Path) -> None:
     run = Made().sweep("redis").sweep("milvus", speed=1.3).write(tmp_path / "a:b")
     ways = (
         [f"{run}:redis", f"{run}:milvus"],
-        [run, "--stores", "redis,milvus"],
+        [run, "--store", "redis", "--store", "milvus"],
         [run],
     )
     for way in ways:

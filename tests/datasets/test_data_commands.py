@@ -118,7 +118,6 @@ def bad_files(folder: Path) -> dict[str, str]:
         "good.npy --id id": "no columns to choose with --id",
         "good.npy --queries many": "neither a number nor a file",
         "good.npy --queries 300": "cannot be held out",
-        "good.npy --rows 0": "--rows is at least 1",
         "good.npy --name a/b": "cannot be a dataset's name",
         "good.npy --metric cosin": "'cosin' is no metric",
         "good.npy --seed -1": "--seed",

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from vectrial.cli.dataset_view import as_json, truth_lines
+from vectrial.cli.dataset_view import dataset_object, truth_objects
 from vectrial.datasets import library
 from vectrial.datasets.ingest import Import, import_file
 from vectrial.datasets.readers import Options
@@ -81,10 +81,10 @@ def test_own_ids_that_are_no_ids_are_kept_and_shown(tmp_path: Path, kind: str, c
     own = dataset.own_ids
     assert own is not None
     assert sorted(map(str, own.to_pylist())) == sorted(map(str, (shown[i] for i in dataset.ids)))
-    (first, *_) = (json.loads(line) for line in truth_lines(dataset, truth_of(dataset, 3, None)))
+    first, *_ = truth_objects(dataset, truth_of(dataset, 3, None))
     expected = truth_of(dataset, 3, None).ids[0].tolist()
     assert first["ids"] == [shown[at] for at in expected]
-    assert json.loads(as_json(dataset))["facts"]["own_ids"] == column
+    assert dataset_object(dataset)["facts"]["own_ids"] == column
     assert library.load("my").own_ids is not None
 
 

@@ -32,7 +32,7 @@ from vectrial.run import prepare, runner
 from vectrial.run.prepare import shape_of
 from vectrial.suite.model import Suite, validated
 from vectrial.worker import worker
-from vectrial.worker.messages import Finished, Kept
+from vectrial.worker.messages import Ack, Finished
 
 #: 2,000 rows in 16 dimensions, in clusters.
 DATASET = "clustered-16-2k"
@@ -170,8 +170,8 @@ class _Ear:
         if isinstance(message, Finished):
             self.ended.append(message)
 
-    def recv(self) -> Kept:
-        return Kept()
+    def recv(self) -> Ack:
+        return Ack()
 
 
 @contextmanager

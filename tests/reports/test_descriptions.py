@@ -112,11 +112,11 @@ def test_nothing_goes_on_with_other_data_than_it_was_begun_with(tmp_path: Path) 
     parts = {plan.part.name: {"dataset": plan.dataset, "rows": plan.rows} for plan in plans}
     manifest = tmp_path / reproduce.MANIFEST
     manifest.write_text(json.dumps({"parts": parts}))
-    reproduce._refuse_other_data(tmp_path, plans)
+    reproduce._check_same_data(tmp_path, plans)
     parts["vendor"] = {"dataset": "uniform-128-5000-cosine", "rows": 5_000}
     manifest.write_text(json.dumps({"parts": parts}))
     with pytest.raises(UserError, match="5,000 rows of uniform-128-5000-cosine"):
-        reproduce._refuse_other_data(tmp_path, plans)
+        reproduce._check_same_data(tmp_path, plans)
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0])

@@ -96,8 +96,7 @@ def test_reports_and_what_would_be_measured_of_them_can_be_piped(
     assert {one["part"] for one in plan} == parts
     assert {"docarray-memory", "qdrant", "weaviate"} & {one.get("store") for one in plan}
     report = REPRODUCTIONS["docarray-sift1m"]
-    (none,) = reproduce._part_lines(report, PartPlan(report.parts[0], "sift", 5, None), None)
-    told = json.loads(none)
+    (told,) = reproduce._part_objects(report, PartPlan(report.parts[0], "sift", 5, None), None)
     assert (told["kind"], told["part"], told["rows"]) == ("skipped", report.parts[0].name, 5)
     assert "none of its stores" in told["reason"]
 

@@ -69,7 +69,9 @@ def test_own_data_go_the_whole_way(vectrial: Vectrial, tmp_path: Path) -> None:
         wrong = db.execute("select store, status, reason from trial where status <> 'ok'")
         assert wrong.fetchall() == []
     assert (folder / "report" / "report.html").is_file()
-    compared = vectrial("compare", str(folder), "--stores", "memory,sqlite", "--format", "jsonl")
+    compared = vectrial(
+        "compare", str(folder), "--store", "memory", "--store", "sqlite", "--format", "jsonl"
+    )
     assert compared.returncode == 0, compared.stderr
 
     sealed = vectrial("bundle", str(folder), "--out", "mine.vectrial.tar.gz")

@@ -17,7 +17,7 @@ from small_suite import REFUSED, TINY, Inside, Vectrial
 
 from vectrial.cli import run as run_command
 from vectrial.cli import run_status
-from vectrial.cli.run_suite import Wanted
+from vectrial.cli.run_suite import SuiteSource
 from vectrial.model.errors import SourceUnavailable
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
@@ -72,7 +72,7 @@ def test_more_repeats_are_the_runs_from_then_on(vectrial: Vectrial, tiny: Path) 
 
 def test_a_run_keeps_its_suite_but_for_more_repeats(tmp_path: Path) -> None:
     text = TINY + '[[stores]]\nstore = "hnswlib"\nindex = "hnsw"\n'
-    whole = Wanted(parse_suite(text, "t.toml"), text, "t.toml")
+    whole = SuiteSource(parse_suite(text, "t.toml"), text, "t.toml")
     keep(tmp_path, whole.suite, text)
     kept = tmp_path / "suite.toml"
     assert kept.read_text() == text
@@ -117,9 +117,9 @@ def test_how_to_go_on_can_be_copied(
     folder = folder_of(runs)
     line = f"interrupted; go on with: vectrial run --resume {shlex.quote(str(folder))}"
     assert line in done.err.splitlines()
-    restricted = ("--repeats", "2", "--only", "memory")
+    restricted = ("--repeats", "2", "--store", "memory")
     again = inside("run", "--resume", str(folder), *restricted)
-    assert f"{line} --repeats 2 --only memory" in again.err.splitlines()
+    assert f"{line} --repeats 2 --store memory" in again.err.splitlines()
 
 
 def test_a_run_that_is_gone_on_with_stays_where_it_is(inside: Inside, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_run_that_is_gone_on_with_stays_where_it_is(inside: Inside, tmp_path: 
 def test_what_was_measured_before_counts(vectrial: Vectrial, tiny: Path) -> None:
     """A store that is skipped, or refuses, does so again each time."""
     tiny.write_text(TINY + REFUSED)
-    only = ("--only", "milvus-lite", "--no-report")
+    only = ("--store", "milvus-lite", "--no-report")
     assert vectrial("run", str(tiny), *only).returncode == 1, "nothing could be measured"
     assert vectrial("run", "--resume", "runs/latest", "--no-report").returncode == 1
     first = vectrial("run", str(tiny), "--no-report")

@@ -157,6 +157,6 @@ def test_wrong_commands_exit_2_with_one_message(
 
 
 def test_only_an_unknown_store_names_the_nearest(vectrial: Vectrial, suite: Path) -> None:
-    done = vectrial("run", str(suite), "--only", "memry")
+    done = vectrial("run", str(suite), "--store", "memry")
     assert done.returncode == 2
     assert "did you mean 'memory'?" in done.stderr

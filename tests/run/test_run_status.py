@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vectrial.cli import run_status
-from vectrial.cli.run_status import KeptView
+from vectrial.cli.run_status import StatusFileView
 from vectrial.model.live import Live
 from vectrial.results.progress import STATUS, Status, read_status
 from vectrial.results.writer import TrialRecord
@@ -50,7 +50,7 @@ def test_everything_is_told_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(run_status.time, "monotonic", lambda: now[0])
     seen = Seen()
     plan = SimpleNamespace(trials=(1, 2, 3), refusals=(4,))
-    with KeptView(plan, seen, tmp_path) as view:  # type: ignore[arg-type]
+    with StatusFileView(plan, seen, tmp_path) as view:  # type: ignore[arg-type]
         assert status_of(tmp_path).pid == os.getpid()
         assert status_of(tmp_path).trials == 4
         steps = [
@@ -88,7 +88,7 @@ def test_a_measurement_is_not_disturbed_by_many_writings(
     monkeypatch.setattr(run_status.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(run_status, "write_status", lambda folder, status: written.append(status))
     plan = SimpleNamespace(trials=(), refusals=())
-    with KeptView(plan, Seen(), tmp_path) as view:  # type: ignore[arg-type]
+    with StatusFileView(plan, Seen(), tmp_path) as view:  # type: ignore[arg-type]
         for tick in range(100):
             now[0] = 10 + tick / 20
             view.progress(Progress(tick, 100, "searching"))
@@ -102,7 +102,7 @@ def test_what_is_said_between_trials_is_seen_at_once(
     """It may stand for minutes, while a server starts."""
     monkeypatch.setattr(run_status.time, "monotonic", lambda: 7.0)
     plan = SimpleNamespace(trials=(1, 2), refusals=())
-    with KeptView(plan, Seen(), tmp_path) as view:  # type: ignore[arg-type]
+    with StatusFileView(plan, Seen(), tmp_path) as view:  # type: ignore[arg-type]
         view.live(Live("search", None, 990, None, None, None, 0, 0.1, 3.0))
         assert not status_of(tmp_path).live, "the clock stands still"
         view.finished(record("ok"))
@@ -117,7 +117,7 @@ def test_what_is_said_between_trials_is_seen_at_once(
 
 def test_a_run_that_is_resumed_begins_where_it_stood(tmp_path: Path) -> None:
     plan = SimpleNamespace(trials=(1, 2, 3), refusals=(4,))
-    with KeptView(plan, Seen(), tmp_path, before=2) as view:  # type: ignore[arg-type]
+    with StatusFileView(plan, Seen(), tmp_path, before=2) as view:  # type: ignore[arg-type]
         assert status_of(tmp_path).done == 2
         for status in ("skipped", "ok"):
             view.finished(record(status))
@@ -136,7 +136,7 @@ def test_a_full_disk_is_noted_once_and_does_not_hide_what_else_is_wrong(
         raise OSError("no space left on device")
 
     def measure() -> None:
-        with KeptView(plan, seen, tmp_path) as view:  # type: ignore[arg-type]
+        with StatusFileView(plan, seen, tmp_path) as view:  # type: ignore[arg-type]
             monkeypatch.setattr(run_status, "write_status", full)
             view.finished(record("ok"))
             view.finished(record("ok"))
@@ -149,7 +149,7 @@ def test_a_full_disk_is_noted_once_and_does_not_hide_what_else_is_wrong(
 
 def test_it_ends_with_an_interrupt_too(tmp_path: Path) -> None:
     plan = SimpleNamespace(trials=(), refusals=())
-    with pytest.raises(KeyboardInterrupt), KeptView(plan, Seen(), tmp_path):  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt), StatusFileView(plan, Seen(), tmp_path):  # type: ignore[arg-type]
         raise KeyboardInterrupt
     assert status_of(tmp_path).ended
     (tmp_path / STATUS).write_text("{half")

@@ -7,7 +7,7 @@ import io
 from rich.table import Table
 from small_suite import Inside
 
-from vectrial.cli.form import CleanConsole, say
+from vectrial.cli.output import CleanConsole, say
 from vectrial.results.clean import INSTEAD
 
 STEERS = "a\x1b[2J\x1b]0;owned\x07\x9b5mb"

@@ -179,7 +179,7 @@ def test_a_foreign_run_costs_its_page_at_most(
         assert "Traceback" not in page.text
         assert not set(STEERS) - set("a[2J]0;ownedbc\n") & set(page.text), path
     with suppress(UserError):
-        compare(*sides_of(str(folder), str(folder), None), Asked(metrics_of(["qps"])), 0.05)
+        compare(*sides_of(str(folder), str(folder), ()), Asked(metrics_of(["qps"])), 0.05)
 
 
 @pytest.mark.parametrize("kind", ["metric is an endless view", "store of trial steers"])

@@ -9,7 +9,16 @@ import pytest
 
 from vectrial.model.store import IndexKind, Params
 from vectrial.stores import registry
-from vectrial.tune.search import Build, Candidate, Limits, Measured, Tried, front, judged, search
+from vectrial.tune.search import (
+    Build,
+    Candidate,
+    Limits,
+    Measured,
+    TriedBuild,
+    best_of,
+    pareto_front,
+    search,
+)
 from vectrial.tune.space import Choice, Range, defaults, knobs
 
 KNOBS = (Range("m", 8, 64), Range("ef_construction", 40, 512))
@@ -37,7 +46,7 @@ class Simulated:
 
 def run(
     simulated: Simulated, limits: Limits, budget: int = 25, steps: tuple[int, ...] = (10_000,)
-) -> list[Tried]:
+) -> list[TriedBuild]:
     first = {"hnsw": {"m": 16, "ef_construction": 200}}
     return search({"hnsw": KNOBS}, first, simulated, limits, steps=steps, budget=budget, seed=7)
 
@@ -52,7 +61,7 @@ def test_the_choice_keeps_the_limits_and_beats_the_stores_own() -> None:
     assert tried[0].best is not None
     assert best.qps > 1.1 * tried[0].best.qps
     every = [candidate for one in tried for candidate in one.candidates]
-    assert judged(Measured(every), limits)[0] == best
+    assert best_of(Measured(every), limits)[0] == best
 
 
 def test_the_same_seed_tries_the_same() -> None:
@@ -88,9 +97,9 @@ def test_beyond_its_limits_a_search_is_led_back_to_them() -> None:
     near = Candidate(build, {}, 0.95, 100.0, 1.0, 210 * 2**20)
     far = Candidate(build, {}, 0.999, 100.0, 1.0, 900 * 2**20)
     limits = Limits(recall=0.9, memory_bytes=200 * 2**20)
-    values = [judged(Measured([one]), limits)[1] for one in (near, far)]
-    assert 0 > values[0] > values[1] > judged(Measured([]), limits)[1]
-    assert judged(Measured([near, far]), limits)[2] == "memory 210 MiB"
+    values = [best_of(Measured([one]), limits)[1] for one in (near, far)]
+    assert 0 > values[0] > values[1] > best_of(Measured([]), limits)[1]
+    assert best_of(Measured([near, far]), limits)[2] == "memory 210 MiB"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +150,7 @@ def test_a_build_that_is_worse_on_a_share_of_the_rows_is_left() -> None:
     assert all(id(one.build) not in whole for one in pruned)
     before: list[float] = []
     for one in tried:
-        on_a_share = judged(Simulated()(one.build, 1000), Limits(0.95))[1]
+        on_a_share = best_of(Simulated()(one.build, 1000), Limits(0.95))[1]
         if one.state == "pruned":
             assert one.value == on_a_share < statistics.median(before)
         elif one.state == "complete":
@@ -182,7 +191,7 @@ def test_the_front_has_what_nothing_beats() -> None:
             [(0.9, 100), (0.95, 50), (0.94, 40), (0.99, 50), (0.8, 90)]
         )
     ]
-    assert [(one.recall, one.qps) for one in front(made)] == [(0.9, 100), (0.99, 50)]
+    assert [(one.recall, one.qps) for one in pareto_front(made)] == [(0.9, 100), (0.99, 50)]
 
 
 @pytest.mark.parametrize("name", registry.names())

@@ -23,9 +23,9 @@ from vectrial.run.runner import _Process
 from vectrial.stores.memory import MemoryStore
 from vectrial.worker import worker
 from vectrial.worker.messages import (
+    Ack,
     Finished,
     JobSpec,
-    Kept,
     Progress,
     Serving,
     Started,
@@ -82,9 +82,9 @@ class Ear:
     def send(self, message: object) -> None:
         self.heard.append(message)
 
-    def recv(self) -> Kept:
-        self.heard.append(Kept())
-        return Kept()
+    def recv(self) -> Ack:
+        self.heard.append(Ack())
+        return Ack()
 
 
 def measured(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Finished]:
@@ -93,7 +93,7 @@ def measured(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Finished
 
 
 def told(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Any]:
-    """Every message of it, and a `Kept` where an answer is waited for."""
+    """Every message of it, and a `Ack` where an answer is waited for."""
     points = {"ingest": {"rows": 500, "concurrency": 1}}
     spec = JobSpec(
         store=f"{__name__}:Noted",
@@ -154,8 +154,8 @@ def test_no_trial_begins_before_those_that_ended_are_kept(
 ) -> None:
     """What is written meanwhile would take processor time from what is measured."""
     heard = told(tmp_path, ("ingest", {}), ("ingest", {}))
-    steps = [type(one) for one in heard if isinstance(one, Started | Finished | Kept)]
-    assert steps == [Started, Finished, Kept] * 2
+    steps = [type(one) for one in heard if isinstance(one, Started | Finished | Ack)]
+    assert steps == [Started, Finished, Ack] * 2
 
 
 def test_what_ended_is_kept_once_the_next_message_is_asked_for() -> None:
@@ -167,7 +167,7 @@ def test_what_ended_is_kept_once_the_next_message_is_asked_for() -> None:
     assert not theirs.poll(), "it is being written"
     theirs.send(Started("b"))
     assert next(messages) == Started("b")
-    assert theirs.recv() == Kept()
+    assert theirs.recv() == Ack()
 
 
 def test_nothing_stays_on_a_server_after_rows_were_changed(

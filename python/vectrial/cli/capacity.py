@@ -1,10 +1,9 @@
-"""`vectrial capacity`: how much a store sustains within limits."""
+"""`vectrial capacity`: the highest QPS of a store within limits."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -15,111 +14,128 @@ from vectrial.analysis.capacity import Tried
 from vectrial.analysis.run_data import load
 from vectrial.analysis.trial import Trial, Value
 from vectrial.cli import one_store as one
-from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout
+from vectrial.cli import options
+from vectrial.cli.output import (
+    Format,
+    plain_table,
+    print_json,
+    stderr_console,
+    stdout_console,
+)
 from vectrial.stores import registry
 from vectrial.workload.record import ERROR_SHARE
 
-#: Metrics of a look at a rate, and of an answer, by name.
-_OF_A_LOOK = ("qps", "latency_p50", "latency_p99", "recall_mean", "errors", "count")
-_OF_AN_ANSWER = (
-    "sustained_qps", "bracket_low", "bracket_high", "confirmations", "steps_down", "search_effort",
-    *_OF_A_LOOK,
+_STEP_METRICS = ("qps", "latency_p50", "latency_p99", "recall_mean", "errors", "count")
+_RESULT_METRICS = (
+    "sustained_qps", "bracket_low", "bracket_high", "confirmations", "steps_down", *_STEP_METRICS,
 )  # fmt: skip
 _LIMITS = ("p99_ms", "recall", "error_share")
+_NUMBERS = ("step", "offered/s", "QPS", "p99 ms", "recall", "errors")
 
 
 def capacity(
-    store: Annotated[
-        str, typer.Argument(metavar="STORE", help="Store to measure; see `vectrial stores`.")
-    ],
-    dataset: one.DatasetOption = one.DATASET,
-    rows: one.RowsOption = None,
-    p99: one.P99Option = "20ms",
-    recall: one.RecallOption = 0.95,
+    store: options.StoreArgument,
+    dataset: options.DatasetOption = one.DATASET,
+    rows: options.RowsOption = None,
+    p99: Annotated[
+        str, typer.Option("--p99", metavar="TIME", help="Limit on p99 latency, with its unit.")
+    ] = "20ms",
+    recall: options.RecallOption = 0.95,
     errors: Annotated[
-        float, typer.Option(min=0, max=ERROR_SHARE, help="Limit on the share of failed requests.")
+        float,
+        typer.Option(
+            min=0, max=ERROR_SHARE, metavar="SHARE", help="Limit on the share of failed requests."
+        ),
     ] = ERROR_SHARE,
-    index: one.IndexOption = None,
+    index: options.IndexOption = None,
     param: Annotated[
-        list[str] | None, typer.Option(help="Set a build parameter, e.g. m=16 (repeatable).")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Set a build parameter, e.g. m=16 (repeatable)."),
     ] = None,
     search: Annotated[
         list[str] | None,
-        typer.Option(help="Fix a search parameter, e.g. ef_search=64 (repeatable)."),
+        typer.Option(
+            metavar="NAME=VALUE", help="Fix a search parameter, e.g. ef_search=64 (repeatable)."
+        ),
     ] = None,
-    lane: one.LaneOption = None,
-    k: one.KOption = 10,
-    duration: Annotated[
-        float, typer.Option(min=0.1, help="Seconds of each step of the search.")
-    ] = 4.0,
-    confirm: Annotated[
-        float, typer.Option(min=0.1, help="Seconds of each step that confirms the result.")
+    lane: options.LaneOption = None,
+    k: options.KOption = 10,
+    seconds: options.SecondsOption = 4.0,
+    confirm_seconds: Annotated[
+        float,
+        typer.Option(
+            min=0.1, metavar="SECONDS", help="Duration of each step that confirms the result."
+        ),
     ] = 10.0,
     resolution: Annotated[
         float,
         typer.Option(
             min=0.005,
             max=1,
-            help="Stop when highest passing and lowest failing rate are this close (0.05 = 5 %).",
+            metavar="SHARE",
+            help="Stop when the highest passing and the lowest failing rate are this close.",
         ),
     ] = 0.05,
-    most: Annotated[
-        float | None, typer.Option(min=0.5, help="Highest rate to try, in requests per second.")
+    max_rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0.5, metavar="QPS", help="Highest rate to probe.", show_default="no limit"
+        ),
     ] = None,
-    repeats: Annotated[
-        int, typer.Option(min=1, help="Number of independent repeats; each reloads the data.")
-    ] = 1,
-    out: one.OutOption = None,
-    allow_exposed: one.ExposedOption = False,
-    form: FormOption = Form.TABLE,
+    repeats: options.RepeatsOption = 1,
+    out: options.OutOption = options.RUNS,
+    allow_exposed: options.ExposedOption = False,
+    form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Find the highest QPS that STORE sustains with p99, recall and errors within limits.
 
     \b
-    vectrial capacity faiss                                     20 ms, recall 0.95, word vectors
+    vectrial capacity faiss                            20 ms, recall 0.95
     vectrial capacity weaviate --p99 10ms --recall 0.98
     vectrial capacity milvus --dataset mine --format jsonl
 
     Requests arrive on a schedule that does not wait for answers (open loop). The search first
     finds the lowest value of the search parameter that reaches the recall, then the rate. Longer
     steps confirm the result. If the client was the limit, the result is "at least". The run folder
-    keeps every step for `vectrial report`. Progress goes to stderr. Exit codes: 0 success, 1 no
-    rate was confirmed, 2 invalid input. docs/capacity.md describes the method.
+    keeps every step for `vectrial report`. Progress goes to stderr. docs/capacity.md describes the
+    method.
+
+    Exit codes: 0 success, 1 no rate was confirmed, 2 invalid input.
     """
     kind = registry.load(store)
-    asked: dict[str, Any] = {
+    experiment: dict[str, Any] = {
         "experiment": "capacity",
         "p99_ms": one.milliseconds(p99, "--p99"),
         "recall": recall,
         "errors": errors,
-        "search": one.values(search or (), "--search"),
-        "duration_s": duration,
-        "confirm_s": confirm,
+        "search": one.parameters(search or (), "--search"),
+        "duration_s": seconds,
+        "confirm_s": confirm_seconds,
         "resolution": resolution,
-        **({} if most is None else {"most_rate": most}),
+        **({} if max_rate is None else {"most_rate": max_rate}),
     }
     suite = one.suite_of(
         "capacity",
         kind,
         dataset=dataset,
         rows=rows,
-        indexes=[(one.index_of(kind, index), one.values(param or (), "--param"))],
+        indexes=[(one.index_of(kind, index), one.parameters(param or (), "--param"))],
         lane=lane,
         k=k,
         repeats=repeats,
-        experiments=[asked],
+        experiments=[experiment],
     )
-    console = on_stderr()
+    console = stderr_console()
     folder = one.measure(suite, out, console, allow_exposed=allow_exposed)
     run = load(folder)
     found = capacities.trials(run)
     for trial in found:
-        if form is Form.JSONL:
-            _lines(trial)
+        if form is Format.JSONL:
+            print_json(_objects(trial))
         else:
-            _table(trial)
-    one.caution(run, console)
-    print(folder, file=sys.stderr if form is Form.JSONL else sys.stdout)
+            _print_steps(trial)
+    one.warn_interference(run, console)
+    print(folder, file=sys.stderr if form is Format.JSONL else sys.stdout)
     if not any(trial.status == "ok" and _confirmed(trial) is not None for trial in found):
         sys.exit(1)
 
@@ -129,64 +145,70 @@ def _confirmed(trial: Trial) -> float | None:
     return None if phase is None else capacities.confirmed(phase)
 
 
-def _lines(trial: Trial) -> None:
-    about = {"store": trial.series.store, "index": trial.series.index_kind}
-    about |= {"lane": trial.series.lane, "dataset": trial.dataset}
-    facts: dict[str, Any] = {**about, "rows": trial.rows, "repeat": trial.repeat}
-    for tried in capacities.curve(trial):
-        print(json.dumps({**facts, "kind": "rate", **_facts(tried)}))
-    print(json.dumps({**facts, "kind": "answer", **_answer(trial)}))
+def _objects(trial: Trial) -> Iterator[dict[str, Any]]:
+    """One object per step, then one for the result."""
+    shared = {
+        "store": trial.series.store,
+        "index": trial.series.index_kind,
+        "lane": trial.series.lane,
+        "dataset": trial.dataset,
+        "rows": trial.rows,
+        "repeat": trial.repeat,
+    }
+    for step in capacities.curve(trial):
+        yield {**shared, "kind": "step", **_step(step)}
+    yield {**shared, "kind": "result", **_result(trial)}
 
 
-def _answer(trial: Trial) -> dict[str, Any]:
+def _step(step: Tried) -> dict[str, Any]:
+    return {
+        "step": step.number,
+        "purpose": step.purpose,
+        "rate": step.rate,
+        "search": dict(step.setting),
+        "passed": step.held,
+        "reason": step.why,
+        "client_bound": step.client_bound,
+        "valid": step.phase.valid,
+        "invalid_reason": step.phase.reason,
+        **{name: step.figure(name) for name in _STEP_METRICS},
+    }
+
+
+def _result(trial: Trial) -> dict[str, Any]:
     phase = capacities.answer(trial)
     params: Mapping[str, Any] = {} if phase is None else phase.params
-    figures: Mapping[str, Value] = {} if phase is None else phase.metrics
+    metrics: Mapping[str, Value] = {} if phase is None else phase.metrics
+    values = {name: value.value for name, value in metrics.items()}
     return {
         "status": trial.status,
         "valid": phase is not None and phase.valid,
-        "answer": capacities.sentence(trial),
+        "text": capacities.sentence(trial),
         "limits": {name: params.get(name) for name in _LIMITS},
-        "dial": params.get("dial"),
+        "search_param": params.get("dial"),
+        "search_param_value": values.get("search_effort"),
         "confirmed": _confirmed(trial),
-        **{n: figures[n].value if n in figures else None for n in _OF_AN_ANSWER},
+        **{name: values.get(name) for name in _RESULT_METRICS},
     }
 
 
-def _facts(tried: Tried) -> dict[str, Any]:
-    return {
-        "try": tried.number,
-        "purpose": tried.purpose,
-        "rate": tried.rate,
-        "search": dict(tried.setting),
-        "held": tried.held,
-        "why": tried.why,
-        "client_bound": tried.client_bound,
-        "valid": tried.phase.valid,
-        "reason": tried.phase.reason,
-        **{name: tried.figure(name) for name in _OF_A_LOOK},
-    }
-
-
-def _table(trial: Trial) -> None:
-    console = on_stdout()
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("step", "offered/s", "QPS", "p99 ms", "recall", "errors"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in ("setting", "for", "verdict"):
-        table.add_column(title, overflow="fold")
-    for tried in capacities.curve(trial):
-        p99, recall = tried.figure("latency_p99"), tried.figure("recall_mean")
+def _print_steps(trial: Trial) -> None:
+    console = stdout_console()
+    table: Table = plain_table(
+        *_NUMBERS, "search parameters", "purpose", "verdict", right=_NUMBERS, whole=_NUMBERS
+    )
+    for step in capacities.curve(trial):
+        p99, recall = step.figure("latency_p99"), step.figure("recall_mean")
         table.add_row(
-            str(tried.number),
-            f"{tried.rate:,.5g}",
-            f"{tried.figure('qps') or 0:,.5g}",
+            str(step.number),
+            f"{step.rate:,.5g}",
+            f"{step.figure('qps') or 0:,.5g}",
             "—" if p99 is None else f"{p99 / 1e3:,.4g}",
             "—" if recall is None else f"{recall:.4f}",
-            f"{tried.figure('errors') or 0:,.0f}",
-            " ".join(f"{name}={value}" for name, value in tried.setting.items()),
-            tried.purpose,
-            tried.verdict,
+            f"{step.figure('errors') or 0:,.0f}",
+            one.listed(step.setting),
+            step.purpose,
+            step.verdict,
         )
     if table.row_count:
         console.print(table)

@@ -26,18 +26,18 @@ class DataCommands(LazyGroup):
             "data:truth", "Print the exact nearest neighbours of a dataset's queries; cached."
         ),
         "list": Target(
-            "data_fetch:list_datasets", "List the catalogue and the datasets in the library."
+            "data_catalog:list_datasets", "List the catalogue and the datasets in the library."
         ),
         "fetch": Target(
-            "data_fetch:fetch",
+            "data_catalog:fetch",
             "Fetch datasets into the library. Datasets that are there already are skipped.",
         ),
         "pictures": Target(
-            "data_pictures:pictures",
+            "data:pictures",
             "Import labelled pictures as a dataset for the anomaly experiment.",
         ),
         "remove": Target(
-            "data_remove:remove", "Delete datasets from the library. Runs that used them stay."
+            "data_catalog:remove", "Delete datasets from the library. Runs that used them stay."
         ),
     }
 

@@ -1,15 +1,15 @@
-"""`vectrial compare`: what two runs, or two stores of a run, say of each other."""
+"""`vectrial compare`: verdicts between two runs, or two stores of a run."""
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vectrial.cli.form import on_stdout
+from vectrial.cli import options
+from vectrial.cli.output import print_json, stdout_console
 from vectrial.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 THRESHOLD = "5%"
 
 
-class Format(StrEnum):
-    """What a comparison is written as."""
+class CompareFormat(StrEnum):
+    """Output of a comparison."""
 
     TABLE = "table"
     JSONL = "jsonl"
@@ -29,29 +29,25 @@ class Format(StrEnum):
 
 
 class FailOn(StrEnum):
-    """What ends the command with exit code 1."""
+    """Verdicts that end the command with exit code 1."""
 
     WORSE = "worse"
     NOT_COMPARABLE = "not-comparable"
 
 
 def compare(
-    a: Annotated[
-        str,
-        typer.Argument(metavar="A", help="Baseline: RUN, a bundle, or RUN:STORE."),
-    ],
+    a: Annotated[str, typer.Argument(metavar="A", help="Baseline: RUN, a bundle, or RUN:STORE.")],
     b: Annotated[
         str | None,
         typer.Argument(metavar="B", help="RUN or RUN:STORE; omit it to compare two stores of A."),
     ] = None,
-    stores: Annotated[
-        str | None, typer.Option(metavar="X,Y", help="Two stores of run A: compare Y against X.")
-    ] = None,
+    store: options.StoresOption = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
             "--metric",
             "-m",
+            metavar="NAME",
             help="Metric to compare (repeatable): qps, p50, p99, recall, build_s, ready_s, disk,"
             " memory, or any metric of the results.",
             show_default="qps p99 sustained_qps ready_s disk",
@@ -62,71 +58,76 @@ def compare(
         typer.Option(
             min=0.0,
             max=1.0,
+            metavar="SHARE",
             help="Compare searches at this recall (repeatable).",
             show_default="0.9 0.95 0.99, where both reach them",
         ),
     ] = None,
     experiment: Annotated[
-        list[str] | None, typer.Option(help="Compare only this experiment (repeatable).")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Compare only this experiment (repeatable)."),
     ] = None,
     threshold: Annotated[
-        str, typer.Option(help="Differences below this share of A are ties.")
+        str, typer.Option(metavar="SHARE", help="Differences below this share of A are ties.")
     ] = THRESHOLD,
     fail_on: Annotated[
         list[FailOn] | None,
         typer.Option(
-            help="Exit with 1 on such a verdict, or if nothing could be compared. Results of one"
-            " side only are not comparable."
+            help="Exit with 1 on such a verdict (repeatable), or if nothing could be compared."
+            " Results of one side only are not comparable."
         ),
     ] = None,
-    format_: Annotated[
-        Format,
+    form: Annotated[
+        CompareFormat,
         typer.Option(
             "--format",
             "-f",
-            help="table: for a terminal. jsonl: one object per verdict. md: a comment for a pull"
-            " request. junit: XML for continuous integration.",
+            help="Output format. jsonl: one object per verdict. md: a comment for a pull request."
+            " junit: XML for continuous integration.",
         ),
-    ] = Format.TABLE,
+    ] = CompareFormat.TABLE,
 ) -> None:
     """Compare B against A: better, worse, tie, or not comparable with the reason.
 
     \b
     vectrial compare runs/before runs/after                   each store with itself
-    vectrial compare runs/latest --stores weaviate,milvus     two stores of one run
+    vectrial compare runs/before runs/after --store weaviate  one of them
+    vectrial compare runs/latest --store milvus --store weaviate
+                                                              two stores of one run
     vectrial compare runs/latest:redis runs/other:pgvector    stores of two runs
     vectrial compare before after --metric p99 --threshold 5% --fail-on worse
 
     Searches are compared at equal recall and equal load, on each store's measured curve, without
     extrapolation. A verdict needs at least three repeats per side; the repeat is the unit of the
     test, not the request. To compare stores, put them into one suite with order = "interleaved",
-    because the machine changes between two runs. Exit codes: 0 success, 1 as set by --fail-on,
-    2 invalid input.
+    because the machine changes between two runs.
+
+    Exit codes: 0 success, 1 as set by --fail-on, 2 invalid input.
     """
-    # Imported here: the other commands need not wait for what reads results.
+    # Imported here: the readers of results take a while.
     from vectrial.compare import document
     from vectrial.compare.build import DEFAULT_METRICS, metrics_of
-    from vectrial.compare.build import compare as judged
+    from vectrial.compare.build import compare as comparison_of
     from vectrial.compare.cells import Asked
     from vectrial.compare.junit import junit
     from vectrial.compare.sides import sides_of
     from vectrial.document.render import markdown, terminal
     from vectrial.results.foreign import understood
 
-    asked = Asked(
+    what = Asked(
         metrics_of(metric or DEFAULT_METRICS), tuple(recall or ()), _experiments(experiment or [])
     )
-    least = share(threshold)
+    minimum = share(threshold)
     with understood(" and ".join(filter(None, (a, b)))):
-        comparison = judged(*sides_of(a, b, stores), asked, least)
-    match format_:
-        case Format.TABLE:
-            on_stdout().print(terminal.render(document.report(comparison)))
-        case Format.JSONL:
+        comparison = comparison_of(*sides_of(a, b, store or ()), what, minimum)
+    match form:
+        case CompareFormat.TABLE:
+            stdout_console().print(terminal.render(document.report(comparison)))
+        case CompareFormat.JSONL:
             print_objects(comparison)
-        case Format.MARKDOWN:
+        case CompareFormat.MARKDOWN:
             print(markdown.render(document.comment(comparison), level=3), end="")
-        case Format.JUNIT:
+        case CompareFormat.JUNIT:
             print(junit(comparison), end="")
     why = failure(comparison, fail_on or [])
     if why:
@@ -135,15 +136,14 @@ def compare(
 
 
 def print_objects(comparison: Comparison) -> None:
-    """A comparison on stdout as JSON lines; docs/compare.md explains them."""
+    """Print a comparison on stdout as JSON lines; docs/compare.md explains them."""
     from vectrial.compare.jsonl import objects
 
-    for one in objects(comparison):
-        print(json.dumps(one, ensure_ascii=False, allow_nan=False, default=str))
+    print_json(objects(comparison))
 
 
 def failure(comparison: Comparison, fail_on: list[FailOn]) -> str:
-    """Why the command ends with exit code 1; empty when it does not."""
+    """The reason for exit code 1; empty for success."""
     from vectrial.compare.judge import Kind
 
     if not fail_on:
@@ -157,20 +157,20 @@ def failure(comparison: Comparison, fail_on: list[FailOn]) -> str:
     return ", ".join(found)
 
 
-def share(given: str) -> float:
+def share(text: str) -> float:
     """'5%' or '0.05' as 0.05.
 
     Raises:
-        UserError: not a number, or less than 0 or not below 100 %.
+        UserError: it is not a number, negative, or 100 % or more.
     """
-    number, percent, rest = given.strip().partition("%")
+    number, percent, rest = text.strip().partition("%")
     try:
         value = float(number) / (100 if percent else 1)
     except ValueError:
         value = -1.0
     if rest.strip() or not 0 <= value < 1:
         raise UserError(
-            f"'{given}' is not a share of 0 to below 100 %",
+            f"'{text}' is not a share of 0 to below 100 %",
             where="--threshold",
             remedy="write 5% or 0.05",
         )

@@ -1,8 +1,7 @@
-"""`vectrial conformance`: whether a store does what it declares."""
+"""`vectrial conformance`: the conformance suite on a store."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -13,26 +12,27 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
+from vectrial.cli import options
+from vectrial.cli.output import Format, print_json, say, stderr_console, stdout_console
 from vectrial.stores import registry
 from vectrial.testing.run import Check
 from vectrial.testing.run import conformance as run_suite
 
-#: Columns of the table, by pytest's word for the outcome.
+#: Columns of the table, by pytest's outcome.
 _OUTCOMES = {"passed": "passed", "failed": "failed", "skipped": "not declared"}
 
 
 def conformance(
-    store: Annotated[str, typer.Argument(metavar="STORE", help="Any registered store.")],
+    store: options.StoreArgument,
     every_case: Annotated[
         bool,
         typer.Option(
             "--every-case",
-            help="Check every index of a server under every metric; else each index under its"
-            " first metric, and the first index under every metric.",
+            help="Check every index of a server under every metric, instead of each index under"
+            " its first metric and the first index under every metric.",
         ),
     ] = False,
-    form: FormOption = Form.TABLE,
+    form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Run the conformance suite on a STORE: search, filters, reads, writes and refusals, as far as
     the store declares them, against exact answers.
@@ -43,16 +43,16 @@ def conformance(
 
     Output of pytest goes to stderr. The table counts checks by part of the suite; with --format
     jsonl there is an object for each check. Needs the extra `testing`.
-    Exit codes: 0, 1 where a check failed, 2 where the store or pytest is missing.
+
+    Exit codes: 0 success, 1 a check failed, 2 the store or pytest is missing.
     """
-    console = on_stderr()
+    console = stderr_console()
     kind = registry.load(store)
     checks = run_suite(kind, every_case=every_case, show=lambda line: say(console, line))
-    if form is Form.JSONL:
-        for check in checks:
-            print(json.dumps(asdict(check), ensure_ascii=False))
+    if form is Format.JSONL:
+        print_json(map(asdict, checks))
     else:
-        on_stdout().print(_table(store, checks))
+        stdout_console().print(_table(store, checks))
     if any(check.outcome == "failed" for check in checks):
         sys.exit(1)
 

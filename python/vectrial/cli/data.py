@@ -1,4 +1,4 @@
-"""`vectrial data`: datasets, the user's own first."""
+"""`vectrial data import`, `pictures`, `inspect` and `truth`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from vectrial.cli.bars import bars
-from vectrial.cli.dataset_view import as_json, as_table, truth_lines, truth_table
-from vectrial.cli.form import Form, FormOption, on_stdout
+from vectrial.cli import options
+from vectrial.cli.dataset_view import dataset_object, dataset_table, truth_objects, truth_table
+from vectrial.cli.output import Format, print_json, progress_bars, stdout_console
 from vectrial.datasets import library
-from vectrial.datasets.ingest import Import, import_file, name_of, peek
+from vectrial.datasets.ingest import Import, checksum, import_file, name_of, peek
 from vectrial.datasets.inspect import inspect as facts_of
 from vectrial.datasets.readers import FORMATS, Options, open_source
+from vectrial.datasets.sources import picture_folder
 from vectrial.datasets.truth import truth_of
-from vectrial.model.dataset import Dataset
+from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.errors import UserError
 from vectrial.model.filters import Filter
 from vectrial.model.filters import parse as parse_filter
@@ -36,117 +38,179 @@ _METRICS = {
 }
 
 
-_Vectors = Annotated[
-    str | None,
-    typer.Option(help="Column, key or array that holds the vectors, if there are several."),
-]
-
-
 def import_(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help=f"A file, folder or archive: {FORMATS}.")
     ],
-    vectors: _Vectors = None,
+    vectors: options.VectorsOption = None,
     id_: Annotated[
         str | None,
         typer.Option(
             "--id",
-            help="Column of ids. Default: an integer column 'id'; 'none' numbers the rows. Text"
-            " ids and UUIDs become a metadata column and are shown in answers.",
+            metavar="NAME",
+            help="Column of ids; 'none' numbers the rows. Text ids and UUIDs become a metadata"
+            " column and are shown in answers.",
+            show_default="an integer column 'id'",
         ),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(help="cosine, l2 or ip; required if the file does not declare it.")
+        str | None,
+        typer.Option(metavar="METRIC", help="cosine, l2 or ip; required unless the file has it."),
     ] = None,
     queries: Annotated[
         str | None,
         typer.Option(
+            metavar="N|FILE",
             help="Number of the file's queries to use, or of rows to hold out if it has none; or a"
-            " file of queries. Default: all queries of the file, else 10 % of the rows, at"
-            " most 1000."
+            " file of queries.",
+            show_default="all queries of the file, else 10 % of the rows, at most 1000",
         ),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the dataset in suites. Default: from the file name.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed for held-out rows.")] = 0,
+    name: options.NameOption = None,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Random seed for held-out rows.")
+    ] = 0,
     keep: Annotated[
         list[str] | None,
-        typer.Option(help="Metadata columns to keep: a,b or repeated; 'none' for no columns."),
+        typer.Option(
+            metavar="NAMES",
+            help="Metadata columns to keep: a,b or repeated; 'none' for no columns.",
+            show_default="all",
+        ),
     ] = None,
-    rows: Annotated[int | None, typer.Option(help="Read only this many rows.")] = None,
+    rows: options.RowsOption = None,
     conditions: Annotated[
         bool,
         typer.Option("--conditions/--no-conditions", help="Import the filters of the queries."),
     ] = True,
-    licence: Annotated[
-        str, typer.Option(help="Licence, recorded in the dataset and in every run.")
-    ] = ("not stated"),
-    force: Annotated[
-        bool, typer.Option("--force", "--yes", "-y", help="Replace a dataset of that name.")
-    ] = False,
-    form: FormOption = Form.TABLE,
+    licence: options.LicenceOption = options.LICENCE,
+    force: options.ReplaceOption = False,
+    form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Import your own vectors as a dataset that suites can name.
 
+    \b
+    vectrial data import my.parquet --vectors embedding --id id --metric cosine
+
     Checks every row, holds out queries, keeps metadata columns for filters, computes the exact
     ground truth, and prints the facts of the dataset.
-
-        vectrial data import my.parquet --vectors embedding --id id --metric cosine
     """
-    wanted = Import(
+    task = Import(
         path=file,
         name=name,
         metric=_metric(metric),
-        options=Options(vectors, id_, _keep(keep), rows, conditions),
+        options=Options(vectors, id_, _columns(keep), rows, conditions),
         queries=_queries(queries),
         seed=seed,
         licence=licence,
         replace_existing=force or _may_replace(name_of(file) if name is None else name),
     )
-    with bars() as progress:
-        dataset = import_file(wanted, progress)
-    _show(dataset, form)
-    if form is Form.TABLE:
+    with progress_bars() as progress:
+        dataset = import_file(task, progress)
+    _print(dataset, form)
+    if form is Format.TABLE:
         print(f'\nIn a suite:\n\n[[datasets]]\nname = "{dataset.name}"', file=sys.stderr)
+
+
+def pictures(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help=f"Holds {picture_folder.LAYOUT}.")
+    ],
+    name: options.NameOption = None,
+    hold_out: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Good pictures of each class that become normal queries, on which thresholds are"
+            " chosen; at most a third of them.",
+        ),
+    ] = 40,
+    licence: options.LicenceOption = options.LICENCE,
+    force: options.ReplaceOption = False,
+    form: options.FormatOption = Format.TABLE,
+) -> None:
+    """Import labelled pictures as a dataset for the anomaly experiment.
+
+    \b
+    vectrial data pictures mvtec_anomaly_detection --name mvtec-ad --licence CC-BY-NC-SA-4.0
+
+    Normal pictures are stored with their class; other normal ones and defective ones are queries.
+    Features are those of EfficientNet-Lite0 (1280-d), about 20 ms per picture, and are cached.
+    Duplicate pictures are used once. `vectrial reproduce milvus-weaviate` uses a dataset named
+    mvtec-ad if there is one.
+    """
+    if not folder.is_dir():
+        raise UserError("there is no such folder", where=str(folder))
+    name = name or name_of(folder)
+    if library.path(name).exists() and not force:
+        raise UserError(
+            f"a dataset named '{name}' exists already", remedy="--name another, or --force"
+        )
+    with progress_bars() as progress:
+        made = picture_folder.made(folder, hold_out, progress)
+        dataset = library.save(
+            name,
+            metric=Metric.COSINE,
+            vectors=np.asarray(made.vectors),
+            queries=made.queries,
+            provenance=Provenance(
+                str(folder), licence, checksum(folder, progress), notes=made.notes
+            ),
+            metadata=made.metadata,
+            filters=made.filters,
+            query_metadata=made.query_metadata,
+            replace_existing=force,
+        )
+    _print(dataset, form)
 
 
 def inspect(
     what: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A dataset, or any file.")],
-    vectors: _Vectors = None,
+    vectors: options.VectorsOption = None,
     metric: Annotated[
         str | None,
-        typer.Option(help="Metric of a file: cosine, l2 or ip. Default: the file's own, else l2."),
+        typer.Option(
+            metavar="METRIC",
+            help="Metric of a file: cosine, l2 or ip.",
+            show_default="the file's own, else l2",
+        ),
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, help="Number of rows of a file to read.")] = 100_000,
+    rows: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of rows of a file to read.")
+    ] = 100_000,
     again: Annotated[bool, typer.Option("--again", help="Compute the facts again.")] = False,
-    form: FormOption = Form.TABLE,
+    form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Show the facts of a dataset, or of a file without importing it.
 
+    \b
+    vectrial data inspect glove-words-50-50k
+    vectrial data inspect my.parquet --vectors embedding
+
     Shows shape, duplicates, norms, intrinsic dimension, how well the queries match the
     distribution of the rows, and the values of the metadata.
-
-        vectrial data inspect glove-words-50-50k
-        vectrial data inspect my.parquet --vectors embedding
     """
-    with bars() as progress:
+    with progress_bars() as progress:
         if what in library.names():
-            dataset = _facts(library.load(what), again, progress)
+            dataset = _annotated(library.load(what), again, progress)
         elif Path(what).exists():
-            dataset = _look(Path(what), vectors, _metric(metric), rows, progress)
+            dataset = _peek(Path(what), vectors, _metric(metric), rows, progress)
+        elif "/" in what or Path(what).suffix:
+            known = suggestion(what, library.names())
+            raise UserError(f"there is no file '{what}', and no dataset of that name", remedy=known)
         else:
-            dataset = _unknown(what)
-    _show(dataset, form)
+            dataset = library.load(what)  # raises, and suggests a name
+    _print(dataset, form)
 
 
-def _facts(dataset: Dataset, again: bool, progress: Progress) -> Dataset:
+def _annotated(dataset: Dataset, again: bool, progress: Progress) -> Dataset:
     if not again and {"duplicates", "norms", "intrinsic_dimension"} <= set(dataset.facts):
         return dataset
     return library.annotate(dataset, {**dataset.facts, **facts_of(dataset, progress=progress)})
 
 
-def _look(
+def _peek(
     path: Path, vectors: str | None, metric: Metric | None, rows: int, progress: Progress
 ) -> Dataset:
     with open_source(path, Options(vectors=vectors, conditions=False)) as source:
@@ -166,35 +230,37 @@ def _look(
 
 
 def truth(
-    name: Annotated[str, typer.Argument(help="A dataset in the library.")],
-    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Neighbours per query.")] = 10,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset in the library.")],
+    k: options.KOption = 10,
     where: Annotated[
         str | None,
         typer.Option(
             "--filter",
-            help='For all queries, as JSON: \'{"eq": {"lang": "en"}}\'. Default: each one\'s own.',
+            metavar="JSON",
+            help='Filter for all queries: \'{"eq": {"lang": "en"}}\'.',
+            show_default="the filter of each query",
         ),
     ] = None,
-    form: FormOption = Form.TABLE,
+    form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Print the exact nearest neighbours of a dataset's queries; cached.
 
-    As `--format jsonl`, one object a query: query, ids, distances, available (rows that match,
-    at most k), accepted (all ids that tie with the k-th, or are nearer).
+    \b
+    vectrial data truth my -k 10 --filter '{"eq": {"lang": "en"}}' --format jsonl
 
-        vectrial data truth my -k 10 --filter '{"eq": {"lang": "en"}}' --format jsonl
+    With --format jsonl, one object per query: query, ids, distances, available (rows that match,
+    at most k), accepted (all ids that tie with the k-th, or are nearer).
     """
     dataset = library.load(name)
     condition = dataset.filters if where is None else _filter(where)
-    with bars() as progress:
+    with progress_bars() as progress:
         found = truth_of(
             dataset, k, condition, progress=lambda done, of, _: progress(done, of, "searching")
         )
-    if form is Form.JSONL:
-        for line in truth_lines(dataset, found):
-            print(line)
+    if form is Format.JSONL:
+        print_json(truth_objects(dataset, found))
     else:
-        on_stdout().print(truth_table(dataset, found))
+        stdout_console().print(truth_table(dataset, found))
 
 
 def _filter(text: str) -> Filter:
@@ -209,18 +275,11 @@ def _filter(text: str) -> Filter:
     return parse_filter(value, at="--filter")
 
 
-def _unknown(what: str) -> Dataset:
-    if "/" in what or Path(what).suffix:
-        known = suggestion(what, library.names())
-        raise UserError(f"there is no file '{what}', and no dataset of that name", remedy=known)
-    return library.load(what)
-
-
-def _show(dataset: Dataset, form: Form) -> None:
-    if form is Form.JSONL:
-        print(as_json(dataset))
+def _print(dataset: Dataset, form: Format) -> None:
+    if form is Format.JSONL:
+        print_json([dataset_object(dataset)])
     else:
-        on_stdout().print(as_table(dataset))
+        stdout_console().print(dataset_table(dataset))
 
 
 def _metric(text: str | None) -> Metric | None:
@@ -232,10 +291,10 @@ def _metric(text: str | None) -> Metric | None:
     return metric
 
 
-def _keep(given: list[str] | None) -> tuple[str, ...] | None:
-    if not given:
+def _columns(options: list[str] | None) -> tuple[str, ...] | None:
+    if not options:
         return None
-    names = [name.strip() for part in given for name in part.split(",")]
+    names = [name.strip() for part in options for name in part.split(",")]
     return () if names == ["none"] else tuple(name for name in names if name)
 
 
@@ -253,7 +312,7 @@ def _queries(text: str | None) -> int | Path | None:
 
 
 def _may_replace(name: str) -> bool:
-    """Asks, when there is someone to ask and something to replace."""
+    """Ask on a terminal whether to replace an existing dataset."""
     if not (library.path(name).exists() and sys.stdin.isatty()):
         return False
     return typer.confirm(f"Replace the dataset '{name}'?", err=True)

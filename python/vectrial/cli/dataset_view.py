@@ -1,8 +1,7 @@
-"""A dataset and its facts for people, as a table, and for programs, as one JSON object."""
+"""A dataset with its facts and its ground truth, as tables and as JSON objects."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
@@ -16,29 +15,25 @@ from rich.text import Text
 from vectrial.model.dataset import OWN_IDS, Dataset, Truth
 
 
-def as_json(dataset: Dataset) -> str:
-    """One line: name, shape, metric, fingerprint, provenance, metadata types, facts."""
+def dataset_object(dataset: Dataset) -> dict[str, Any]:
+    """Name, shape, metric, fingerprint, provenance, metadata types and facts."""
     schema = pa.schema([]) if dataset.metadata is None else dataset.metadata.schema
-    return json.dumps(
-        {
-            "name": dataset.name,
-            "rows": dataset.rows,
-            "dim": dataset.dim,
-            "metric": str(dataset.metric),
-            "queries": len(dataset.queries),
-            "filters": sum(where is not None for where in dataset.filters or ()),
-            "metadata": {field.name: str(field.type) for field in schema},
-            "fingerprint": dataset.fingerprint,
-            "provenance": asdict(dataset.provenance),
-            "facts": dataset.facts,
-        },
-        ensure_ascii=False,
-        allow_nan=False,
-    )
+    return {
+        "name": dataset.name,
+        "rows": dataset.rows,
+        "dim": dataset.dim,
+        "metric": str(dataset.metric),
+        "queries": len(dataset.queries),
+        "filters": sum(where is not None for where in dataset.filters or ()),
+        "metadata": {field.name: str(field.type) for field in schema},
+        "fingerprint": dataset.fingerprint,
+        "provenance": asdict(dataset.provenance),
+        "facts": dataset.facts,
+    }
 
 
-def as_table(dataset: Dataset) -> Table:
-    """A table of what there is and what was found."""
+def dataset_table(dataset: Dataset) -> Table:
+    """A table of the dataset and its facts."""
     table = _table(dataset.name)
     for name, text in _lines(dataset):
         table.add_row(name, Text(text))
@@ -52,40 +47,33 @@ def _table(title: str) -> Table:
     return table
 
 
-def truth_lines(dataset: Dataset, truth: Truth) -> Iterator[str]:
-    """One JSON object a query; a filter that few rows match gives fewer than k ids. Ids are the
-    user's own where the dataset has them."""
-    shown = _as_given(dataset)
+def truth_objects(dataset: Dataset, truth: Truth) -> Iterator[dict[str, Any]]:
+    """One object per query, with the user's own ids where the dataset has them; fewer than k ids
+    where fewer rows match."""
+    named = _own_ids(dataset)
     for q, count in enumerate(truth.available):
         accepted = truth.accept_ids[truth.accept_offsets[q] : truth.accept_offsets[q + 1]]
-        yield json.dumps(
-            {
-                "query": q,
-                "ids": shown(truth.ids[q, :count]),
-                "distances": truth.distances[q, :count].tolist(),
-                "available": int(count),
-                "accepted": shown(accepted),
-            },
-            ensure_ascii=False,
-        )
+        yield {
+            "query": q,
+            "ids": named(truth.ids[q, :count]),
+            "distances": truth.distances[q, :count].tolist(),
+            "available": int(count),
+            "accepted": named(accepted),
+        }
 
 
-def _as_given(dataset: Dataset) -> Callable[[NDArray[np.int64]], list[Any]]:
-    """Turns ids of rows into the user's own, where the dataset has them."""
+def _own_ids(dataset: Dataset) -> Callable[[NDArray[np.int64]], list[Any]]:
+    """A function from ids of rows to the user's own ids, if the dataset has them."""
     own = dataset.own_ids
     if own is None:
         return lambda ids: ids.tolist()
     order = np.argsort(dataset.ids)
     place = dataset.ids[order]
-
-    def given(ids: NDArray[np.int64]) -> list[Any]:
-        return own.take(order[np.searchsorted(place, ids)]).to_pylist()
-
-    return given
+    return lambda ids: own.take(order[np.searchsorted(place, ids)]).to_pylist()
 
 
 def truth_table(dataset: Dataset, truth: Truth) -> Table:
-    """Truth in a few lines: how far the neighbours are, how many queries have too few, or ties."""
+    """Distances of the neighbours, and numbers of queries with too few of them, or with ties."""
     table = _table(f"{dataset.name}, k = {truth.k}")
     table.add_row("queries", f"{len(truth.ids):,}")
     short = int((truth.available < truth.k).sum())
@@ -105,10 +93,10 @@ def truth_table(dataset: Dataset, truth: Truth) -> Table:
 def _lines(dataset: Dataset) -> list[tuple[str, str]]:
     size = _size(dataset.raw_bytes)
     filtered = sum(where is not None for where in dataset.filters or ())
-    asked = f"{len(dataset.queries):,}" + (f", {filtered:,} with a filter" if filtered else "")
+    queries = f"{len(dataset.queries):,}" + (f", {filtered:,} with a filter" if filtered else "")
     lines = [
         ("vectors", f"{dataset.rows:,} × {dataset.dim:,}, {dataset.metric}, {size}"),
-        ("queries", asked),
+        ("queries", queries),
     ]
     facts = dataset.facts
     for name, label, describe in (
@@ -142,7 +130,7 @@ def _size(count: int) -> str:
 
 
 def _duplicates(found: dict[str, Any]) -> str:
-    again = found.get("repeated_queries", 0)  # datasets of earlier versions were not asked
+    again = found.get("repeated_queries", 0)  # missing from datasets of earlier versions
     if not found["rows"] and not found["queries"] and not again:
         return "none"
     return (

@@ -1,4 +1,4 @@
-"""`vectrial experiments`: what can be asked of a store, with every parameter."""
+"""`vectrial experiments`: the experiments with their parameters."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pydantic_core import PydanticUndefined
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from vectrial.cli.form import Form, FormOption, on_stdout, warn_of
+from vectrial.cli import options
+from vectrial.cli.output import Format, print_json, stdout_console, warn_broken
 from vectrial.experiments.base import Experiment
 from vectrial.experiments.registry import EXPERIMENTS
 
 
-def experiments(
-    form: FormOption = Form.TABLE,
-) -> None:
+def experiments(form: options.FormatOption = Format.TABLE) -> None:
     """List the experiments with their parameters and defaults.
 
-        vectrial experiments
-        vectrial experiments --format jsonl | jq -c '[.experiment, .parameters]'
+    \b
+    vectrial experiments
+    vectrial experiments --format jsonl | jq -c '[.experiment, .parameters]'
 
     In a suite:
 
@@ -29,22 +29,21 @@ def experiments(
         search = { ef_search = [16, 64] }
     """
     kinds, broken = EXPERIMENTS.working()
-    warn_of(broken)
-    if form is Form.JSONL:
-        for kind in kinds.values():
-            print(json.dumps(_described(kind), ensure_ascii=False))
+    warn_broken(broken)
+    described = [_described(kind) for kind in kinds.values()]
+    if form is Format.JSONL:
+        print_json(described)
         return
     table = Table(box=SIMPLE_HEAD)
     table.add_column("experiment", no_wrap=True)  # a name is copied into a suite
     for column in ("what it measures", "parameter", "default"):
         table.add_column(column, overflow="fold")
-    for kind in kinds.values():
-        described = _described(kind)
-        first = (kind.name, f"{kind.title}. {described['about']}")
-        for name, default in described["parameters"].items() or [("none", "")]:
+    for one in described:
+        first = (one["experiment"], f"{one['title']}. {one['about']}")
+        for name, default in one["parameters"].items() or [("none", "")]:
             table.add_row(*first, name, json.dumps(default) if default != "" else "")
             first = ("", "")
-    on_stdout().print(table)
+    stdout_console().print(table)
 
 
 def _described(kind: type[Experiment]) -> dict[str, Any]:

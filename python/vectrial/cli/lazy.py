@@ -1,8 +1,8 @@
-"""Command groups that import a command's module when that command runs: `--help`, `--version` and
-a misspelt command wait for none of them."""
+"""Command groups that import a command's module only when that command runs."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
@@ -14,11 +14,10 @@ from vectrial.util import interrupts
 
 
 class Target(NamedTuple):
-    """Where a command is defined, and its line in the help of its group.
+    """The definition of a command.
 
-    Args:
-        place: "module:function", the module within `vectrial.cli`.
-        summary: the first paragraph of the function's docstring, on one line.
+    place: "module:function", the module within `vectrial.cli`.
+    summary: the first paragraph of the function's docstring, on one line.
     """
 
     place: str
@@ -26,31 +25,39 @@ class Target(NamedTuple):
 
 
 class LazyCommand(TyperCommand):
-    """A command whose module is not imported yet: what its group's help says of it."""
+    """A command whose module is not imported yet."""
 
     def __init__(self, name: str, target: Target) -> None:
         super().__init__(name, help=target.summary)
         self.target = target
 
     def load(self) -> TyperCommand:
-        """Import the module, and make the command of its function."""
+        """Import the module and return the command."""
         module, _, function = self.target.place.partition(":")
-        # Nothing is to be cleaned up yet, and a library that is being imported may take an
-        # interruption for one of its own dependencies missing.
+        # A library may take an interruption of its import for a missing dependency.
         with interrupts.at_once():
             imported = import_module(f"vectrial.cli.{module}")
         alone = typer.Typer(
             add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False
         )
-        alone.command(self.name)(getattr(imported, function))
+        run = getattr(imported, function)
+        alone.command(self.name, help=unwrapped(run.__doc__ or ""))(run)
         command = typer.main.get_command(alone)
         assert isinstance(command, TyperCommand)
         return command
 
 
+def unwrapped(text: str) -> str:
+    """Help text with one line per paragraph, so that the terminal wraps it; examples, which are
+    indented or begin with ``\\b``, keep their lines."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(
+        one if one.startswith(("\b", " ")) else one.replace("\n", " ") for one in paragraphs
+    )
+
+
 class LazyGroup(TyperGroup):
-    """A group of lazy commands. A subclass lists them as `targets`, by their names; commands that
-    are no lazy ones can be added as to any group."""
+    """A group of lazy commands, which a subclass lists as `targets` by name."""
 
     targets: ClassVar[Mapping[str, Target]]
 
@@ -60,7 +67,6 @@ class LazyGroup(TyperGroup):
             self.add_command(LazyCommand(name, target))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that the arguments name, imported; it is called where one is run, or its
-        options are completed."""
+        """The command that the arguments name, imported."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, rest

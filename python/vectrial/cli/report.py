@@ -1,4 +1,4 @@
-"""`vectrial report`: everything derived from a finished run."""
+"""`vectrial report`: the report of a finished or interrupted run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
-from vectrial.cli.form import on_stderr, on_stdout
+from vectrial.cli import options
+from vectrial.cli.output import stderr_console, stdout_console
 
 
-class Format(StrEnum):
-    """What a report is written as."""
+class ReportFormat(StrEnum):
+    """Output of a report."""
 
     ALL = "all"
     HTML = "html"
@@ -24,32 +25,32 @@ class Format(StrEnum):
 
 
 def report(
-    run: Annotated[
-        Path,
-        typer.Argument(metavar="RUN", help="Run folder or bundle."),
-    ] = Path("runs/latest"),
-    format_: Annotated[
-        Format,
+    run: options.RunArgument = options.LATEST,
+    form: Annotated[
+        ReportFormat,
         typer.Option(
             "--format",
             "-f",
-            help="all: report.html, report.md, csv/ and figures/. html, md (with figures/), csv:"
-            " only that. jsonl: every measured value on stdout. text: a summary on stdout.",
+            help="Output format. all: report.html, report.md, csv/ and figures/. jsonl: every"
+            " measured value on stdout. text: a summary on stdout.",
         ),
-    ] = Format.ALL,
+    ] = ReportFormat.ALL,
     out: Annotated[
         Path | None,
-        typer.Option(help="Output folder.", show_default="RUN/report, or BUNDLE-report"),
+        typer.Option(
+            metavar="FOLDER", help="Output folder.", show_default="RUN/report, or BUNDLE-report"
+        ),
     ] = None,
 ) -> None:
     """Write the report of a run: one offline HTML file, Markdown, CSV and figures.
 
-    Nothing is measured. It works for interrupted runs too. Examples:
+    \b
+    vectrial report                                     the newest run, everything
+    vectrial report runs/20261121-120000-demo -f html   only the page
+    vectrial report --format jsonl | jq .value          every measured value
+    vectrial report theirs.vectrial.tar.gz              the report of a bundle
 
-        vectrial report                                     the newest run, everything
-        vectrial report runs/20261121-120000-demo -f html   only the page
-        vectrial report --format jsonl | jq .value          every measured value
-        vectrial report theirs.vectrial.tar.gz              the report of a bundle
+    Measures nothing. Works for interrupted runs too.
     """
     from vectrial.results.bundle import SUFFIX, run_folder
     from vectrial.results.foreign import understood
@@ -60,34 +61,32 @@ def report(
         out = run.with_name(beside) if run.is_file() else run.resolve() / "report"
     PROCESSES.warm()
     with run_folder(run) as folder, understood(run):
-        _write(folder, format_, out)
+        _write(folder, form, out)
 
 
-def _write(run: Path, format_: Format, out: Path) -> None:
-    """What `report` says, of a run's folder."""
-    # Imported here: the other commands need not wait for the chart library.
+def _write(run: Path, form: ReportFormat, out: Path) -> None:
+    # Imported here: the chart library takes a while.
     from vectrial.analysis.run_data import load
     from vectrial.document.render import export, write
     from vectrial.report.build import build, summary
 
-    if format_ is Format.JSONL:
+    if form is ReportFormat.JSONL:
         export.write_jsonl(export.measurements(run), sys.stdout)
         return
     loaded = load(run)
-    if format_ is Format.TEXT:
-        on_stdout(markup=True).print(summary(loaded))
+    if form is ReportFormat.TEXT:
+        stdout_console(markup=True).print(summary(loaded))
         return
-    made = build(loaded)
+    document = build(loaded)
     folder = write.made(out)
-    console = on_stderr()
-    with console.status("drawing") as status:
-        if format_ in (Format.ALL, Format.MARKDOWN):
-            write.write_figures(made, folder, lambda name: status.update(f"drawing {name}"))
-            written = write.write_markdown(made, folder)
-        if format_ in (Format.ALL, Format.CSV):
+    with stderr_console().status("drawing") as status:
+        if form in (ReportFormat.ALL, ReportFormat.MARKDOWN):
+            write.write_figures(document, folder, lambda name: status.update(f"drawing {name}"))
+            written = write.write_markdown(document, folder)
+        if form in (ReportFormat.ALL, ReportFormat.CSV):
             status.update("writing tables")
-            written = write.write_csv(made, loaded.folder, folder)[0].parent
-        if format_ in (Format.ALL, Format.HTML):
+            written = write.write_csv(document, loaded.folder, folder)[0].parent
+        if form in (ReportFormat.ALL, ReportFormat.HTML):
             status.update("writing report.html")
-            written = write.write_html(made, folder)
-    print(written if format_ is not Format.ALL else folder / "report.html")
+            written = write.write_html(document, folder)
+    print(written)

@@ -1,24 +1,30 @@
-"""`vectrial reproduce`: a published report measured again, published beside measured."""
+"""`vectrial reproduce`: measure a published report again, in its own tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import tomli_w
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from vectrial.cli import options
 from vectrial.cli import run as run_command
-from vectrial.cli.form import CleanConsole, on_stderr, on_stdout, warn_of
-from vectrial.cli.one_store import ExposedOption
-from vectrial.cli.run_view import dry_run_table, plan_lines
+from vectrial.cli.output import (
+    CleanConsole,
+    print_json,
+    stderr_console,
+    stdout_console,
+    warn_broken,
+)
+from vectrial.cli.run_view import dry_run_table, plan_objects
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.plan import Plan
@@ -27,24 +33,24 @@ from vectrial.reports.model import Reproduction
 from vectrial.reports.planning import PartPlan, Settings, plan_parts
 from vectrial.reports.published import figures
 from vectrial.results.database import DATABASE
-from vectrial.run.prepare import check_machine, plan_of
+from vectrial.run.prepare import check_machine, plan_of, toml_of
 from vectrial.stores import registry
 from vectrial.suite.model import Suite
 
 if TYPE_CHECKING:
     from vectrial.document.blocks import Report
 
-#: What a folder of a reproduction says of itself.
+#: Description of a reproduction, in its folder.
 MANIFEST = "reproduction.json"
-#: Of it the folder of the page, and that of the figures, which lies beside the tables that show
-#: them: the two are copied as they are.
+#: Folders within it: of the page, and of the figures that the tables link to.
 _REPORT, _FIGURES = "report", "figures"
-#: Characters of a line of figures at least.
+#: Minimum width of the printed tables, in columns.
 _WIDTH = 110
+_NOTHING = "none of its stores is here or was asked for"
 
 
-class Format(StrEnum):
-    """What the cells are written as."""
+class ReproductionFormat(StrEnum):
+    """Output of a reproduction."""
 
     TABLE = "table"
     MARKDOWN = "md"
@@ -55,19 +61,17 @@ class Format(StrEnum):
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[REPORT]", help="Report to reproduce. Without it, list the reports."
-        ),
+        typer.Argument(metavar="REPORT", help="Report to reproduce; without it, list the reports."),
     ] = None,
     scale: Annotated[
         float | None,
         typer.Option(
-            help="Share of the report's rows; 1 is its full size. The list shows the default."
+            metavar="SHARE",
+            help="Share of the report's rows; 1 is its full size.",
+            show_default="as in the list",
         ),
     ] = None,
-    store: Annotated[
-        list[str] | None, typer.Option(help="Measure only this store (repeatable).")
-    ] = None,
+    store: options.StoresOption = None,
     faithful: Annotated[
         bool,
         typer.Option(
@@ -76,35 +80,28 @@ def reproduce(
             " notes list the differences.",
         ),
     ] = False,
-    repeats: Annotated[
-        int,
-        typer.Option(min=1, max=1000, help="Number of repeats; three or more give a spread."),
-    ] = 1,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan; measure nothing.")
-    ] = False,
-    format_: Annotated[
-        Format,
+    repeats: options.RepeatsOption = 1,
+    dry_run: options.DryRunOption = False,
+    form: Annotated[
+        ReproductionFormat,
         typer.Option(
             "--format",
             "-f",
-            help="Output format of the cells. html: print only the path of the page.",
+            help="Output format of the cells. jsonl: one object per cell. html: only the path of"
+            " the page.",
         ),
-    ] = Format.TABLE,
+    ] = ReproductionFormat.TABLE,
     show: Annotated[
         Path | None,
-        typer.Option(help="Print the tables of this folder again; measure nothing."),
+        typer.Option(
+            metavar="FOLDER", help="Print the tables of this folder again; measure nothing."
+        ),
     ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Complete the reproduction in this folder.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the new folder.")] = Path("runs"),
-    allow_exposed: ExposedOption = False,
+    resume: options.ResumeOption = None,
+    out: options.OutOption = options.RUNS,
+    allow_exposed: options.ExposedOption = False,
 ) -> None:
     """Measure a published REPORT again, in its own tables.
-
-    Each cell shows the published value, the measured value and their ratio, or the reason why a
-    value is missing.
 
     \b
     vectrial reproduce                                   list the reports
@@ -113,78 +110,85 @@ def reproduce(
     vectrial reproduce --show FOLDER -f md               the tables as Markdown
     vectrial reproduce --show FOLDER -f html             the page with its figures
 
-    Progress goes to stderr, the cells to stdout. The folder keeps the runs, the tables
-    (reproduction.md), the cells (reproduction.jsonl) and the page with the report's figures
+    Each cell shows the published value, the measured value and their ratio, or the reason why a
+    value is missing. Progress goes to stderr, the cells to stdout. The folder keeps the runs, the
+    tables (reproduction.md), the cells (reproduction.jsonl) and the page with the report's figures
     (report/report.html, figures/).
     """
-    console = on_stderr()
-    if show is not None and resume is not None:
-        raise UserError("--show and --resume exclude each other", remedy="give one of them")
-    if show is not None and dry_run:
-        raise UserError(
-            "--show measures nothing, with or without --dry-run",
-            remedy="--resume FOLDER --dry-run says what is left to measure",
-        )
+    console = stderr_console()
     folder = show or resume
-    if folder is not None and name is not None:
-        raise UserError(
-            "the folder says which report it is of", where=str(folder), remedy=f"leave {name} out"
-        )
-    if folder is not None:
-        if scale is not None or store or faithful or repeats > 1:
-            raise UserError(
-                "the folder says what was asked for",
-                where=str(folder),
-                remedy="leave --scale, --store, --faithful and --repeats out, or begin a new one",
-            )
-        report, settings = _kept(folder)
-    elif name is None:
-        _list(format_)
+    if folder is None and name is None:
+        _list(form)
         return
-    else:
-        report = _report(name)
+    if folder is None:
+        assert name is not None
+        report = REPRODUCTIONS.load(name)
         size = report.scale if scale is None else scale
         settings = Settings(size, tuple(store or ()), faithful, repeats)
+    else:
+        options_of_new = scale is not None or store or faithful or repeats > 1
+        _check_folder(folder, name, bool(options_of_new), bool(show and resume), show and dry_run)
+        report, settings = _read_manifest(folder)
     kinds, _ = registry.STORES.working()
     parts = plan_parts(report, settings, kinds)
     if dry_run:
-        _dry_run(report, parts, kinds, format_, folder)
+        _dry_run(report, parts, kinds, form, folder)
         return
     if show is None:
         if folder is None:
             folder = _new_folder(out, report)
         else:
-            _refuse_other_data(folder, parts)
+            _check_same_data(folder, parts)
         _measure(report, settings, parts, folder, console, allow_exposed=allow_exposed)
     assert folder is not None
-    _write(report, settings, folder, kinds, format_, console, drawn=show is None)
+    _write(report, settings, folder, kinds, form, console, draw=show is None)
     console.print(f"folder: {folder}", soft_wrap=True, highlight=False)
 
 
-def _report(name: str) -> Reproduction:
-    return REPRODUCTIONS.load(name)
+def _check_folder(
+    folder: Path, name: str | None, has_settings: bool, both: bool, show_dry: object
+) -> None:
+    """Raise `UserError` for options that --show or --resume exclude."""
+    if both:
+        raise UserError("--show and --resume exclude each other", remedy="give one of them")
+    if show_dry:
+        raise UserError(
+            "--show measures nothing, with or without --dry-run",
+            remedy="--resume FOLDER --dry-run prints what is left to measure",
+        )
+    if name is not None:
+        raise UserError(
+            "the folder says which report it is of", where=str(folder), remedy=f"leave {name} out"
+        )
+    if has_settings:
+        raise UserError(
+            "the folder has its own settings",
+            where=str(folder),
+            remedy="leave --scale, --store, --faithful and --repeats out, or begin a new one",
+        )
 
 
-def _list(form: Format) -> None:
+def _list(form: ReproductionFormat) -> None:
     reports, broken = REPRODUCTIONS.working()
-    warn_of(broken)
-    if form is Format.JSONL:
-        for report in reports.values():
-            told = {"report": report.name, "title": report.title, "scale": report.scale}
-            print(json.dumps({**told, "figures": len(figures(report.name))}))
+    warn_broken(broken)
+    rows: list[dict[str, Any]] = [
+        {"report": one.name, "title": one.title, "scale": one.scale}
+        | {"figures": len(figures(one.name))}
+        for one in reports.values()
+    ]
+    if form is ReproductionFormat.JSONL:
+        print_json(rows)
         return
     table = Table(box=SIMPLE_HEAD)
     table.add_column("report", no_wrap=True)
-    for column in ("what", "figures", "default scale"):
-        table.add_column(column, justify="left" if column == "what" else "right")
-    for report in reports.values():
-        count = str(len(figures(report.name)))
-        table.add_row(report.name, report.title, count, f"{report.scale:g}")
-    on_stdout().print(table)
+    for column in ("title", "figures", "default scale"):
+        table.add_column(column, justify="left" if column == "title" else "right")
+    for row in rows:
+        table.add_row(row["report"], row["title"], str(row["figures"]), f"{row['scale']:g}")
+    stdout_console().print(table)
 
 
-def _kept(folder: Path) -> tuple[Reproduction, Settings]:
-    """The report and settings of a folder."""
+def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         raise UserError(
@@ -192,17 +196,24 @@ def _kept(folder: Path) -> tuple[Reproduction, Settings]:
             where=str(folder),
             remedy="give the folder that `vectrial reproduce` printed",
         )
-    kept = json.loads(path.read_text(encoding="utf-8"))
-    settings = Settings(kept["scale"], tuple(kept["stores"]), kept["faithful"], kept["repeats"])
-    return _report(kept["report"]), settings
+    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return manifest
 
 
-def _refuse_other_data(folder: Path, parts: list[PartPlan]) -> None:
-    """Raise `UserError` where a part would go on with other data than it was begun with, since
-    the datasets that are here have changed."""
-    kept = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["parts"]
+def _read_manifest(folder: Path) -> tuple[Reproduction, Settings]:
+    manifest = _manifest(folder)
+    settings = Settings(
+        manifest["scale"], tuple(manifest["stores"]), manifest["faithful"], manifest["repeats"]
+    )
+    return REPRODUCTIONS.load(manifest["report"]), settings
+
+
+def _check_same_data(folder: Path, parts: Sequence[PartPlan]) -> None:
+    """Raise `UserError` if a part would continue on other data than it was begun on, since the
+    datasets of the library have changed."""
+    begun = _manifest(folder)["parts"]
     for part in parts:
-        was = kept.get(part.part.name)
+        was = begun.get(part.part.name)
         if part.suite is not None and was and was != {"dataset": part.dataset, "rows": part.rows}:
             raise UserError(
                 f"'{part.part.name}' was begun on {was['rows']:,} rows of {was['dataset']}, and"
@@ -219,93 +230,86 @@ def _new_folder(out: Path, report: Reproduction) -> Path:
 
 def _dry_run(
     report: Reproduction,
-    parts: list[PartPlan],
+    parts: Sequence[PartPlan],
     kinds: Mapping[str, type[Store]],
-    form: Format,
+    form: ReproductionFormat,
     folder: Path | None,
 ) -> None:
     from vectrial.reports.collect import places
 
-    if form is Format.JSONL:
+    if form is ReproductionFormat.JSONL:
         for part in parts:
-            for line in _part_lines(report, part, folder):
-                print(line)
+            print_json(_part_objects(report, part, folder))
         return
-    console = on_stdout()
+    console = stdout_console()
     for part in parts:
         console.print(f"{part.part.title}: {part.rows:,} rows of {part.dataset}")
         if part.suite is None:
-            console.print("  none of its stores is here or was asked for")
+            console.print(f"  {_NOTHING}")
         else:
             console.print(dry_run_table(_plan(part, part.suite, report, folder)))
     every = figures(report.name)
-    can = 0
+    comparable = 0
     for figure in every:
         arms = [arm for part, _ in places(report, figure) for arm in part.arms]
-        can += any(arm.published == figure.store and arm.store in kinds for arm in arms)
+        comparable += any(arm.published == figure.store and arm.store in kinds for arm in arms)
     console.print(
-        f"{can} of {len(every)} published figures have something to be compared with here;"
+        f"{comparable} of {len(every)} published figures have something to be compared with here;"
         " the others say why not."
     )
 
 
 def _plan(part: PartPlan, suite: Suite, report: Reproduction, folder: Path | None) -> Plan:
-    """Of a part; of one that is gone on with, what is left of it."""
+    """The plan of a part; with `folder`, what is left of it."""
     plan = plan_of(suite, report.name)
     if folder is None:
         return plan
-    return run_command.left_of(plan, folder / part.part.name, on_stderr())
+    return run_command.left_of(plan, folder / part.part.name, stderr_console())
 
 
-def _part_lines(report: Reproduction, part: PartPlan, folder: Path | None) -> Iterator[str]:
-    """A part's plan for programs; one line where nothing of it can be measured."""
-    about = {"report": report.name, "part": part.part.name}
+def _part_objects(
+    report: Reproduction, part: PartPlan, folder: Path | None
+) -> Iterator[dict[str, Any]]:
+    """A part's plan, or one object if nothing of it can be measured."""
+    shared = {"report": report.name, "part": part.part.name}
     if part.suite is not None:
-        yield from plan_lines(_plan(part, part.suite, report, folder), about)
+        yield from plan_objects(_plan(part, part.suite, report, folder), shared)
         return
-    reason = "none of its stores is here or was asked for"
     loaded = {"dataset": part.dataset, "rows": part.rows}
-    yield json.dumps({**about, "kind": "skipped", **loaded, "reason": reason})
+    yield {**shared, "kind": "skipped", **loaded, "reason": _NOTHING}
 
 
 def _measure(
     report: Reproduction,
     settings: Settings,
-    parts: list[PartPlan],
+    parts: Sequence[PartPlan],
     folder: Path,
     console: Console,
     *,
     allow_exposed: bool,
 ) -> None:
-    for part in parts:
-        if part.suite is not None:
-            check_machine(plan_of(part.suite, report.name))
+    planned = [
+        (part, part.suite, plan_of(part.suite, report.name))
+        for part in parts
+        if part.suite is not None
+    ]
+    for _, _, plan in planned:
+        check_machine(plan)
     folder.mkdir(parents=True, exist_ok=True)
-    manifest = {
-        "report": report.name,
-        "scale": settings.scale,
-        "stores": list(settings.stores),
-        "faithful": settings.faithful,
-        "repeats": settings.repeats,
-        "parts": {part.part.name: {"dataset": part.dataset, "rows": part.rows} for part in parts},
-    }
     path = folder / MANIFEST
     if not path.exists():
+        begun = {part.part.name: {"dataset": part.dataset, "rows": part.rows} for part in parts}
+        manifest = {"report": report.name, **asdict(settings), "parts": begun}
         path.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    for part in parts:
-        if part.suite is None:
-            continue
+    for part, suite, plan in planned:
         console.print(f"{part.part.title}: {part.rows:,} rows of {part.dataset}", highlight=False)
-        plan = plan_of(part.suite, report.name)
-        text = tomli_w.dumps(part.suite.model_dump(mode="json", exclude_none=True))
-        again = f"vectrial reproduce --resume {folder}"
         run_command.measure(
             plan,
-            part.suite,
-            text,
+            suite,
+            toml_of(suite),
             folder / part.part.name,
             console,
-            again=again,
+            again=f"vectrial reproduce --resume {folder}",
             allow_exposed=allow_exposed,
         )
 
@@ -315,14 +319,14 @@ def _write(
     settings: Settings,
     folder: Path,
     kinds: Mapping[str, type[Store]],
-    form: Format,
+    form: ReproductionFormat,
     console: Console,
     *,
-    drawn: bool,
+    draw: bool,
 ) -> None:
-    """Print the cells, and keep them in the folder; with the page where it is asked for or
-    `drawn`."""
-    # Imported here: the chart library behind it takes its time, and measuring needs it not.
+    """Write the cells to the folder and print them. draw: also the page, unless `form` is html,
+    which always draws it."""
+    # Imported here: the chart library takes a while, and measuring does not need it.
     from vectrial.analysis.run_data import load
     from vectrial.reports import render
     from vectrial.reports.collect import Measured, cells
@@ -330,32 +334,29 @@ def _write(
     from vectrial.reports.page import after_tables
     from vectrial.reports.page import build as page_of
 
-    kept = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["parts"]
     measured = {
         name: Measured(load(folder / name), about["dataset"], about["rows"])
-        for name, about in kept.items()
+        for name, about in _manifest(folder)["parts"].items()
         if (folder / name / DATABASE).is_file()
     }
     every = cells(report, measured, known=kinds, asked=settings.stores, faithful=settings.faithful)
     about = heading_of(report, measured, settings)
     page = page_of(report, every, about, measured)
-    path = _draw(page, folder, console) if drawn or form is Format.HTML else None
+    path = _draw(page, folder, console) if draw or form is ReproductionFormat.HTML else None
     after = after_tables(page, measured, folder / _FIGURES)
     text = render.markdown(report, every, about, after, _FIGURES)
     lines = list(render.jsonl(every))
     (folder / "reproduction.md").write_text(text, encoding="utf-8")
     (folder / "reproduction.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     match form:
-        case Format.HTML:
+        case ReproductionFormat.HTML:
             print(path)
-        case Format.JSONL:
-            for line in lines:
-                print(line)
-        case Format.MARKDOWN:
+        case ReproductionFormat.JSONL:
+            print("\n".join(lines))
+        case ReproductionFormat.MARKDOWN:
             print(text, end="")
-        case Format.TABLE:
+        case ReproductionFormat.TABLE:
             console = CleanConsole()
-            # Names and six figures need so much; a pipe has 80.
             console.width = max(console.width, _WIDTH)
             render.terminal(report, every, about, console)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -13,19 +11,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
-from vectrial.cli.run_status import KeptView
+from vectrial.cli import options
+from vectrial.cli.output import Format, print_json, say, stderr_console, stdout_console
+from vectrial.cli.run_status import StatusFileView
 from vectrial.cli.run_suite import find_suite
-from vectrial.cli.run_view import dry_run_table, make_view, plan_lines
+from vectrial.cli.run_view import dry_run_table, make_view, plan_objects
 from vectrial.model.errors import UserError
-from vectrial.plan.checks import cautions
+from vectrial.plan.checks import suite_warnings
 from vectrial.plan.plan import Plan
 from vectrial.results.reader import measured_keys
 from vectrial.results.writer import RunWriter
 from vectrial.run import exposure
 from vectrial.run.prepare import (
     RESOLVED,
-    RUNS,
     Fingerprints,
     check_machine,
     new_folder,
@@ -42,44 +40,27 @@ from vectrial.util.formatting import plural
 def run(
     suite_path: Annotated[
         Path | None,
-        typer.Argument(metavar="SUITE", help="Suite file; suites/ has ready ones."),
+        typer.Argument(metavar="SUITE", help="Suite file; suites/ has examples."),
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(help="Measure only this store (repeatable).")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and a time estimate; measure nothing.")
-    ] = False,
-    resume: Annotated[
-        Path | None,
-        typer.Option(help="Complete this run: keep finished trials, retry failed ones."),
-    ] = None,
+    store: options.StoresOption = None,
+    dry_run: options.DryRunOption = False,
+    resume: options.ResumeOption = None,
     bundle: Annotated[
         Path | None,
-        typer.Option("--from", help="Re-run the suite in a bundle. The dataset is not included."),
-    ] = None,
-    seal: Annotated[
-        str | None,
-        typer.Option(metavar="HEX", help="Refuse the bundle unless it has this seal."),
-    ] = None,
-    repeats: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of repeats, instead of the suite's."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for new run folders.", show_default=str(RUNS))
-    ] = None,
-    allow_exposed: Annotated[
-        bool,
         typer.Option(
-            "--allow-exposed",
-            help="Start servers even if other machines on the network can reach them.",
+            "--from",
+            metavar="BUNDLE",
+            help="Re-run the suite in a bundle. The dataset is not included.",
         ),
-    ] = False,
+    ] = None,
+    seal: options.SealOption = None,
+    repeats: options.SuiteRepeatsOption = None,
+    out: options.OutOption = options.RUNS,
+    allow_exposed: options.ExposedOption = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the report when the run ends.")
     ] = True,
-    form: FormOption = Form.TABLE,
+    form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Measure a SUITE: every store, every experiment, every repeat, into one run folder.
 
@@ -93,90 +74,92 @@ def run(
     object with the folder and the number of trials by status. With --dry-run --format jsonl there
     is one object per trial. With --from, the comparison with the bundle's run goes to stderr; with
     --format jsonl it goes to stdout before the last line, in the format of `vectrial compare`.
-    Exit codes: 0 success, 1 nothing could be measured, 2 invalid input, 130 after Ctrl-C, 143 after
-    SIGTERM, 129 after SIGHUP. After a signal the run stops within seconds and the last line tells
-    how to resume it. A closed stderr does not stop a run.
+
+    After a signal the run stops within seconds, and the last line is the command that resumes it.
+    A closed stderr does not stop a run. Exit codes: 0 success, 1 nothing could be measured,
+    2 invalid input, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
     """
-    console = on_stderr()
-    if resume is not None and out is not None:
-        raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
-    asked = find_suite(suite_path, resume, bundle, seal).restricted(only or (), repeats)
-    if asked.seal:
-        say(console, f"{bundle}: seal {asked.seal}")
-    plan = plan_of(asked.suite, asked.where)
-    for told in cautions(asked.suite):
-        say(console, f"! {told}")
+    console = stderr_console()
+    check_resume(resume, out)
+    stores = store or ()
+    source = find_suite(suite_path, resume, bundle, seal).restricted(stores, repeats)
+    if source.seal:
+        say(console, f"{bundle}: seal {source.seal}")
+    plan = plan_of(source.suite, source.where)
+    for text in suite_warnings(source.suite):
+        say(console, f"! {text}")
     if dry_run:
-        _tell_cores(plan, console)
-        _show_plan(plan if resume is None else left_of(plan, resume, console), form)
+        _warn_cores(plan, console)
+        _print_plan(plan if resume is None else left_of(plan, resume, console), form)
         return
-    folder = resume.resolve() if resume is not None else new_folder(out, asked.suite)
-    again = _again(folder, only or (), repeats) if resume is not None else _again(folder)
+    folder = resume.resolve() if resume is not None else new_folder(out, source.suite)
+    words = ["vectrial", "run", "--resume", str(folder)]
+    if resume is not None:
+        words += [] if repeats is None else ["--repeats", str(repeats)]
+        words += [word for name in stores for word in ("--store", name)]
+    again = shlex.join(words)
     if bundle is not None:
         again += f", then: {shlex.join(['vectrial', 'compare', str(bundle), str(folder)])}"
     outcome = measure(
         plan,
-        asked.suite,
-        asked.text,
+        source.suite,
+        source.text,
         folder,
         console,
-        asked.same,
+        source.same,
         again,
         allow_exposed=allow_exposed,
     )
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     try:
-        _show(folder, report, console)
+        _print_summary(folder, report, console)
         if bundle is not None and outcome.counts.get("ok"):
             _compare(bundle, folder, console, form)
     finally:
-        # It was measured, whatever can be said of it, and whoever reads that or does not.
+        # The folder is printed even if the report fails, and if nobody reads stdout.
         with suppress(BrokenPipeError):
-            if form is Form.JSONL:
+            if form is Format.JSONL:
                 trials = {"trials": dict(outcome.counts), "measured_before": outcome.before}
-                repeated = {"bundle": str(bundle), "seal": asked.seal} if asked.seal else {}
-                print(json.dumps({"folder": str(folder), **trials, **repeated}))
+                repeated = {"bundle": str(bundle), "seal": source.seal} if source.seal else {}
+                print_json([{"folder": str(folder), **trials, **repeated}])
             else:
                 print(folder)
     if not outcome.measured:
         sys.exit(1)
 
 
+def check_resume(resume: Path | None, out: Path) -> None:
+    """Raise `UserError` if both `--resume` and `--out` are given."""
+    if resume is not None and out != options.RUNS:
+        raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
+
+
 def left_of(plan: Plan, folder: Path, console: Console) -> Plan:
-    """What going on with the run of `folder` measures of a plan; says how much it leaves out.
+    """The part of a plan that the run in `folder` has not measured; prints how much it has.
 
     Raises:
         UserError: the run is being written, or cannot be read.
     """
     left = plan.without(measured_keys(folder))
     if before := len(plan.trials) - len(left.trials):
-        said = f"{before:,} of {plural(len(plan.trials), 'trial')} were measured before"
-        console.print(said, highlight=False)
+        total = plural(len(plan.trials), "trial")
+        console.print(f"{before:,} of {total} were measured before", highlight=False)
     return left
 
 
-def _again(folder: Path, only: Sequence[str] = (), repeats: int | None = None) -> str:
-    """How one goes on with the run in `folder`, restricted as this call was."""
-    words = ["vectrial", "run", "--resume", str(folder)]
-    words += [] if repeats is None else ["--repeats", str(repeats)]
-    return shlex.join([*words, *(word for one in only for word in ("--only", one))])
-
-
-def _tell_cores(plan: Plan, console: Console) -> None:
-    """Say where a plan cannot be measured on this machine for want of its cores; it may be meant
-    for another one."""
+def _warn_cores(plan: Plan, console: Console) -> None:
+    """Warn if this machine lacks the cores of a plan, which may be meant for another one."""
     try:
         plan.suite.placement.resolved()
     except UserError as error:
         say(console, f"! not on this machine: {error}")
 
 
-def _show_plan(plan: Plan, form: Form) -> None:
-    if form is Form.TABLE:
-        on_stdout().print(dry_run_table(plan))
-        return
-    for line in plan_lines(plan):
-        print(line)
+def _print_plan(plan: Plan, form: Format) -> None:
+    if form is Format.TABLE:
+        stdout_console().print(dry_run_table(plan))
+    else:
+        print_json(plan_objects(plan))
 
 
 def measure(
@@ -190,23 +173,27 @@ def measure(
     *,
     allow_exposed: bool = False,
 ) -> Outcome:
-    """Measure what `folder` does not hold yet of a plan; the suite is kept there as `text`.
+    """Measure the part of a plan that `folder` does not hold yet. Only the owner may read it.
 
-    same: what the datasets must be, by name and rows; any where it does not name them.
-    again: how one goes on after an interruption, unless by `vectrial run --resume`.
-    allow_exposed: measure also servers that others on the network can reach.
+    Args:
+        text: the suite, as written to the folder.
+        same: fingerprints that datasets must have, by name and rows.
+        again: the command that continues after an interruption; default `vectrial run --resume`.
+        allow_exposed: also measure servers that others on the network can reach.
 
-    Nobody else may read the folder.
-
-    On Ctrl-C says how to go on, and ends the program. So it says when measuring ends by an error,
-    which is raised; where one comes before that, no new folder is left.
+    Prints that command on Ctrl-C, which ends the program, and when measuring raises an error. An
+    error before the first measurement leaves no new folder.
     """
     check_machine(plan)
     exposure.check(plan, lambda line: say(console, line), allow_exposed=allow_exposed)
-    again = again or _again(folder)
+    again = again or shlex.join(["vectrial", "run", "--resume", str(folder)])
     interrupts.set_hint(f"interrupted; go on with: {again}")
     try:
-        with private_files(), RunWriter(folder) as writer, _view(plan, writer, console) as view:
+        with (
+            private_files(),
+            RunWriter(folder) as writer,
+            _view(plan, writer, console) as view,
+        ):
             prepare(plan, writer, view.fetching, suite, text, same)
             try:
                 outcome = run_plan(plan, writer, view, allow_exposed)
@@ -222,15 +209,15 @@ def measure(
     return outcome
 
 
-def _view(plan: Plan, writer: RunWriter, console: Console) -> KeptView:
-    """What one sees. Trials that an earlier process measured are done from the beginning."""
+def _view(plan: Plan, writer: RunWriter, console: Console) -> StatusFileView:
+    """The view of a run. Trials that an earlier process measured count as done."""
     before = len(writer.finished_keys() & {trial.row.key for trial in plan.trials})
-    return KeptView(plan, make_view(plan, console, before), writer.folder, before)
+    return StatusFileView(plan, make_view(plan, console, before), writer.folder, before)
 
 
-def _show(folder: Path, report: bool, console: Console) -> None:
-    """The summary on the terminal, and the page."""
-    # Imported here: the chart library takes its time, and measuring does not need it.
+def _print_summary(folder: Path, report: bool, console: Console) -> None:
+    """Print the summary, and write the page."""
+    # Imported here: the chart library takes a while, and measuring does not need it.
     from vectrial.analysis.run_data import load
     from vectrial.document.render import write
     from vectrial.report.build import build, summary
@@ -242,8 +229,8 @@ def _show(folder: Path, report: bool, console: Console) -> None:
         say(console, f"report: {page}")
 
 
-def _compare(bundle: Path, folder: Path, console: Console, form: Form) -> None:
-    """What the run says of the one that it repeats."""
+def _compare(bundle: Path, folder: Path, console: Console, form: Format) -> None:
+    """Compare the run with the one in the bundle that it repeats."""
     from vectrial.cli.compare import THRESHOLD, print_objects, share
     from vectrial.compare import document
     from vectrial.compare.build import DEFAULT_METRICS, compare, metrics_of
@@ -251,10 +238,9 @@ def _compare(bundle: Path, folder: Path, console: Console, form: Form) -> None:
     from vectrial.compare.sides import sides_of
     from vectrial.document.render import terminal
 
-    asked = Asked(metrics_of(DEFAULT_METRICS), (), ())
-    sides = sides_of(str(bundle), str(folder), None)
-    comparison = compare(*sides, asked, share(THRESHOLD))
-    if form is Form.JSONL:
+    what = Asked(metrics_of(DEFAULT_METRICS), (), ())
+    comparison = compare(*sides_of(str(bundle), str(folder), ()), what, share(THRESHOLD))
+    if form is Format.JSONL:
         print_objects(comparison)
     else:
         console.print(terminal.render(document.report(comparison)))

@@ -1,4 +1,4 @@
-"""What one sees while a suite runs, kept in the run's folder for whoever looks from elsewhere."""
+"""The view of a run that also writes the status file, for `vectrial serve`."""
 
 from __future__ import annotations
 
@@ -15,28 +15,27 @@ from vectrial.results.progress import STATUS, Status, write_status
 from vectrial.results.writer import TrialRecord
 from vectrial.worker import messages
 
-#: Seconds between two writings while a trial is measured. What is said between trials is written at
-#: once: it may stand for minutes, while a server starts or the client's ceiling is looked for.
+#: Minimum seconds between two writes during a trial. Changes between trials are written at once,
+#: because they may last for minutes, while a server starts or the client ceiling is measured.
 EVERY_S = 1.0
-#: Lines about trials that are kept.
+#: Number of lines about trials in the file.
 _RECENT = 30
 
 
-class KeptView:
-    """A view that tells another one everything, and keeps it."""
+class StatusFileView:
+    """A view that forwards to another one and writes the status file."""
 
     def __init__(self, plan: Plan, view: View, folder: Path, before: int = 0) -> None:
-        """before: trials of the plan that an earlier process has measured."""
+        """before: trials of the plan that an earlier process measured."""
         self._view, self._folder = view, folder
         now = time.time()
-        # Those that were refused end too: at once, as skipped.
-        trials = len(plan.trials) + len(plan.refusals)
+        trials = len(plan.trials) + len(plan.refusals)  # refused ones end at once, as skipped
         self._status = Status(pid=os.getpid(), began=now, updated=now, trials=trials, done=before)
-        self._written, self._lost = 0.0, False
+        self._written, self._unwritable = 0.0, False
 
     def __enter__(self) -> Self:
         self._view.__enter__()
-        self._tell(at_once=True, what="preparing")
+        self._update(at_once=True, what="preparing")
         return self
 
     def __exit__(
@@ -46,43 +45,37 @@ class KeptView:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self._tell(at_once=True, ended=True, live="", what="")
+            self._update(at_once=True, ended=True, live="", what="")
         finally:
             self._view.__exit__(kind, error, trace)
 
     def fetching(self, done: float, of: float, what: str) -> None:
-        """A dataset or an environment is being prepared."""
         self._view.fetching(done, of, what)
-        self._tell(what=what, part_done=done, part_of=of)
+        self._update(what=what, part_done=done, part_of=of)
 
     def job(self, job: Job, number: int, of: int) -> None:
-        """A job begins."""
         self._view.job(job, number, of)
-        self._tell(
+        self._update(
             at_once=True, job=job.label, number=number, jobs=of, what="", live="",
             part_done=0, part_of=0,
         )  # fmt: skip
 
     def started(self, trial: PlannedTrial) -> None:
-        """A trial begins."""
         self._view.started(trial)
-        self._tell(what=trial.row.experiment, live="", part_done=0, part_of=0)
+        self._update(what=trial.row.experiment, live="", part_done=0, part_of=0)
 
     def progress(self, progress: messages.Progress) -> None:
-        """The trial under way has got so far."""
         self._view.progress(progress)
-        self._tell(what=progress.what, part_done=progress.done, part_of=progress.of)
+        self._update(what=progress.what, part_done=progress.done, part_of=progress.of)
 
     def live(self, live: Live) -> None:
-        """What a long phase is doing right now."""
         self._view.live(live)
-        self._tell(live=at_work(live))
+        self._update(live=at_work(live))
 
     def finished(self, record: TrialRecord) -> None:
-        """A trial has ended, and is written."""
         self._view.finished(record)
         status = self._status
-        self._tell(
+        self._update(
             at_once=True,
             done=status.done + 1,
             counts={**status.counts, record.status: status.counts.get(record.status, 0) + 1},
@@ -91,17 +84,16 @@ class KeptView:
         )
 
     def note(self, text: str) -> None:
-        """Something worth a line."""
         self._view.note(text)
-        self._tell(at_once=True, recent=(*self._status.recent, text)[-_RECENT:])
+        self._update(at_once=True, recent=(*self._status.recent, text)[-_RECENT:])
 
-    def _tell(self, *, at_once: bool = False, **changed: object) -> None:
+    def _update(self, *, at_once: bool = False, **changed: object) -> None:
         self._status = self._status.model_copy(update={**changed, "updated": time.time()})
         if at_once or time.monotonic() - self._written >= EVERY_S:
             self._written = time.monotonic()
             try:
                 write_status(self._folder, self._status)
-            except OSError as error:  # whoever looks on sees an older one; the run itself goes on
-                if not self._lost:
+            except OSError as error:  # the run itself goes on
+                if not self._unwritable:
                     self._view.note(f"{STATUS} cannot be written: {error.strerror or error}")
-                self._lost = True
+                self._unwritable = True

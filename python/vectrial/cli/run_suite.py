@@ -1,4 +1,4 @@
-"""Which suite `vectrial run` measures: that of a file, of a run to go on with, or of a bundle."""
+"""The suite that `vectrial run` measures: of a file, of a run folder, or of a bundle."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from vectrial.util.suggest import suggestion
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A suite to be measured.
+class SuiteSource:
+    """A suite and its origin.
 
-    text: of its file. where: that file, for messages. same: what its datasets must be; any where
-    it is empty. seal: of the bundle that it comes from; empty where it comes from none.
+    text: of its file. where: the file, for messages. same: fingerprints that its datasets must
+    have. seal: of its bundle, if it comes from one.
     """
 
     suite: Suite
@@ -30,28 +30,28 @@ class Wanted:
     same: Fingerprints = field(default_factory=dict)
     seal: str = ""
 
-    def restricted(self, only: Sequence[str], repeats: int | None) -> Wanted:
-        """Its stores named in `only`, unless that is empty, so often as `repeats` says.
+    def restricted(self, stores: Sequence[str], repeats: int | None) -> SuiteSource:
+        """The suite with these stores, all if none is named, and `repeats`, unless None.
 
         Raises:
-            UserError: it has no such store, or asks nothing of it.
+            UserError: it has no such store, or no experiment for these stores.
         """
         suite = self.suite
         if repeats is not None:
             suite = suite.repeated(repeats, "--repeats")
         known = {ref.store for ref in suite.stores}
-        for name in only:
+        for name in stores:
             if name not in known:
                 raise UserError(
                     f"the suite has no store '{name}'",
                     where=self.where,
                     remedy=suggestion(name, known),
                 )
-        if only:
-            suite = suite.only(only)
+        if stores:
+            suite = suite.only(stores)
             if not suite.experiments:
                 raise UserError(
-                    f"the suite asks nothing of {' and '.join(only)}",
+                    f"the suite has no experiment for {' and '.join(stores)}",
                     where=self.where,
                     remedy="its experiments name the stores that they are for",
                 )
@@ -60,69 +60,66 @@ class Wanted:
 
 def find_suite(
     path: Path | None, resume: Path | None, sealed: Path | None, seal: str | None = None
-) -> Wanted:
-    """The suite of a file, of a run's folder or of a bundle, of which one is given.
+) -> SuiteSource:
+    """The suite of exactly one of a file, a run folder and a bundle.
 
-    seal: what the bundle's must be; any unless given.
+    seal: that the bundle must have.
 
     Raises:
-        UserError: it cannot be read, the bundle has another seal, or its data are neither here nor
-            to be had.
+        UserError: it cannot be read, the bundle has another seal, or a dataset is not available.
     """
     if seal is not None and sealed is None:
         raise UserError("only a bundle has a seal", where="--seal", remedy="--from FILE names one")
-    if sum(given is not None for given in (path, resume, sealed)) != 1:
-        none = path is None and resume is None and sealed is None
+    sources = [source for source in (path, resume, sealed) if source is not None]
+    if len(sources) != 1:
         raise UserError(
-            "no suite given" if none else "a SUITE, --resume and --from exclude each other",
+            "a SUITE, --resume and --from exclude each other" if sources else "no suite given",
             remedy="vectrial run suites/demo.toml",
         )
-    if path is not None:
-        return _of_file(path)
+    if sealed is not None:
+        return _of_bundle(sealed, seal)
     if resume is not None:
-        if not (resume / RESOLVED).is_file():
+        path = resume / RESOLVED
+        if not path.is_file():
             raise UserError("there is no run here to resume", where=str(resume))
-        return _of_file(resume / RESOLVED)
-    assert sealed is not None
-    return _of_bundle(sealed, seal)
-
-
-def _of_file(path: Path) -> Wanted:
+    assert path is not None
     text = suite_text(path)
-    return Wanted(parse_suite(text, str(path)), text, str(path))
+    return SuiteSource(parse_suite(text, str(path)), text, str(path))
 
 
-def _of_bundle(sealed: Path, seal: str | None) -> Wanted:
+def _of_bundle(sealed: Path, seal: str | None) -> SuiteSource:
     with opened(sealed, seal) as (bundle, folder):
-        kept = folder / RESOLVED
-        if not kept.is_file():
+        path = folder / RESOLVED
+        if not path.is_file():
             raise UserError(
                 f"the bundle holds no {RESOLVED}", where=str(sealed), remedy="have it sealed anew"
             )
-        text = kept.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
         suite = parse_suite(text, f"{sealed}: {RESOLVED}")
         with RunReader(folder) as reader:
             rows = reader.rows("select name, rows, fingerprint, metric_space, source from dataset")
-    _require_here(suite, rows, sealed)
+    _check_datasets(suite, rows, sealed)
     same = {(row["name"], row["rows"]): row["fingerprint"] for row in rows}
-    return Wanted(suite, text, str(sealed), same, bundle.seal)
+    return SuiteSource(suite, text, str(sealed), same, bundle.seal)
 
 
-def _require_here(suite: Suite, measured: Sequence[Mapping[str, Any]], sealed: Path) -> None:
-    """Refuse a bundle whose data cannot be had here, saying how they are: it does not hold them.
+def _check_datasets(suite: Suite, measured: Sequence[Mapping[str, Any]], sealed: Path) -> None:
+    """Raise `UserError` for a dataset that is neither here nor in the catalogue.
 
-    measured: the run's datasets.
+    measured: the datasets of the bundle's run, for the message.
     """
     known = {row["name"]: row for row in measured}
-    for name in [ref.name for ref in suite.datasets if not catalog.knows(ref.name)]:
-        row = known.get(name)
+    for ref in suite.datasets:
+        if catalog.knows(ref.name):
+            continue
+        row = known.get(ref.name)
         made = f" (made of {row['source']})" if row else ""
         metric = f" --metric {row['metric_space']}" if row else ""
         raise UserError(
-            f"the run measured dataset '{name}'{made}, which is neither here nor in the catalogue;"
-            " a bundle holds no data",
+            f"the run measured dataset '{ref.name}'{made}, which is neither here nor in the"
+            " catalogue; a bundle holds no data",
             where=str(sealed),
-            remedy="have the data sent as well, and import them with the options that they were"
-            f" imported with there: `vectrial data import FILE --name {name}{metric} …`;"
+            remedy="ask for the data as well, and import them with the same options:"
+            f" `vectrial data import FILE --name {ref.name}{metric} …`;"
             " the fingerprint tells whether they are the same",
         )

@@ -1,8 +1,7 @@
-"""What one sees while a suite runs: a live view on a terminal, plain lines elsewhere."""
+"""Views of a run: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -23,22 +22,22 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from vectrial.cli.form import say
+from vectrial.cli.output import say
 from vectrial.model.live import Live
 from vectrial.model.phase import Phase
 from vectrial.plan.plan import Job, Plan, PlannedTrial
-from vectrial.results.writer import TrialRecord, TrialRow
+from vectrial.results.writer import TrialRecord
 from vectrial.run.watcher import Watcher
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.util.formatting import is_recall, recall
 from vectrial.worker import messages
 
-#: Seconds between two lines about the same work, where there is no terminal.
+#: Seconds between two lines about the same work, without a terminal.
 LINE_EVERY_S = 10.0
 
 
 class View(Watcher, Protocol):
-    """A watcher that is entered and left, and is told of fetching too."""
+    """A watcher that is a context manager, and also shows fetching."""
 
     def fetching(self, done: float, of: float, what: str) -> None:
         """A dataset or an environment is being prepared."""
@@ -54,25 +53,24 @@ class View(Watcher, Protocol):
 
 
 def make_view(plan: Plan, console: Console, before: int = 0) -> View:
-    """The live view when stderr is a terminal, else plain lines.
+    """The live view if stderr is a terminal, else plain lines.
 
-    before: trials of the plan that an earlier process has measured; nothing is told of them.
+    before: number of trials that an earlier process measured.
     """
     kind = LiveView if console.is_terminal else PlainView
     return kind(plan, console, before)
 
 
 class PlainView:
-    """One line per trial; nothing that a log file could not hold."""
+    """One line per job and trial."""
 
     def __init__(self, plan: Plan, console: Console, before: int = 0) -> None:
-        # Those that were refused end too: at once, as skipped.
-        self._of = len(plan.trials) + len(plan.refusals)
+        self._of = len(plan.trials) + len(plan.refusals)  # refused ones end at once, as skipped
         self._console, self._done = console, before
         self._last = ("", 0.0)
         self._shown: float | None = None
         self._skipped: tuple[str, str | None] | None = None
-        self._said_of_rest = False
+        self._repeated = False
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +84,7 @@ class PlainView:
         pass
 
     def fetching(self, done: float, of: float, what: str) -> None:
-        """A line when the work changes, then one every ten seconds."""
+        """Print a line when the work changes, then one every ten seconds."""
         now = time.monotonic()
         if what != self._last[0] or now - self._last[1] > LINE_EVERY_S:
             self._last = (what, now)
@@ -94,38 +92,35 @@ class PlainView:
             self._line(f"{what}{share}")
 
     def job(self, job: Job, number: int, of: int) -> None:
-        """A line per job."""
         self._line(f"[{number}/{of}] {job.label}")
 
     def started(self, trial: PlannedTrial) -> None:
-        """Nothing yet: its end is a line."""
         self._shown = None
 
     def progress(self, progress: messages.Progress) -> None:
-        """Nothing: a log file has no use for it."""
+        """Print nothing."""
 
     def live(self, live: Live) -> None:
-        """A line every ten seconds, so that short phases have none."""
+        """Print a line every ten seconds, so none for short phases."""
         now = time.monotonic()
         if self._shown is None:
-            self._shown = now  # what was loaded before took its time as well
+            self._shown = now
         elif now - self._shown >= LINE_EVERY_S:
             self._shown = now
             self._line(f"    {at_work(live)}")
 
     def finished(self, record: TrialRecord) -> None:
-        """A line per trial; one for all of a store that are skipped for one reason."""
+        """Print a line per trial, and two for a store whose trials are skipped for one reason."""
         self._done += 1
         skipped = (record.row.store, record.reason) if record.status == "skipped" else None
         if skipped is None or skipped != self._skipped:
             self._line(f"  {describe(record)}")
-        elif not self._said_of_rest:
+        elif not self._repeated:
             self._line(f"  {record.row.store}: so are its other trials, for the same reason")
-        self._said_of_rest = skipped is not None and skipped == self._skipped
+        self._repeated = skipped is not None and skipped == self._skipped
         self._skipped = skipped
 
     def note(self, text: str) -> None:
-        """A line."""
         self._line(text)
 
     def _line(self, text: str) -> None:
@@ -133,7 +128,7 @@ class PlainView:
 
 
 class LiveView(PlainView):
-    """A bar over all trials, one for the work under way, and finished trials scrolling above."""
+    """A bar over all trials, one for the current work, and finished trials scrolling above."""
 
     def __init__(self, plan: Plan, console: Console, before: int = 0) -> None:
         super().__init__(plan, console, before)
@@ -200,7 +195,7 @@ class LiveView(PlainView):
 
 
 def at_work(live: Live) -> str:
-    """One line about a phase under way: the load, its latency, its answers, the client."""
+    """One line about a running phase: load, latency, recall, errors, client."""
     rate = f"{live.achieved:,.0f} QPS"
     if live.offered is not None:
         rate = f"offered {live.offered:,.0f}/s, achieved {live.achieved:,.0f}/s"
@@ -218,7 +213,7 @@ def at_work(live: Live) -> str:
 
 
 def describe(record: TrialRecord) -> str:
-    """One line about a trial: what it was, how it ended, and its first figures."""
+    """One line about a trial: its point, and its first metrics or why it has none."""
     row = record.row
     point = ", ".join(f"{k}={v}" for k, v in row.params.items() if k != "k")
     lane = "" if row.lane == "embedded" else f" {row.lane}"
@@ -230,18 +225,18 @@ def describe(record: TrialRecord) -> str:
 
 
 def _fault(record: TrialRecord) -> str:
-    """What of a trial may not be trusted, and why; empty where all may. Of a trial that is sound
-    but for its answer, such as a capacity, the answer is what counts: loads that were too much for
-    it are how it is found."""
+    """The reason why a trial or some of its phases are invalid; empty if none is. Of a capacity
+    only the result counts, since the search needs rates that fail."""
     if record.status == "invalid":
         return f"INVALID: {record.reason}"
-    looked_at = _answers(record) or record.phases
-    lost = [phase for phase in looked_at if not phase.valid]
-    if not lost:
+    phases = _results(record) or record.phases
+    invalid = [phase for phase in phases if not phase.valid]
+    if not invalid:
         return ""
-    if len(looked_at) == 1:
-        return f"INVALID: {lost[0].reason}"
-    return f"INVALID ({len(lost)} of {len(looked_at)} phases): {lost[0].name}: {lost[0].reason}"
+    first = invalid[0]
+    if len(phases) == 1:
+        return f"INVALID: {first.reason}"
+    return f"INVALID ({len(invalid)} of {len(phases)} phases): {first.name}: {first.reason}"
 
 
 _SHOWN = (
@@ -265,22 +260,22 @@ def _figures(record: TrialRecord) -> str:
             parts.append(f"{phase.name} {p50:,.0f} µs" if p50 is not None else f"{phase.name} –")
         return ", ".join(parts)
     parts = []
-    for name, said in _SHOWN:
-        for phase in _answers(record) or record.phases:
+    for name, form in _SHOWN:
+        for phase in _results(record) or record.phases:
             value = phase.metrics.get(name)
             if value is not None:
-                parts.append(said.format(recall(value) if is_recall(name) else value))
+                parts.append(form.format(recall(value) if is_recall(name) else value))
                 break
     return ", ".join(parts)
 
 
-def _answers(record: TrialRecord) -> list[Phase]:
-    """Where a sustained rate was looked for: its phases, not those of the loads that led to it."""
+def _results(record: TrialRecord) -> list[Phase]:
+    """The result phase of a capacity; empty for other experiments."""
     return [phase for phase in record.phases if "sustained_qps" in phase.metrics]
 
 
 def dry_run_table(plan: Plan) -> RenderableType:
-    """The plan: one row per store, index and number of rows, then what is skipped and why."""
+    """The plan: one row per store, index and number of rows, then the skipped trials."""
     table = Table(
         box=SIMPLE_HEAD,
         title=f"{plan.suite.name}: {len(plan.trials)} trials in {len(plan.jobs)} jobs",
@@ -293,23 +288,21 @@ def dry_run_table(plan: Plan) -> RenderableType:
     counts = {
         load: Counter(trial.row.experiment for trial in trials) for load, trials in loads.items()
     }
-    # Of a run that is gone on with, some repeats of a trial may be left, and others not.
+    # A resumed run may lack some repeats of a trial only.
     even = not any(n % plan.suite.repeats for count in counts.values() for n in count.values())
     repeats = plan.suite.repeats if even else 1
-    table.add_column("store", no_wrap=True)
-    table.add_column("index", overflow="fold")
-    table.add_column("dataset", overflow="fold")
-    table.add_column("rows", justify="right", no_wrap=True)
+    for name in ("store", "index", "dataset", "rows"):
+        table.add_column(name, overflow="fold", justify="right" if name == "rows" else "left")
     table.add_column("trials" if repeats == 1 else f"trials, {repeats} times each")
     table.add_column("time", justify="right", no_wrap=True)
     for load, trials in loads.items():
-        asked = ", ".join(
+        names = ", ".join(
             name if count == repeats else f"{name} ×{count // repeats}"
             for name, count in counts[load].items()
         )
         seconds = sum(trial.estimate_s for trial in trials)
         store, index, dataset, rows = load
-        table.add_row(store, index, dataset, f"{rows:,}", asked, f"{seconds:,.0f} s")
+        table.add_row(store, index, dataset, f"{rows:,}", names, f"{seconds:,.0f} s")
     skipped = [
         Text(f"  skipped: {r.row.store} {r.row.index_kind} {r.row.experiment}: {r.reason}")
         for r in plan.refusals
@@ -317,52 +310,45 @@ def dry_run_table(plan: Plan) -> RenderableType:
     return Group(table, *_servers(plan), *skipped)
 
 
-def plan_lines(plan: Plan, about: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """The plan for programs: a JSON object for each trial, in the order of measuring, and one for
-    each that is skipped, with the reason. estimate_s: seconds, roughly.
+def plan_objects(plan: Plan, shared: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+    """One JSON object per trial, in the order of measuring, then one per skipped trial.
 
-    about: what all of them begin with.
+    shared: keys that all of them begin with.
     """
-    shared = dict(about or {})
-    for trial in plan.trials:
-        yield json.dumps(shared | _planned("trial", trial.row, trial.estimate_s, None))
-    for refusal in plan.refusals:
-        yield json.dumps(shared | _planned("skipped", refusal.row, None, refusal.reason))
-
-
-def _planned(
-    kind: str, row: TrialRow, estimate_s: float | None, reason: str | None
-) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        "store": row.store,
-        "index": row.index_kind,
-        "index_params": dict(row.index_params),
-        "lane": row.lane,
-        "dataset": row.dataset,
-        "rows": row.rows,
-        "experiment": row.experiment,
-        "params": dict(row.params),
-        "repeat": row.repeat,
-        "key": row.key,
-        "estimate_s": estimate_s,
-        "reason": reason,
-    }
+    planned = [("trial", trial.row, trial.estimate_s, None) for trial in plan.trials]
+    refused = [("skipped", refusal.row, None, refusal.reason) for refusal in plan.refusals]
+    for kind, row, estimate_s, reason in [*planned, *refused]:
+        yield {
+            **(shared or {}),
+            "kind": kind,
+            "store": row.store,
+            "index": row.index_kind,
+            "index_params": dict(row.index_params),
+            "lane": row.lane,
+            "dataset": row.dataset,
+            "rows": row.rows,
+            "experiment": row.experiment,
+            "params": dict(row.params),
+            "repeat": row.repeat,
+            "key": row.key,
+            "estimate_s": estimate_s,
+            "reason": reason,
+        }
 
 
 def _servers(plan: Plan) -> list[Text]:
-    """Where the server of each store will come from, and why."""
+    """The provider of each store's server, and why it was chosen."""
     lines = []
     for store in dict.fromkeys(job.store for job in plan.jobs):
         recipe = recipe_of(store)
         if recipe is None:
             continue
         choice = choose(recipe, plan.suite.provider(store.name))
-        said = choice.why
+        why = choice.why
         if choice.available.reason:
-            lacks = "cannot be had here: " if choice.available.works is False else ""
-            said = "; ".join(filter(None, (said, f"{lacks}{choice.available.reason}")))
-        lines.append(Text(f"  server of {store.name}: {choice.provider}: {said}"))
+            lacks = "not available here: " if choice.available.works is False else ""
+            why = "; ".join(filter(None, (why, f"{lacks}{choice.available.reason}")))
+        lines.append(Text(f"  server of {store.name}: {choice.provider}: {why}"))
     limits = plan.suite.placement.limits
     if lines and limits:
         lines.append(Text(f"  each server may use: {limits}"))

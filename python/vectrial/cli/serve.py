@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import socket
 import sys
@@ -14,35 +13,46 @@ from typing import Annotated, Any
 
 import typer
 
-from vectrial.cli.form import Form, FormOption, on_stderr, say
+from vectrial.cli import options
+from vectrial.cli.output import Format, print_json, say, stderr_console
 from vectrial.model.errors import NotInstalled, UserError
 
-#: The variable that holds the token.
+#: Name of the variable that holds the token.
 TOKEN = "VECTRIAL_SERVE_TOKEN"
-#: Characters of a token that cannot be guessed.
-_LEAST = 16
+#: Minimum length of a token.
+_LENGTH = 16
 
 
 def serve(
     folder: Annotated[
         Path, typer.Argument(metavar="RUNS", help="Folder of runs, or one run.")
-    ] = Path("runs"),
+    ] = options.RUNS,
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 picks a free one.")
+        int,
+        typer.Option(
+            "--port", "-p", min=0, max=65535, metavar="PORT", help="Port; 0 picks a free one."
+        ),
     ] = 8877,
     host: Annotated[
-        str, typer.Option(help="Address to listen on. Any address but loopback needs a token.")
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="Address to listen on. Any address but loopback needs a token."
+        ),
     ] = "127.0.0.1",
     token_file: Annotated[
         Path | None,
-        typer.Option(help="File that holds the token.", show_default=f"the variable {TOKEN}"),
+        typer.Option(
+            metavar="FILE",
+            help="File that holds the token.",
+            show_default=f"the variable {TOKEN}",
+        ),
     ] = None,
     name: Annotated[
         list[str] | None,
-        typer.Option(help="Additional allowed host name (repeatable)."),
+        typer.Option(metavar="HOST", help="Additional allowed host name (repeatable)."),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    form: FormOption = Form.TABLE,
+    form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Serve a folder of RUNS as web pages: reports, trials, comparisons, running runs.
 
@@ -63,7 +73,7 @@ def serve(
         raise NotInstalled(
             "vectrial serve needs starlette and uvicorn: pip install 'vectrial[serve]'"
         ) from error
-    # Imported here: the other commands need not wait for what draws pages.
+    # Imported here: the charts of pages take a while.
     from vectrial.serve.auth import Access, loopback
     from vectrial.serve.runs import Runs
 
@@ -79,32 +89,29 @@ def serve(
     listening = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}/"
-    runs.listing()  # begins to read what is not known yet
+    runs.listing()  # starts to read new runs
     ending = threading.Event()
-    # Takes seconds to import: after what may be refused, and before the address is told.
+    # Takes seconds to import: after the checks, and before the address is printed.
     from vectrial.serve.app import make_app
 
     app = make_app(runs, Access(local, tuple(name or ()), token), ending)
-    say(on_stderr(), f"{runs.root}: Ctrl-C ends")
-    told = {"address": address, "folder": str(runs.root), "pid": os.getpid()}
-    print(json.dumps(told) if form is Form.JSONL else address, flush=True)
+    say(stderr_console(), f"{runs.root}: Ctrl-C ends")
+    if form is Format.JSONL:
+        print_json([{"address": address, "folder": str(runs.root), "pid": os.getpid()}])
+    else:
+        print(address, flush=True)
     if open_:
         webbrowser.open(address)
     _serve(app, ending, listening)
 
 
 def _serve(app: Any, ending: threading.Event, listening: socket.socket) -> None:
-    """Until it is told to end.
-
-    ending: set then, for the streams of events that `app` sends.
-    """
+    """Serve until a signal. ending: set then, so that streams of events end."""
     import uvicorn
 
     from vectrial.serve.connections import limited
 
     class Server(uvicorn.Server):
-        """Tells the streams of events that they are to end."""
-
         def handle_exit(self, sig: int, frame: Any) -> None:
             ending.set()
             super().handle_exit(sig, frame)
@@ -117,11 +124,10 @@ def _serve(app: Any, ending: threading.Event, listening: socket.socket) -> None:
 
 
 def token_of(file: Path | None) -> str | None:
-    """The token, from the file or the environment; None where neither is given, or the variable
-    is empty.
+    """The token from the file, else from the environment; None without either.
 
     Raises:
-        UserError: it cannot be read, or it is too short not to be guessed.
+        UserError: it cannot be read, or it is too short.
     """
     if file is not None:
         where = str(file)
@@ -135,9 +141,9 @@ def token_of(file: Path | None) -> str | None:
         where = TOKEN
     else:
         return None
-    if len(token) < _LEAST:
+    if len(token) < _LENGTH:
         raise UserError(
-            f"the token has {len(token)} characters, fewer than {_LEAST} could be guessed",
+            f"the token has {len(token)} characters, fewer than {_LENGTH} could be guessed",
             where=where,
             remedy='python -c "import secrets; print(secrets.token_urlsafe())" makes one',
         )
@@ -148,7 +154,7 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket that listens.
 
     Raises:
-        UserError: the port is taken, or the address is none of this machine.
+        UserError: the port is taken, or this machine does not have the address.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)

@@ -1,8 +1,7 @@
-"""`vectrial stores`: what there is, what works on this machine, and why not."""
+"""`vectrial stores`: the stores, their capabilities, and whether each works here."""
 
 from __future__ import annotations
 
-import json
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -10,7 +9,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout
+from vectrial.cli import options
+from vectrial.cli.output import Format, plain_table, print_json, stderr_console, stdout_console
 from vectrial.model.errors import PluginError
 from vectrial.model.lane import lanes_of
 from vectrial.model.progress import LineProgress
@@ -25,10 +25,10 @@ from vectrial.worker.probe import probe
 def stores(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STORE]...", help="Show only these stores, in full."),
+        typer.Argument(metavar="STORE...", help="Show only these stores, in full."),
     ] = None,
-    form: FormOption = Form.TABLE,
-    try_them: Annotated[
+    form: options.FormatOption = Format.TABLE,
+    with_probe: Annotated[
         bool,
         typer.Option(
             "--probe",
@@ -39,27 +39,25 @@ def stores(
 ) -> None:
     """List the stores, their capabilities, and whether each works on this machine.
 
-    [dim]Examples:[/]
-
-        vectrial stores                          a table of all
-        vectrial stores faiss                    its indexes, parameters and caveats
-        vectrial stores --probe                  test each installed store
-        vectrial stores --format jsonl | jq -r 'select(.works == false) | .reason'
+    \b
+    vectrial stores                          a table of all
+    vectrial stores faiss                    its indexes, parameters and caveats
+    vectrial stores --probe                  test each installed store
+    vectrial stores --format jsonl | jq -r 'select(.works == false) | .reason'
 
     Exit codes: 0 success, 1 a tested store does not work, 2 invalid input.
     """
     facts = []
-    with on_stderr().status("") as status:
+    with stderr_console().status("") as status:
         for name in names or registry.names():
-            status.update(f"{'trying' if try_them else 'looking at'} {name} …")
+            status.update(f"{'testing' if with_probe else 'looking at'} {name} …")
 
             def progress(line: str, name: str = name) -> None:
                 status.update(f"{name}: {escape(line)}")
 
-            facts.append(_facts(name, try_them, progress))
-    if form is Form.JSONL:
-        for store in facts:
-            print(json.dumps(store, ensure_ascii=False))
+            facts.append(_facts(name, with_probe, progress))
+    if form is Format.JSONL:
+        print_json(facts)
     elif names:
         for store in facts:
             _describe(store)
@@ -69,7 +67,7 @@ def stores(
         raise typer.Exit(1)
 
 
-def _facts(name: str, try_it: bool, progress: LineProgress) -> dict[str, Any]:
+def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any]:
     try:
         store = registry.load(name)
     except PluginError as error:  # its module is broken: say so and show the others
@@ -94,7 +92,7 @@ def _facts(name: str, try_it: bool, progress: LineProgress) -> dict[str, Any]:
         "environment": store.environment.name if store.environment else None,
         "probe": None,
     }
-    if try_it and (available.works or (available.works is None and choice is not None)):
+    if with_probe and (available.works or (available.works is None and choice is not None)):
         outcome = probe(store, progress)
         detail = Secrecy.of([store]).text(outcome.detail)
         facts["probe"] = {"works": outcome.works, "detail": detail}
@@ -103,7 +101,7 @@ def _facts(name: str, try_it: bool, progress: LineProgress) -> dict[str, Any]:
 
 
 def _choice(store: type[Store]) -> Choice | None:
-    """Where the store's server would come from; None where it needs none."""
+    """The provider of the store's server; None for a library."""
     recipe = recipe_of(store)
     return None if recipe is None else choose(recipe)
 
@@ -140,7 +138,7 @@ _FLAGS = (
 
 
 def _hybrid_facts(hybrid: Hybrid | str) -> dict[str, Any]:
-    """How a store searches by vector and text; or why it does not, without fusions."""
+    """Fusions of vector and text search; without any, the reason."""
     if isinstance(hybrid, str):
         return {"fusions": {}, "text": None, "reason": hybrid}
     fusions = {str(fusion): how for fusion, how in hybrid.fusions.items()}
@@ -167,7 +165,7 @@ def _defaults(model: type[Params]) -> dict[str, Any]:
 
 
 def _installed_version(store: type[Store]) -> str | None:
-    """The version of the package that brings the store's library, without importing it."""
+    """The version of the store's package, without importing it."""
     if store.module is None:
         return None
     if store.environment is not None:
@@ -183,10 +181,9 @@ def _installed_version(store: type[Store]) -> str | None:
 
 
 def _tabulate(facts: list[dict[str, Any]]) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    titles = ("store", "kind", "provider", "works", "version", "metrics", "indexes", "filters")
-    for title in (*titles, "without"):
-        table.add_column(title, overflow="fold", no_wrap=title in ("store", "kind", "provider"))
+    whole = ("store", "kind", "provider")
+    more = ("works", "version", "metrics", "indexes", "filters", "without")
+    table = plain_table(*whole, *more, whole=whole)
     for store in facts:
         can = store["capabilities"]
         table.add_row(
@@ -200,7 +197,7 @@ def _tabulate(facts: list[dict[str, Any]]) -> None:
             _operators(can.get("filters", [])),
             escape(", ".join(_missing(can))),
         )
-    console = on_stdout(markup=True)
+    console = stdout_console(markup=True)
     console.print(table)
     for store in facts:
         if not _settled(store):
@@ -208,14 +205,16 @@ def _tabulate(facts: list[dict[str, Any]]) -> None:
 
 
 def _settled(store: dict[str, Any]) -> bool:
-    """Whether it is known that the store works, or does not."""
+    """True if it is known whether the store works."""
     return store["works"] is not None or store["probe"] is not None
 
 
 def _works(store: dict[str, Any]) -> str:
     outcome = store["probe"]
     if outcome is not None:
-        return "[green]tried[/]" if outcome["works"] else f"[red]no[/]: {escape(outcome['detail'])}"
+        return (
+            "[green]tested[/]" if outcome["works"] else f"[red]no[/]: {escape(outcome['detail'])}"
+        )
     if store["works"]:
         return "[green]yes[/]"
     colour, word = ("yellow", "on demand") if store["works"] is None else ("red", "no")
@@ -242,7 +241,7 @@ def _missing(can: dict[str, Any]) -> list[str]:
 
 
 def _describe(store: dict[str, Any]) -> None:
-    console = on_stdout(markup=True)
+    console = stdout_console(markup=True)
     console.print(f"[bold]{escape(store['store'])}[/]  {escape(store.get('title', ''))}")
     rows: list[tuple[str, str]] = [("works", _works(store))]
     can = store["capabilities"]

@@ -1,8 +1,7 @@
-"""`vectrial up` and `vectrial down`: a server to play with."""
+"""`vectrial up` and `vectrial down`: a server for interactive use."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 import sys
@@ -12,9 +11,16 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from vectrial.cli.form import Form, FormOption, on_stderr, on_stdout, say
+from vectrial.cli import options
+from vectrial.cli.output import (
+    Format,
+    plain_table,
+    print_json,
+    say,
+    stderr_console,
+    stdout_console,
+)
 from vectrial.model.errors import UserError, VectrialError
 from vectrial.model.placement import Placement
 from vectrial.model.provider import Provider
@@ -33,31 +39,33 @@ _POLL_S = 0.1
 def up(
     store: Annotated[
         str | None,
-        typer.Argument(metavar="[STORE]", help="Store to start; without it, list running servers."),
+        typer.Argument(metavar="STORE", help="Store to start; without it, list running servers."),
     ] = None,
     provider: Annotated[
         Provider | None,
-        typer.Option(help="local or docker. Default: whichever works on this machine."),
+        typer.Option(
+            help="Source of the server's program.", show_default="whichever works on this machine"
+        ),
     ] = None,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return when it is ready; leave it running.")
+        bool, typer.Option("--detach", help="Return when it is ready, and leave it running.")
     ] = False,
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder for the data, kept afterwards. Default: a temporary folder."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for the data, kept afterwards.",
+            show_default="a temporary folder",
+        ),
     ] = None,
     cpus: Annotated[
-        float | None, typer.Option(help="CPU limit, e.g. 1.5, where limits work.")
+        float | None, typer.Option(metavar="N", help="Limit on CPUs, e.g. 1.5, where limits work.")
     ] = None,
-    memory: Annotated[str | None, typer.Option(help="Memory limit with a unit, e.g. 2GiB.")] = None,
-    allow_exposed: Annotated[
-        bool,
-        typer.Option(
-            "--allow-exposed",
-            help="Start the server even if other machines on the network can reach it.",
-        ),
-    ] = False,
-    form: FormOption = Form.TABLE,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Limit on memory with its unit, e.g. 2GiB.")
+    ] = None,
+    allow_exposed: options.ExposedOption = False,
+    form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Start the server of a STORE, print how to connect, and run it until Ctrl-C.
 
@@ -77,9 +85,17 @@ def up(
     limits = validated(Placement, {"server_cpus": cpus, "server_memory": memory}, "limits").limits
     check_environment(registry.load(store), provider)
     if detach:
-        _show(_detached(store, provider, data, cpus, memory, allow_exposed), form, held=False)
+        arguments: dict[str, Any] = {
+            "--provider": provider,
+            "--data": data and data.resolve(),
+            "--cpus": cpus,
+            "--memory": memory,
+        }
+        words = [str(x) for pair in arguments.items() if pair[1] is not None for x in pair]
+        words += ["--allow-exposed"] if allow_exposed else []
+        _show(_detached(store, words), form, foreground=False)
         return
-    console = on_stderr()
+    console = stderr_console()
     try:
         run_foreground(
             store,
@@ -88,7 +104,7 @@ def up(
             data=None if data is None else data.resolve(),
             limits=limits,
             progress=lambda line: say(console, line),
-            ready=lambda one: _show(one, form, held=True),
+            ready=lambda one: _show(one, form, foreground=True),
             allow_exposed=allow_exposed,
         )
     except KeyboardInterrupt:
@@ -97,10 +113,10 @@ def up(
 
 def down(
     store: Annotated[
-        str | None, typer.Argument(metavar="[STORE]", help="Store whose server to stop.")
+        str | None, typer.Argument(metavar="STORE", help="Store whose server to stop.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Stop all running servers.")] = False,
-    form: FormOption = Form.TABLE,
+    form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Stop the server of a STORE that `vectrial up` started, and wait until it has ended.
 
@@ -117,11 +133,11 @@ def down(
     names = list(there) if store is None else [store]
     for name in names:
         ended = name in there and stop(there[name], _recipe(name).stop_s)
-        if form is Form.JSONL:
-            print(json.dumps({"store": name, "ended": ended}))
+        if form is Format.JSONL:
+            print_json([{"store": name, "ended": ended}])
         else:
             print(f"{name}: ended" if ended else f"{name} was not up")
-    if not names and form is Form.TABLE:
+    if not names and form is Format.TABLE:
         print("nothing was up")
 
 
@@ -134,46 +150,33 @@ def _recipe(name: str) -> Recipe:
     return recipe
 
 
-def _detached(
-    store: str,
-    provider: Provider | None,
-    data: Path | None,
-    cpus: float | None,
-    memory: str | None,
-    allow_exposed: bool,
-) -> RunningServer:
-    """Have another process hold the server; returns when that says it is ready."""
-    argv = [*python("vectrial.cli.main"), "up", store, "--format", "jsonl"]
-    given = {
-        "--provider": provider,
-        "--data": data and data.resolve(),
-        "--cpus": cpus,
-        "--memory": memory,
-    }
-    for option, value in given.items():
-        argv += [] if value is None else [option, str(value)]
-    argv += ["--allow-exposed"] if allow_exposed else []
-    told = folder() / f"{store}.told"
-    told.parent.mkdir(parents=True, exist_ok=True)
-    with told.open("w") as sink:
+def _detached(store: str, words: list[str]) -> RunningServer:
+    """Start another process that runs the server; returns when the server is ready.
+
+    words: further arguments of `vectrial up`.
+    """
+    messages = folder() / f"{store}.told"
+    messages.parent.mkdir(parents=True, exist_ok=True)
+    with messages.open("w") as sink:
         child = subprocess.Popen(
-            argv,
+            [*python("vectrial.cli.main"), "up", store, "--format", "jsonl", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=sink,
             cwd="/",
             start_new_session=True,
         )
-    heard = ""
+    text = ""
     try:
-        with told.open() as source:
+        with messages.open() as source:
             while True:
                 ended = child.poll() is not None
-                said = source.read()
-                heard += said
+                new = source.read()
+                text += new
                 if ended:
-                    raise _failure(store, child.returncode, heard)
-                sys.stderr.write("".join(_progress_lines(said)))
+                    raise _failure(store, child.returncode, text)
+                lines = new.splitlines(keepends=True)
+                sys.stderr.write("".join(line for line in lines if not line.startswith(_ERROR)))
                 for one in running_servers():
                     if one.pid == child.pid and one.ready:
                         return one
@@ -185,25 +188,21 @@ def _detached(
         raise
 
 
-#: How the last line of a command that failed begins.
+#: Prefix of the last line of a command that failed.
 _ERROR = "vectrial: "
 
 
-def _progress_lines(said: str) -> list[str]:
-    return [line for line in said.splitlines(keepends=True) if not line.startswith(_ERROR)]
-
-
-def _failure(store: str, code: int, heard: str) -> VectrialError:
-    """Why the process that was to hold the server ended, from all that it said."""
-    lines = [line for line in heard.splitlines() if line.strip()]
+def _failure(store: str, code: int, text: str) -> VectrialError:
+    """The error of the process that was to run the server, from its messages."""
+    lines = [line for line in text.splitlines() if line.strip()]
     last = lines[-1].removeprefix(_ERROR) if lines else f"ended with exit code {code}"
     return UserError(last) if code == UserError.exit_code else ServerError(f"{store}: {last}")
 
 
-def _show(one: RunningServer, form: Form, *, held: bool) -> None:
+def _show(one: RunningServer, form: Format, *, foreground: bool) -> None:
     facts = _facts(one)
-    if form is Form.JSONL:
-        print(json.dumps(facts), flush=True)
+    if form is Format.JSONL:
+        print_json([facts])
         return
     lines = [f"{one.store} is up ({one.provider}), at {one.host}"]
     lines += [f"  {name:<12} {port}" for name, port in one.ports.items()]
@@ -212,7 +211,7 @@ def _show(one: RunningServer, form: Form, *, held: bool) -> None:
     lines += [f"  {line}" for line in facts["export"].splitlines()]
     if facts["snippet"]:
         lines += ["", "in Python"] + [f"  {line}" for line in facts["snippet"].splitlines()]
-    lines += ["", "Ctrl-C ends it" if held else f"end it with: vectrial down {one.store}"]
+    lines += ["", "Ctrl-C ends it" if foreground else f"end it with: vectrial down {one.store}"]
     print("\n".join(lines), flush=True)
 
 
@@ -220,8 +219,8 @@ def _facts(one: RunningServer) -> dict[str, Any]:
     recipe = _recipe(one.store)
     name = variable(recipe, "address")
     reading = {key: f"open({file!r}).read()" for key, file in one.secrets.items()}
-    told = {**dict.fromkeys(recipe.secrets, "None"), **reading}
-    snippet = recipe.snippet.format(host=one.host, **one.ports, **told) if one.ready else ""
+    secrets = {**dict.fromkeys(recipe.secrets, "None"), **reading}
+    snippet = recipe.snippet.format(host=one.host, **one.ports, **secrets) if one.ready else ""
     exports = {name: one.listed()}
     exports |= {f"{variable(recipe, key)}_FILE": file for key, file in one.secrets.items()}
     return {
@@ -240,19 +239,16 @@ def _facts(one: RunningServer) -> dict[str, Any]:
     }
 
 
-def _list(form: Form) -> None:
+def _list(form: Format) -> None:
     there = running_servers()
-    if form is Form.JSONL:
-        for one in there:
-            print(json.dumps(_facts(one)))
+    if form is Format.JSONL:
+        print_json(map(_facts, there))
         return
     if not there:
         print("nothing is up; start a server with: vectrial up STORE", file=sys.stderr)
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("store", "provider", "address", "process"):
-        table.add_column(title, overflow="fold", no_wrap=title == "store")
+    table = plain_table("store", "provider", "address", "process", whole=("store",))
     for one in there:
         address = one.listed() if one.ready else "starting"
         table.add_row(one.store, one.provider, escape(address), str(one.pid))
-    on_stdout(markup=True).print(table)
+    stdout_console(markup=True).print(table)

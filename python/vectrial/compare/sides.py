@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -11,6 +11,7 @@ from pathlib import Path
 from vectrial.analysis.run_data import RunData, load
 from vectrial.analysis.trial import Trial
 from vectrial.model.errors import UserError
+from vectrial.util.formatting import plural
 from vectrial.util.suggest import suggestion
 
 
@@ -65,30 +66,36 @@ class Subject:
         return all(max(one) < min(after) for one, after in pairwise(rounds))
 
 
-def sides_of(first: str, second: str | None, stores: str | None) -> tuple[Side, Side]:
+def sides_of(first: str, second: str | None, stores: Sequence[str]) -> tuple[Side, Side]:
     """The two sides that a command line names.
 
     Args:
-        first, second: RUN, RUN:STORE or RUN:STORE:INDEX. stores: "a,b", two stores of `first`.
+        first, second: RUN, RUN:STORE or RUN:STORE:INDEX.
+        stores: without `second` two stores of `first`; else one store of both; or none.
 
     Raises:
         UserError: no such run, store or index; or there is nothing to compare with.
     """
-    if stores is not None:
-        if second is not None:
+    if second is None and stores:
+        if len(stores) != 2:
             raise UserError(
-                "--stores names two stores of one run, and two runs are given",
-                remedy="leave the second run out, or name stores as RUN:STORE",
+                f"--store is given {plural(len(stores), 'time')}, and two stores of a run are"
+                " compared",
+                remedy="--store A --store B",
             )
-        names = [name.strip() for name in stores.split(",")]
-        if len(names) != 2 or not all(names):
-            raise UserError(f"--stores takes two names, got '{stores}'", remedy="--stores a,b")
         run = load(Path(first))
-        return _side(run, names[0]), _side(run, names[1])
+        return _side(run, stores[0]), _side(run, stores[1])
     path, store = _split(first)
     run = load(path)
     if second is not None:
         other_path, other_store = _split(second)
+        if stores:
+            if store or other_store or len(stores) > 1:
+                raise UserError(
+                    "--store names one store of both runs",
+                    remedy="give it once, or name stores as RUN:STORE",
+                )
+            store = other_store = stores[0]
         same = other_path.resolve() == path.resolve()
         return pair(run, store, run if same else load(other_path), other_store)
     if store is None and len(run.stores) == 2:
@@ -120,7 +127,8 @@ def pair(
 
 def _told(run: RunData) -> str:
     stores = run.stores
-    names = f"--stores {','.join(stores[:2])}" if len(stores) > 1 else "it has one alone"
+    pair = " ".join(f"--store {name}" for name in stores[:2])
+    names = pair if len(stores) > 1 else "it has one alone"
     return f"{names} (it has {', '.join(stores)})"
 
 

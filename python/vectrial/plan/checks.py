@@ -1,4 +1,4 @@
-"""What a suite names is there, and what it gives makes sense to somebody."""
+"""Checks of a suite against the stores: names, default indexes, search parameters."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vectrial.util.suggest import suggestion
 
 
 def check_restrictions(suite: Suite, where: str) -> None:
-    """What a store or an experiment is restricted to is there.
+    """Check that restrictions of stores and experiments name entries of the suite.
 
     Raises:
-        UserError: it names a dataset, an experiment or a store that the suite has not.
+        UserError: the suite has no such dataset, experiment or store.
     """
     known = {
         "datasets": {ref.name for ref in suite.datasets},
@@ -38,8 +38,8 @@ def check_restrictions(suite: Suite, where: str) -> None:
                 )
 
 
-def cautions(suite: Suite) -> list[str]:
-    """What is accepted in a suite, and probably not meant, a sentence each."""
+def suite_warnings(suite: Suite) -> list[str]:
+    """Settings that are accepted and probably not meant, a sentence each."""
     shares = suite.client_limits.model_dump(include={"cpu_share", "ceiling_share", "lag_share"})
     return [
         f"client_limits.{name} = {share:g} is more than the whole: nothing is held to it"
@@ -49,7 +49,7 @@ def cautions(suite: Suite) -> list[str]:
 
 
 def with_indexes(suite: Suite, where: str, load_store: Callable[[str], type[Store]]) -> Suite:
-    """The suite with the index of every store named: where it names none, the store's default.
+    """The suite with the index of every store filled in, by default the store's.
 
     Raises:
         UserError: a store has no such index, or several and no default among them.
@@ -80,22 +80,21 @@ def check_search_parameters(
     load_store: Callable[[str], type[Store]],
     known_stores: Iterable[str],
 ) -> None:
-    """A search parameter must mean something to at least one store, and each of its values must
-    be one that an index of the suite takes; which of them do may differ, so that one suite can
-    hold graphs, lists and flat indexes.
+    """Check that some store has each search parameter, and some index of the suite takes each of
+    its values. Not all need to, so that one suite can hold graphs, lists and flat indexes.
 
     Raises:
-        UserError: nobody has the parameter, or nobody takes the value.
+        UserError: no store has the parameter, or no index takes the value.
     """
     models: dict[str, list[type[Params]]] = {}
     for store in {*known_stores, *(ref.store for ref in suite.stores)}:
         for label, kind in load_store(store).capabilities.indexes.items():
-            asked = any((ref.store, ref.index) == (store, label) for ref in suite.stores)
+            used = any((ref.store, ref.index) == (store, label) for ref in suite.stores)
             for name in kind.search.model_fields:
-                models.setdefault(name, []).extend([kind.search] * asked)
+                models.setdefault(name, []).extend([kind.search] * used)
     for i, ref in enumerate(suite.experiments):
         search = ref.parameters().get("search", {})
-        for name, given in search.items() if isinstance(search, Mapping) else ():
+        for name, values in search.items() if isinstance(search, Mapping) else ():
             here = f"{where}: experiments[{i}].search"
             if name not in models:
                 raise UserError(
@@ -103,16 +102,16 @@ def check_search_parameters(
                     where=here,
                     remedy=suggestion(name, models),
                 )
-            if given == []:
+            if values == []:
                 raise UserError("the list is empty", where=f"{here}.{name}")
-            for value in given if isinstance(given, list) else [given]:
+            for value in values if isinstance(values, list) else [values]:
                 faults = [_fault(model, name, value) for model in models[name]]
                 if faults and all(faults):
                     raise UserError(f"'{name}' = {value!r}: {faults[0]}", where=here)
 
 
 def _fault(model: type[Params], name: str, value: object) -> str:
-    """What is wrong with one value of one parameter; empty when nothing is."""
+    """The fault of a value of a parameter; empty if it is valid."""
     try:
         model.model_validate({name: value})
     except ValidationError as error:

@@ -41,10 +41,10 @@ from vectrial.util.children import python
 from vectrial.util.plugins import reference
 from vectrial.util.redaction import Log
 from vectrial.worker.messages import (
+    Ack,
     Crash,
     Finished,
     JobSpec,
-    Kept,
     Progress,
     Serving,
     Started,
@@ -475,7 +475,7 @@ class _Process:
                 yield message
                 if isinstance(message, Finished):
                     with suppress(BrokenPipeError, ConnectionResetError):  # it has ended meanwhile
-                        self._pipe.send(Kept())
+                        self._pipe.send(Ack())
             # One that has ended is heard, and those that wait behind it, however late.
             ended = isinstance(message, Finished)
             dead = self._watch(dead)

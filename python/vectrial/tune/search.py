@@ -1,9 +1,8 @@
-"""The search over builds: which to try next, which to leave early, and which is best.
+"""The search over builds: which to try next, which to drop early, and which is best.
 
-One build is measured at a whole ladder of search parameters, so that these cost nothing but their
-searches. Which build is next is Optuna's affair (TPE, seeded); the store's own parameters are the
-first. Where there are many rows, a build is measured on a share of them first, and left when it
-does worse there than the median of those before it.
+Each build is measured at several values of its search parameter. Optuna (TPE, seeded) chooses the
+builds after the first, which uses the store's defaults. With several `steps`, a build is measured
+on fewer rows first and dropped there if it is below the median of the earlier builds.
 """
 
 from __future__ import annotations
@@ -15,18 +14,17 @@ from typing import Any
 from vectrial.model.errors import NotInstalled
 from vectrial.tune.space import Choice, Knob
 
-#: Builds that are drawn at random before any is drawn from what was learnt, as a share of all.
+#: One in so many builds is random, before Optuna learns from results.
 _RANDOM_SHARE = 3
-#: Builds on a share of the rows before one is left for being worse.
+#: Builds measured on fewer rows before one may be dropped.
 _BEFORE_PRUNING = 3
-#: What a build is compared by that did nothing: worse than any that did; and what sets those beyond
-#: the limits apart from any within them.
+#: Values of builds that failed, and that are just beyond the limits; better builds are above.
 _FAILED, _SMALL = -2.0, 1e-9
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a choice keeps: least mean recall; greatest p99 in µs, resident bytes; None: any."""
+    """Minimum mean recall; maximum p99 in µs and resident bytes, where not None."""
 
     recall: float
     p99_us: float | None = None
@@ -35,7 +33,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Build:
-    """A kind of index with the build parameters that were turned."""
+    """A kind of index with build parameters; others keep the store's defaults."""
 
     kind: str
     params: Mapping[str, Any]
@@ -48,7 +46,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A build at one operating point; figures of the same requests, memory of the whole build."""
+    """A build at one operating point: metrics of the same requests, and memory of the build."""
 
     build: Build
     search: Mapping[str, Any]
@@ -58,7 +56,7 @@ class Candidate:
     memory_bytes: float | None
 
     def fault(self, limits: Limits) -> str | None:
-        """Which limit it does not keep, or None."""
+        """The first limit that it exceeds, or None."""
         if self.recall < limits.recall:
             return f"recall {self.recall:.4f}"
         if limits.p99_us is not None and self.p99_us > limits.p99_us:
@@ -71,29 +69,28 @@ class Candidate:
         return None
 
     def beyond(self, limits: Limits) -> float:
-        """How far beyond the limits it is, from 0 (within all) to 1: the mean over the limits of
-        the share by which each is missed."""
+        """Distance from the limits, 0 (within all) to 1: the mean relative excess over them."""
         missed = [1 - self.recall / limits.recall if limits.recall else 0.0]
         if limits.p99_us is not None:
             missed.append(1 - limits.p99_us / self.p99_us if self.p99_us else 0.0)
         if limits.memory_bytes is not None:
-            held = self.memory_bytes
-            missed.append(1.0 if held is None else 1 - limits.memory_bytes / held if held else 0.0)
+            used = self.memory_bytes
+            missed.append(1.0 if used is None else 1 - limits.memory_bytes / used if used else 0.0)
         return sum(max(0.0, one) for one in missed) / len(missed)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a build did on so many rows. reason: why it did nothing."""
+    """Candidates of one build on some rows. reason: of having none."""
 
     candidates: Sequence[Candidate]
     reason: str = ""
 
 
 @dataclass
-class Tried:
-    """One build, as far as it came. state: "complete", "pruned", "again" (measured before) or
-    "failed". value: what was compared; best: its best candidate within the limits."""
+class TriedBuild:
+    """The outcome of one build. state: "complete", "pruned", "again" (measured before) or "failed".
+    value: the objective. best: its fastest candidate within the limits."""
 
     number: int
     build: Build
@@ -116,18 +113,18 @@ def search(
     steps: Sequence[int],
     budget: int,
     seed: int,
-    tell: Callable[[Tried], None] = lambda _: None,
-) -> list[Tried]:
+    on_build: Callable[[TriedBuild], None] = lambda _: None,
+) -> list[TriedBuild]:
     """Try `budget` builds.
 
     Args:
-        kinds: what may be turned of each kind of index. first: a build of each to begin with; what
-            it does not name is left to the store, and then all rows are measured at once.
-        evaluate: measures a build on so many rows.
-        steps: numbers of rows, ascending; the last are all.
+        kinds: parameters to vary, by kind of index. first: the first build of each kind; one that
+            leaves parameters to the store is measured on all rows at once.
+        evaluate: measures a build on a number of rows.
+        steps: numbers of rows, ascending, up to all.
 
     Raises:
-        NotInstalled: there is no Optuna.
+        NotInstalled: Optuna is missing.
     """
     try:
         import optuna
@@ -141,31 +138,31 @@ def search(
         ),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=_BEFORE_PRUNING),
     )
-    # Optuna would draw what such a build leaves to the store, which is no number.
-    left_open = [Build(k, params) for k, params in first.items() if len(params) < len(kinds[k])]
+    # Optuna needs a number for each parameter, which such a build does not have.
+    partial = [Build(k, params) for k, params in first.items() if len(params) < len(kinds[k])]
     for kind, params in first.items():
         if len(params) == len(kinds[kind]):
             named = {f"{kind}.{name}": value for name, value in params.items()}
             study.enqueue_trial({"index": kind, **named})
-    tried: list[Tried] = []
+    tried: list[TriedBuild] = []
     for number in range(1, budget + 1):
-        if number <= len(left_open):
-            one = _try(number, left_open[number - 1], None, evaluate, limits, steps[-1:])
+        if number <= len(partial):
+            one = _try(number, partial[number - 1], None, evaluate, limits, steps[-1:])
         else:
             trial = study.ask()
-            build = _drawn(trial, kinds)
-            one = _measured_before(number, build, tried) or _try(
+            build = _suggested(trial, kinds)
+            one = _known(number, build, tried) or _try(
                 number, build, trial, evaluate, limits, steps
             )
             pruned = one.state == "pruned"
             state = optuna.trial.TrialState.PRUNED if pruned else optuna.trial.TrialState.COMPLETE
             study.tell(trial, None if pruned else one.value, state=state)
         tried.append(one)
-        tell(one)
+        on_build(one)
     return tried
 
 
-def _drawn(trial: Any, kinds: Mapping[str, tuple[Knob, ...]]) -> Build:
+def _suggested(trial: Any, kinds: Mapping[str, tuple[Knob, ...]]) -> Build:
     kind = trial.suggest_categorical("index", list(kinds))
     params: dict[str, Any] = {}
     for knob in kinds[kind]:
@@ -177,11 +174,11 @@ def _drawn(trial: Any, kinds: Mapping[str, tuple[Knob, ...]]) -> Build:
     return Build(kind, params)
 
 
-def _measured_before(number: int, build: Build, tried: Sequence[Tried]) -> Tried | None:
+def _known(number: int, build: Build, tried: Sequence[TriedBuild]) -> TriedBuild | None:
     for one in tried:
         if one.build == build:
             reason = f"as build {one.number}"
-            return Tried(number, build, "again", one.value, one.best, reason, one.candidates)
+            return TriedBuild(number, build, "again", one.value, one.best, reason, one.candidates)
     return None
 
 
@@ -192,25 +189,26 @@ def _try(
     evaluate: Evaluate,
     limits: Limits,
     steps: Sequence[int],
-) -> Tried:
+) -> TriedBuild:
     for rows in steps:
         measured = evaluate(build, rows)
-        best, value, reason = judged(measured, limits)
+        best, value, reason = best_of(measured, limits)
         if not measured.candidates:
-            return Tried(number, build, "failed", value, None, reason)
+            return TriedBuild(number, build, "failed", value, None, reason)
         if rows != steps[-1]:
             trial.report(value, rows)
             if trial.should_prune():
-                said = f"worse than the median on {rows:,} rows"
-                return Tried(number, build, "pruned", value, None, said)
-    return Tried(number, build, "complete", value, best, reason, measured.candidates)
+                reason = f"worse than the median on {rows:,} rows"
+                return TriedBuild(number, build, "pruned", value, None, reason)
+    return TriedBuild(number, build, "complete", value, best, reason, measured.candidates)
 
 
-def judged(measured: Measured, limits: Limits) -> tuple[Candidate | None, float, str]:
-    """The fastest candidate within the limits, what builds are compared by, and why there is none.
+def best_of(measured: Measured, limits: Limits) -> tuple[Candidate | None, float, str]:
+    """The fastest candidate within the limits, the objective of the build, and the reason for
+    having no such candidate.
 
-    Where none is within the limits, what is nearer to them is better, so that a search is led to
-    them; all within are better still.
+    The objective is the QPS of that candidate. Without one it is negative, and closer to 0 the
+    closer a candidate comes to the limits.
     """
     if not measured.candidates:
         return None, _FAILED, measured.reason
@@ -222,10 +220,10 @@ def judged(measured: Measured, limits: Limits) -> tuple[Candidate | None, float,
     return None, -nearest.beyond(limits) - _SMALL, nearest.fault(limits) or ""
 
 
-def front(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those to which no other is preferred both in recall and in speed, by recall."""
-    kept: list[Candidate] = []
+def pareto_front(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates that no other exceeds in both recall and QPS, by recall."""
+    front: list[Candidate] = []
     for one in sorted(candidates, key=lambda one: (-one.recall, -one.qps)):
-        if not kept or one.qps > kept[-1].qps:
-            kept.append(one)
-    return kept[::-1]
+        if not front or one.qps > front[-1].qps:
+            front.append(one)
+    return front[::-1]

@@ -1,4 +1,4 @@
-"""What may be turned of an index: its build parameters with ranges worth trying."""
+"""The search space of tuning: build parameters of an index with ranges worth trying."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from vectrial.model.store import IndexKind
 
 Values = Mapping[str, Any]
 
-#: Ranges of build parameters by the names that every store uses for them. An index may declare its
-#: own in `IndexKind.tuning_ranges`; a parameter without a range keeps its default.
+#: Ranges of build parameters by name, unless the index declares others in
+#: `IndexKind.tuning_ranges`. Parameters in neither keep their defaults.
 _RANGES: Mapping[str, tuple[int, int]] = {
     "m": (8, 64),
     "ef_construction": (40, 512),
     "nlist": (16, 4096),
     "nbits": (4, 8),
 }
-#: Rows that a list of an inverted index has at least, so that its centre means something.
+#: Minimum rows per list of an inverted index.
 _ROWS_PER_LIST = 32
 
 
 @dataclass(frozen=True)
 class Range:
-    """A build parameter, an integer from `low` to `high`; searched on a logarithmic scale."""
+    """An integer build parameter from `low` to `high`, searched on a logarithmic scale."""
 
     name: str
     low: int
@@ -34,7 +34,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Choice:
-    """A build parameter that is one of some values."""
+    """A build parameter with a set of values."""
 
     name: str
     values: tuple[int, ...]
@@ -44,19 +44,19 @@ Knob = Range | Choice
 
 
 def knobs(kind: IndexKind, rows: int, dim: int) -> tuple[Knob, ...]:
-    """What may be turned of this kind of index on so many rows, within its parameters' bounds."""
+    """The parameters to vary for an index on `rows` rows of `dim` dimensions, within its bounds."""
     found: list[Knob] = []
     for name, field in kind.build.model_fields.items():
         if name == "m_pq":  # codes per vector, which are all of one length
             parts = tuple(n for n in range(max(1, dim // 16), dim // 2 + 1) if dim % n == 0)
             found += [Choice(name, parts)] if parts else []
             continue
-        asked = kind.tuning_ranges.get(name, _RANGES.get(name))
-        if asked is None:
+        span = kind.tuning_ranges.get(name, _RANGES.get(name))
+        if span is None:
             continue
         low, high = bounds(field.metadata)
-        least = max(asked[0], int(low)) if low is not None else asked[0]
-        most = min(asked[1], int(high)) if high is not None else asked[1]
+        least = max(span[0], int(low)) if low is not None else span[0]
+        most = min(span[1], int(high)) if high is not None else span[1]
         if name == "nlist":
             most = min(most, rows // _ROWS_PER_LIST)
         if least < most:
@@ -65,7 +65,7 @@ def knobs(kind: IndexKind, rows: int, dim: int) -> tuple[Knob, ...]:
 
 
 def defaults(kind: IndexKind, of: tuple[Knob, ...]) -> dict[str, Any]:
-    """The store's own values of what may be turned, where they are numbers in its range."""
+    """The store's defaults of these parameters, where they are within the ranges."""
     out: dict[str, Any] = {}
     for knob in of:
         own = kind.build.model_fields[knob.name].default

@@ -1,4 +1,4 @@
-"""What the measuring process is told, and what it tells."""
+"""Messages between the runner and the measuring process."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Serving:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """Everything the measuring process needs to know.
+    """The task of the measuring process.
 
     certificate: with the placement resolved: its `server_cores` are those of the job's server.
-    durability: what is asked of writes; None where the store promises nothing.
+    durability: of acknowledged writes; None where the store promises nothing.
     store: "module:Class", since a store's own environment has no entry points.
     server: of a store of kind "server". repeat_queries: as in `Context`.
     """
@@ -69,7 +69,7 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class Progress:
-    """What is under way; sent a few times a second at most."""
+    """The current work; sent a few times a second at most."""
 
     done: float
     of: float
@@ -77,14 +77,14 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Ack:
     """The answer to `Finished`: it is written, and the processors are free for the next trial."""
 
 
 @dataclass(frozen=True)
 class Crash:
     """Kill the server and start it again on the same data. The answer is its `Serving`, or why it
-    cannot be done, as text."""
+    is impossible, as text."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Started:
 
 @dataclass
 class Finished:
-    """What a trial left behind; `status` as in `results.writer.TrialRecord`."""
+    """The outcome of a trial; `status` as in `results.writer.TrialRecord`."""
 
     key: str
     status: str

@@ -1,6 +1,6 @@
 """The process that measures: one job, inside the store's own environment.
 
-The parent sends a `JobSpec` over a pipe and receives messages; a `Finished` it answers by `Kept`.
+The parent sends a `JobSpec` over a pipe and receives messages; it answers `Finished` with `Ack`.
 Nothing crosses the pipe inside a timed sample. Run as `python -m vectrial.worker.worker FD PARENT`.
 Imports only what a store's own environment has: numpy, pyarrow, pydantic, psutil.
 """
