@@ -36,7 +36,7 @@ def printed(*arguments: str, columns: int = 100) -> str:
         ("experiments", "[[experiments]]"),
         ("report", "[RUN]"),
         ("data import", "FILE"),
-        ("data fetch", "NAME..."),
+        ("data fetch", "{NAME}..."),
         ("stores", "vectrial stores faiss"),
         ("run", "vectrial run --resume runs/latest"),
         ("bundle", "(beside RUN,"),

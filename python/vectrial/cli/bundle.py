@@ -34,13 +34,12 @@ def bundle(
     """Seal a RUN into one file: suite, results, environment and logs, with checksums.
 
     \b
-    vectrial bundle                                  the newest run, beside its folder
-    vectrial bundle runs/20261121-120000-mine        that one
-    vectrial bundle theirs.vectrial.tar.gz           check a bundle and print its content
+    vectrial bundle                              the newest run
+    vectrial bundle runs/20261121-120000-mine    that one
+    vectrial bundle theirs.vectrial.tar.gz       check a bundle
     vectrial bundle theirs.vectrial.tar.gz --seal 5d1f…
-                                                     … and refuse it if it has another seal
     vectrial bundle theirs.vectrial.tar.gz --unpack runs/theirs
-    vectrial run --from theirs.vectrial.tar.gz       repeat it here
+    vectrial run --from theirs.vectrial.tar.gz   repeat it here
 
     The last line on stdout is the file; the seal goes to stderr. Send the seal over another channel
     than the file: a check with --seal then proves that nothing was changed. A bundle holds no

@@ -90,7 +90,7 @@ def capacity(
     """Find the highest QPS that STORE sustains with p99, recall and errors within limits.
 
     \b
-    vectrial capacity faiss                            20 ms, recall 0.95
+    vectrial capacity faiss
     vectrial capacity weaviate --p99 10ms --recall 0.98
     vectrial capacity milvus --dataset mine --format jsonl
 

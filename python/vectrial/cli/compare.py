@@ -90,12 +90,11 @@ def compare(
     """Compare B against A: better, worse, tie, or not comparable with the reason.
 
     \b
-    vectrial compare runs/before runs/after                   each store with itself
-    vectrial compare runs/before runs/after --store weaviate  one of them
-    vectrial compare runs/latest --store milvus --store weaviate
-                                                              two stores of one run
-    vectrial compare runs/latest:redis runs/other:pgvector    stores of two runs
-    vectrial compare before after --metric p99 --threshold 5% --fail-on worse
+    vectrial compare runs/before runs/after               each store with itself
+    vectrial compare before after --store weaviate        one of them
+    vectrial compare runs/latest --store faiss --store hnswlib
+    vectrial compare runs/latest:redis runs/other:milvus  stores of two runs
+    vectrial compare before after --metric p99 --fail-on worse
 
     Searches are compared at equal recall and equal load, on each store's measured curve, without
     extrapolation. A verdict needs at least three repeats per side; the repeat is the unit of the

@@ -83,7 +83,7 @@ def list_datasets(form: options.FormatOption = Format.TABLE) -> None:
 def fetch(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME...", help="Names from `vectrial data list`, or variants."),
+        typer.Argument(metavar="NAME", help="Names from `vectrial data list`, or variants."),
     ],
     yes: options.YesOption = False,
     rows: options.RowsOption = None,
@@ -118,7 +118,7 @@ def fetch(
 
 
 def remove(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets in the library.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Datasets in the library.")],
     yes: options.YesOption = False,
     form: options.FormatOption = Format.TABLE,
 ) -> None:

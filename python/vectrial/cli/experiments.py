@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from pydantic_core import PydanticUndefined
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.padding import Padding
 
 from vectrial.cli import options
 from vectrial.cli.output import Format, print_json, stdout_console, warn_broken
@@ -34,16 +33,12 @@ def experiments(form: options.FormatOption = Format.TABLE) -> None:
     if form is Format.JSONL:
         print_json(described)
         return
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column("experiment", no_wrap=True)  # a name is copied into a suite
-    for column in ("what it measures", "parameter", "default"):
-        table.add_column(column, overflow="fold")
+    console = stdout_console()
     for one in described:
-        first = (one["experiment"], f"{one['title']}. {one['about']}")
-        for name, default in one["parameters"].items() or [("none", "")]:
-            table.add_row(*first, name, json.dumps(default) if default != "" else "")
-            first = ("", "")
-    stdout_console().print(table)
+        console.print(f"{one['experiment']}: {one['title']}", style="bold")
+        values = [f"{name} = {json.dumps(value)}" for name, value in one["parameters"].items()]
+        for text in (one["about"], f"Parameters: {', '.join(values) or 'none'}"):
+            console.print(Padding(text, (0, 0, 0, 4)))
 
 
 def _described(kind: type[Experiment]) -> dict[str, Any]:

@@ -48,12 +48,15 @@ class LazyCommand(TyperCommand):
 
 
 def unwrapped(text: str) -> str:
-    """Help text with one line per paragraph, so that the terminal wraps it; examples, which are
-    indented or begin with ``\\b``, keep their lines."""
-    paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(
-        one if one.startswith(("\b", " ")) else one.replace("\n", " ") for one in paragraphs
-    )
+    """Help text with one line per paragraph, which the terminal wraps. Blocks that begin with
+    ``\\b``, such as examples, keep their lines."""
+
+    def block(paragraph: str) -> str:
+        if paragraph.startswith("\b\n"):
+            return paragraph.removeprefix("\b\n")
+        return paragraph if paragraph.startswith(" ") else paragraph.replace("\n", " ")
+
+    return "\n\n".join(map(block, inspect.cleandoc(text).split("\n\n")))
 
 
 class LazyGroup(TyperGroup):

@@ -104,11 +104,11 @@ def reproduce(
     """Measure a published REPORT again, in its own tables.
 
     \b
-    vectrial reproduce                                   list the reports
-    vectrial reproduce docarray-sift1m --dry-run         print the plan
-    vectrial reproduce docarray-sift1m --scale 0.1       with 10 % of its rows
-    vectrial reproduce --show FOLDER -f md               the tables as Markdown
-    vectrial reproduce --show FOLDER -f html             the page with its figures
+    vectrial reproduce                               list the reports
+    vectrial reproduce docarray-sift1m --dry-run     print the plan
+    vectrial reproduce docarray-sift1m --scale 0.1   with 10 % of its rows
+    vectrial reproduce --show FOLDER -f md           the tables as Markdown
+    vectrial reproduce --show FOLDER -f html         the page with its figures
 
     Each cell shows the published value, the measured value and their ratio, or the reason why a
     value is missing. Progress goes to stderr, the cells to stdout. The folder keeps the runs, the

@@ -58,14 +58,13 @@ def serve(
 
     \b
     vectrial serve                       ./runs at http://127.0.0.1:8877
-    vectrial serve results -p 0 --open   another folder, a free port, in the browser
+    vectrial serve results -p 0 --open   a free port, in the browser
     VECTRIAL_SERVE_TOKEN=… vectrial serve --host 0.0.0.0
-                                         for other machines too; they need the token
 
     Writes only a cache of the list, and contacts no other server. Listens on this machine only
-    unless --host names another address. There is no TLS; for remote access use SSH port
-    forwarding: ssh -L 8877:localhost:8877 MACHINE. Ctrl-C stops it. The address goes to stdout;
-    with --format jsonl an object with the folder and the process.
+    unless --host names another address; other machines then need the token. There is no TLS; for
+    remote access use SSH port forwarding: ssh -L 8877:localhost:8877 MACHINE. Ctrl-C stops it. The
+    address goes to stdout; with --format jsonl an object with the folder and the process.
     """  # fmt: skip
     try:
         import uvicorn  # noqa: F401

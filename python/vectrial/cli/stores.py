@@ -25,7 +25,7 @@ from vectrial.worker.probe import probe
 def stores(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="STORE...", help="Show only these stores, in full."),
+        typer.Argument(metavar="STORE", help="Show only these stores, in full."),
     ] = None,
     form: options.FormatOption = Format.TABLE,
     with_probe: Annotated[
@@ -181,44 +181,39 @@ def _installed_version(store: type[Store]) -> str | None:
 
 
 def _tabulate(facts: list[dict[str, Any]]) -> None:
-    whole = ("store", "kind", "provider")
-    more = ("works", "version", "metrics", "indexes", "filters", "without")
-    table = plain_table(*whole, *more, whole=whole)
+    """One row per store; reasons for not working are below the table."""
+    table = plain_table(
+        "store", "runs as", "works", "version", "metrics", "indexes", whole=("store", "metrics")
+    )
     for store in facts:
         can = store["capabilities"]
         table.add_row(
             f"[bold]{escape(store['store'])}[/]",
-            store["kind"] or "",
-            store["provider"] or "",
-            _works(store) if _settled(store) else "[yellow]on demand[/]",
+            store["provider"] or store["kind"] or "",
+            _works(store),
             escape(store.get("version") or ""),
             " ".join(can.get("metrics", {})),
             " ".join(can.get("indexes", {})),
-            _operators(can.get("filters", [])),
-            escape(", ".join(_missing(can))),
         )
     console = stdout_console(markup=True)
     console.print(table)
     for store in facts:
-        if not _settled(store):
-            console.print(f"[yellow]on demand[/]  {store['store']}: {escape(store['reason'])}")
-
-
-def _settled(store: dict[str, Any]) -> bool:
-    """True if it is known whether the store works."""
-    return store["works"] is not None or store["probe"] is not None
+        if reason := _reason(store):
+            console.print(f"{_works(store)}  {store['store']}: {escape(reason)}")
 
 
 def _works(store: dict[str, Any]) -> str:
-    outcome = store["probe"]
-    if outcome is not None:
-        return (
-            "[green]tested[/]" if outcome["works"] else f"[red]no[/]: {escape(outcome['detail'])}"
-        )
-    if store["works"]:
-        return "[green]yes[/]"
-    colour, word = ("yellow", "on demand") if store["works"] is None else ("red", "no")
-    return f"[{colour}]{word}[/]: {escape(store['reason'])}"
+    if store["probe"] is not None:
+        return "[green]tested[/]" if store["probe"]["works"] else "[red]no[/]"
+    words = {True: "[green]yes[/]", False: "[red]no[/]", None: "[yellow]on demand[/]"}
+    return words[store["works"]]
+
+
+def _reason(store: dict[str, Any]) -> str:
+    """The reason why a store does not work, or works on demand only; empty if it works."""
+    if store["probe"] is not None:
+        return "" if store["probe"]["works"] else str(store["probe"]["detail"])
+    return "" if store["works"] else str(store["reason"])
 
 
 def _operators(names: list[str]) -> str:
@@ -227,23 +222,11 @@ def _operators(names: list[str]) -> str:
     return escape(" ".join(names)) or "none"
 
 
-def _missing(can: dict[str, Any]) -> list[str]:
-    words = {
-        "persistent": "persistence",
-        "upsert": "upsert",
-        "delete": "delete",
-        "get": "get",
-        "scan": "scan",
-        "concurrent_search": "concurrent search",
-        "inserts_after_build": "inserts after build",
-    }
-    return [word for flag, word in words.items() if can.get(flag) is False]
-
-
 def _describe(store: dict[str, Any]) -> None:
     console = stdout_console(markup=True)
     console.print(f"[bold]{escape(store['store'])}[/]  {escape(store.get('title', ''))}")
-    rows: list[tuple[str, str]] = [("works", _works(store))]
+    works = ": ".join(filter(None, (_works(store), escape(_reason(store)))))
+    rows: list[tuple[str, str]] = [("works", works)]
     can = store["capabilities"]
     if can:
         if store["provider"] is not None:
