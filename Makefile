@@ -38,6 +38,7 @@ setup-servers: setup ## programs of the servers that can be had here (some are b
 	$(BIN)/python -m vectrial.stores
 
 demo: setup ## measure real word vectors on embedded stores, and write the report
+	$(BIN)/vectrial data fetch glove-words-50-20k
 	$(BIN)/vectrial run suites/demo.toml
 
 lock: | $(BIN)/uv ## pin everything again from pyproject.toml
