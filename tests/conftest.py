@@ -27,6 +27,9 @@ else:
 
 #: The store of a conformance test.
 _CONFORMANCE = re.compile(r"/conformance/.*\[([\w-]+?)-\w+-(?:l2|cosine|ip)\b")
+#: OpenMP's threads wait asleep: on a machine with fewer cores than processes, those that wait
+#: awake keep others from working, and a test of faiss takes twenty times as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 _HOME = os.environ.get("VECTRIAL_HOME")
 # Servers are programs of this machine, whether a container engine answers or not: what is tested is
 # the same everywhere. Tests of containers name an engine themselves.

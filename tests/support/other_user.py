@@ -71,9 +71,13 @@ def exposed(tree: list[psutil.Process]) -> list[str]:
     """Sockets of these processes that hear more than loopback, in the network of this machine."""
     own, found = Path("/proc/self/ns/net").stat().st_ino, []
     for one in tree:
-        if Path(f"/proc/{one.pid}/ns/net").stat().st_ino != own:
-            continue
-        for there in one.net_connections("inet"):
+        try:
+            if Path(f"/proc/{one.pid}/ns/net").stat().st_ino != own:
+                continue
+            connections = one.net_connections("inet")
+        except (psutil.NoSuchProcess, FileNotFoundError):
+            continue  # it has ended
+        for there in connections:
             hears = there.status == psutil.CONN_LISTEN or not there.raddr
             if hears and there.laddr and there.laddr.ip not in LOOPBACK:
                 found.append(f"{one.name()} on {there.laddr.ip}:{there.laddr.port}")
@@ -85,22 +89,33 @@ def check(server: Server) -> None:
     tree = processes(server)
     guard = tree[0].parent()
     assert guard is not None
-    for one in (*tree, guard):
-        assert CANARY not in str(one.environ()), f"{one.name()} knows another's secret"
+    secrets = list(server.address.secrets.values())
+    _check_secrets(guard, secrets)
     for one in tree:
-        status = Path(f"/proc/{one.pid}/status").read_text()
-        capabilities = re.findall(r"^Cap(?:Inh|Prm|Eff|Amb):\s*(\w+)$", status, re.M)
-        assert {int(value, 16) for value in capabilities} == {0}, status
-        assert 0 not in one.uids()
-        assert "NoNewPrivs:\t1" in status
-        if os.geteuid() == 0:
-            assert re.search(r"^Groups:\s*$", status, re.M)
+        try:
+            _check_secrets(one, secrets)
+            _check_rights(one)
+        except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+            assert one is not tree[0], "the server ended"  # and others come and go
     assert not (heard := exposed(tree)), heard
     (data,) = server.data_dirs()
-    secrets = list(server.address.secrets.values())
-    assert not [one for one in (*tree, guard) if any(s in " ".join(one.cmdline()) for s in secrets)]
     if os.geteuid() == 0:
         _check_files(server, data, tree)
+
+
+def _check_secrets(one: psutil.Process, secrets: list[str]) -> None:
+    assert CANARY not in str(one.environ()), f"{one.name()} knows another's secret"
+    assert not any(secret in " ".join(one.cmdline()) for secret in secrets)
+
+
+def _check_rights(one: psutil.Process) -> None:
+    status = Path(f"/proc/{one.pid}/status").read_text()
+    capabilities = re.findall(r"^Cap(?:Inh|Prm|Eff|Amb):\s*(\w+)$", status, re.M)
+    assert {int(value, 16) for value in capabilities} == {0}, status
+    assert 0 not in one.uids()
+    assert "NoNewPrivs:\t1" in status
+    if os.geteuid() == 0:
+        assert re.search(r"^Groups:\s*$", status, re.M)
 
 
 def _check_files(server: Server, data: Path, tree: list[psutil.Process]) -> None:

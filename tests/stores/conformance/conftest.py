@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import other_user
 import pytest
+from quick_servers import quick_servers
 
 from vectrial.testing.conformance import serving
 from vectrial.testing.conformance.plugin import (  # noqa: F401
@@ -20,7 +21,7 @@ from vectrial.testing.conformance.plugin import (  # noqa: F401
 @pytest.fixture(scope="session", autouse=True)
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """As the suite's own, with secrets in the environment that are none of the servers'."""
-    with pytest.MonkeyPatch.context() as patch:
+    with quick_servers(), pytest.MonkeyPatch.context() as patch:
         for name, value in other_user.CANARIES.items():
             patch.setenv(name, value)
         with serving.in_folder(tmp_path_factory.mktemp("servers")):

@@ -6,10 +6,10 @@ import pytest
 from indexed_columns import LISTS, indexed_columns
 
 from vectrial.model.store import Field, Schema, Store
-from vectrial.testing.conformance.world import DIM, Case, make_world, one_metric
+from vectrial.testing.conformance.world import DIM, Case, make_world, one_index_of_a_server
 
 
-@one_metric
+@one_index_of_a_server
 def test_columns_have_an_index_where_one_is_asked_for_and_nowhere_else(
     case: Case, loaded: Store, empty: Store
 ) -> None:

@@ -9,10 +9,10 @@ from vectrial.model.errors import VectrialError
 from vectrial.model.store import Address
 from vectrial.servers.provide import recipe_of
 from vectrial.testing.conformance import serving
-from vectrial.testing.conformance.world import Case, one_metric
+from vectrial.testing.conformance.world import Case, one_index
 
 
-@one_metric
+@one_index
 def test_a_server_gives_nothing_away(case: Case) -> None:
     if case.store.server is None:
         pytest.skip("a library")
@@ -20,7 +20,7 @@ def test_a_server_gives_nothing_away(case: Case) -> None:
     other_user.check(server)
 
 
-@one_metric
+@one_index
 def test_a_server_lets_in_only_those_who_know_its_secret(case: Case) -> None:
     recipe = recipe_of(case.store)
     if recipe is None or not recipe.generated:

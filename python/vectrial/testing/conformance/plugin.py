@@ -63,7 +63,7 @@ def _cases(store: type[Store]) -> list[Case]:
     """Every index kind under every metric. Of a server, whose every step takes its time, every kind
     under its first metric and the first kind under every metric, unless VECTRIAL_EVERY_CASE is
     set."""
-    thorough = store.server is None or bool(os.environ.get("VECTRIAL_EVERY_CASE"))
+    thorough = store.server is None or _every_case()
     first = next(iter(store.capabilities.indexes))
     return [
         Case(store, index, metric)
@@ -71,6 +71,10 @@ def _cases(store: type[Store]) -> list[Case]:
         for number, metric in enumerate(store.capabilities.under(index).scores)
         if thorough or number == 0 or index == first
     ]
+
+
+def _every_case() -> bool:
+    return bool(os.environ.get("VECTRIAL_EVERY_CASE"))
 
 
 def _telling_index(store: type[Store]) -> str:
@@ -130,19 +134,39 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what no metric changes under the first metric of each index only, and what no index
-    changes under one: a kind that may filter, exact where there is one."""
+    changes under one: a kind that may filter, exact where there is one. Tests that change the rows
+    of `loaded` come after those that read them."""
+    items[:] = [item for item in items if _wanted(item)]
+    places = [at for at, item in enumerate(items) if _case(item) is not None]
+    order = list(dict.fromkeys(_case(items[at]) for at in places))
 
-    def wanted(item: pytest.Item) -> bool:
-        if not isinstance(item, pytest.Function) or not hasattr(item.function, "one_metric"):
-            return True
-        case = item.callspec.params["case"]
-        if not isinstance(case, Case):  # its store is skipped
-            return True
-        if hasattr(item.function, "one_index") and case.index != _telling_index(case.store):
-            return False
-        return case.metric is next(iter(case.can.scores))
+    def key(item: pytest.Item) -> tuple[int, bool]:
+        return order.index(_case(item)), "changed" in getattr(item, "fixturenames", ())
 
-    items[:] = [item for item in items if wanted(item)]
+    ordered = sorted((items[at] for at in places), key=key)
+    for at, item in zip(places, ordered, strict=True):
+        items[at] = item
+
+
+def _case(item: pytest.Item) -> Case | None:
+    """The case of a conformance test; None of other tests, and where its store is skipped."""
+    callspec = getattr(item, "callspec", None)
+    case = callspec.params.get("case") if callspec is not None else None
+    return case if isinstance(case, Case) else None
+
+
+def _wanted(item: pytest.Item) -> bool:
+    case, check = _case(item), getattr(item, "function", None)
+    if case is None or not hasattr(check, "one_metric"):
+        return True
+    one_index = hasattr(check, "one_index") or (
+        hasattr(check, "one_index_of_a_server")
+        and case.store.server is not None
+        and not _every_case()
+    )
+    if one_index and case.index != _telling_index(case.store):
+        return False
+    return case.metric is next(iter(case.can.scores))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -160,7 +184,7 @@ def world(case: Case) -> World:
 
 @pytest.fixture(scope="session")
 def loaded(case: Case, world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A loaded store that tests read and do not change."""
+    """A loaded store that tests read; those that change it, through `changed`, come last."""
     store = case.make(tmp_path_factory.mktemp("loaded"))
     load(store, case, world)
     yield store

@@ -9,7 +9,14 @@ from vectrial.engine.types import LoadColumn
 from vectrial.model.lane import writes_natively
 from vectrial.model.store import Store
 from vectrial.stores.common.arrow import ids_of, vectors_of
-from vectrial.testing.conformance.world import Case, K, World, as_rows, one_metric, queries
+from vectrial.testing.conformance.world import (
+    Case,
+    K,
+    World,
+    as_rows,
+    one_index_of_a_server,
+    queries,
+)
 from vectrial.workload.native.rows import columns_of, send
 
 
@@ -39,7 +46,7 @@ def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: Worl
         assert same >= 0.95 * len(asked), where
 
 
-@one_metric
+@one_index_of_a_server
 def test_rows_written_over_the_wire_are_as_inserted(case: Case, world: World, empty: Store) -> None:
     if not writes_natively(case.store):
         pytest.skip("the engine does not write its rows")
@@ -61,7 +68,7 @@ def test_rows_written_over_the_wire_are_as_inserted(case: Case, world: World, em
     assert near[0] in world.accepted(world.vectors[7], 1, None) or not case.kind.exact
 
 
-@one_metric
+@one_index_of_a_server
 def test_single_rows_over_the_wire(case: Case, world: World, empty: Store) -> None:
     if not writes_natively(case.store):
         pytest.skip("the engine does not write its rows")

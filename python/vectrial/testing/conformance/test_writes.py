@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +37,7 @@ from vectrial.testing.conformance.world import (
     folder,
     load,
     make_world,
+    one_index_of_a_server,
     one_metric,
     queries,
 )
@@ -51,10 +52,10 @@ class Changed:
         self.replaced: World | None = None
         self.old_places: NDArray[np.float32] = np.empty((0, DIM), np.float32)
 
-    def insert_more(self) -> None:
+    def insert_more(self, first_id: int) -> None:
         can = self.case.can
         if can.inserts_after_build:
-            more = make_world(self.case.schema, can.nulls, rows=100, first_id=50_000, seed=5)
+            more = make_world(self.case.schema, can.nulls, rows=100, first_id=first_id, seed=5)
             for batch in (more.batch(slice(0, 99)), more.batch(slice(99, 100))):
                 self.store.insert(batch)
             self.world = self.world.plus(more)
@@ -85,18 +86,16 @@ class Changed:
 
 
 @pytest.fixture(scope="session")
-def changed(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changed]:
-    world = make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
-    store = case.make(tmp_path_factory.mktemp("changed"))
-    load(store, case, world)
-    changed = Changed(case, store, world)
-    changed.insert_more()
+def changed(case: Case, world: World, loaded: Store) -> Iterator[Changed]:
+    """`loaded` after changes, which no other test reads any more."""
+    changed = Changed(case, loaded, world)
+    changed.insert_more(first_id=50_000)
     changed.replace()
     changed.delete()
-    store.flush()
-    store.wait_indexed()
+    loaded.flush()
+    loaded.wait_indexed()
     yield changed
-    store.close()
+    changed.store.close()
 
 
 def check_everything(case: Case, store: Store, world: World) -> None:
@@ -161,31 +160,21 @@ def test_deleted_rows_are_gone(case: Case, changed: Changed) -> None:
         assert not gone & set(changed.store.find(where, 10 * ROWS).tolist())
 
 
-def test_persistence(case: Case, tmp_path: Path) -> None:
+def test_persistence(case: Case, changed: Changed) -> None:
     if not case.can.persistent:
         pytest.skip(f"{case.store.name} declares no persistence")
-    place = folder(tmp_path, "store")
-    world = make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
-    first = case.make(place)
-    load(first, case, world)
-    before = Changed(case, first, world)
-    before.insert_more()
-    before.replace()
-    before.delete()
-    first.flush()
-    first.close()
-    second = case.make(place)
-    try:
-        second.open(case.schema, case.build)
-        check_everything(case, second, before.world)
-        after = Changed(case, second, before.world)
-        after.delete()  # and it still takes changes
-        assert second.count() == len(after.world.ids)
-    finally:
-        second.close()
+    changed.insert_more(first_id=60_000)
+    changed.delete()
+    changed.store.flush()
+    changed.store.close()
+    changed.store = case.make(changed.store.location)
+    changed.store.open(case.schema, case.build)
+    check_everything(case, changed.store, changed.world)
+    changed.delete()  # and it still takes changes
+    assert changed.store.count() == len(changed.world.ids)
 
 
-@one_metric
+@one_index_of_a_server
 def test_life_of_a_small_store(case: Case, empty: Store, world: World) -> None:
     empty.create(case.schema, case.build)
     assert empty.count() == 0
@@ -198,10 +187,9 @@ def test_life_of_a_small_store(case: Case, empty: Store, world: World) -> None:
     assert [path for path in empty.location.rglob("*") if path.is_file()] == []
 
 
-@one_metric
-@pytest.mark.parametrize("dropped", [False, True])
+@one_index_of_a_server
 def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
-    case: Case, tmp_path: Path, dropped: bool
+    case: Case, tmp_path: Path
 ) -> None:
     """The searches that it answered find nothing of it, though they be asked again."""
     if case.store.server is None:
@@ -215,15 +203,8 @@ def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
     killed = case.make(place)
     load(killed, case, old)
     assert not_of(killed, case, asked, filters, old) == set()
-    if dropped:
-        search, answered = killed.searcher(K, case.high_recall), []
-        killed.drop()
-        with suppress(Exception):  # to say that there is no such collection is the best answer
-            answered = search(asked[0])[0].tolist()
-        assert answered == []
     killed.close()
-    store = case.make(place)
-    try:
+    with closing(case.make(place)) as store:
         store.create(case.schema, case.build)
         assert store.count() == 0
         store.insert(new.batch())
@@ -232,9 +213,15 @@ def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
         store.wait_indexed()
         assert store.count() == 300
         assert not_of(store, case, asked, filters, new) == set()
+        search, answered = store.searcher(K, case.high_recall), []
         store.drop()
-    finally:
-        store.close()
+        with suppress(Exception):  # to say that there is no such collection is the best answer
+            answered = search(asked[0])[0].tolist()
+        assert answered == []
+    with closing(case.make(place)) as again:
+        again.create(case.schema, case.build)
+        assert again.count() == 0
+        again.drop()
 
 
 def not_of(
@@ -254,35 +241,46 @@ def not_of(
     return found - set(world.ids.tolist())
 
 
-@one_metric
-def test_what_was_written_is_seen_when_it_has_settled(case: Case, empty: Store) -> None:
-    """By a searcher that was made before, which `mixed` does outside the clock."""
-    if not case.can.inserts_after_build:
-        pytest.skip(f"{case.store.name} declares no inserts after build")
-    few = make_world(case.schema, case.can.nulls, rows=300, first_id=1, seed=3)
-    more = make_world(case.schema, case.can.nulls, rows=20, first_id=50_000, seed=5)
-    load(empty, case, few)
-    empty.insert(more.batch(slice(0, 20)))
-    empty.auto_refresh = False
-    search = empty.searcher(
-        K, case.high_recall.model_copy(update=dict(case.kind.strong_consistency_params))
-    )
-    empty.refresh()
-    every = few.plus(more)
-    hits = [bool(set(search(v)[0].tolist()) & every.accepted(v, 1, None)) for v in more.vectors]
-    assert np.mean(hits) >= floor(case)
+@pytest.fixture(scope="session")
+def few(case: Case) -> World:
+    """The rows that `small` has when it is loaded."""
+    return make_world(case.schema, case.can.nulls, rows=300, first_id=1, seed=3)
 
 
-def test_k_beyond_the_rows(case: Case, empty: Store) -> None:
-    few = make_world(case.schema, case.can.nulls, rows=300, first_id=1, seed=3)
-    load(empty, case, few)
-    search = empty.searcher(310, case.high_recall)
+@pytest.fixture(scope="session")
+def small(case: Case, few: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A loaded store of few rows; the last of its tests adds some."""
+    store = case.make(tmp_path_factory.mktemp("small"))
+    load(store, case, few)
+    yield store
+    store.close()
+
+
+def test_k_beyond_the_rows(case: Case, small: Store, few: World) -> None:
+    search = small.searcher(310, case.high_recall)
     answer = search(queries()[0])
     check_answer(case, few, queries()[0], answer)
     assert len(answer[0]) == 300 or (not case.kind.exact and len(answer[0]) < 300)
 
 
 @one_metric
+def test_what_was_written_is_seen_when_it_has_settled(case: Case, small: Store, few: World) -> None:
+    """By a searcher that was made before, which `mixed` does outside the clock."""
+    if not case.can.inserts_after_build:
+        pytest.skip(f"{case.store.name} declares no inserts after build")
+    more = make_world(case.schema, case.can.nulls, rows=20, first_id=50_000, seed=5)
+    small.insert(more.batch(slice(0, 20)))
+    small.auto_refresh = False
+    search = small.searcher(
+        K, case.high_recall.model_copy(update=dict(case.kind.strong_consistency_params))
+    )
+    small.refresh()
+    every = few.plus(more)
+    hits = [bool(set(search(v)[0].tolist()) & every.accepted(v, 1, None)) for v in more.vectors]
+    assert np.mean(hits) >= floor(case)
+
+
+@one_index_of_a_server
 def test_an_empty_batch_changes_nothing(case: Case, empty: Store, world: World) -> None:
     empty.create(case.schema, case.build)
     empty.insert(world.batch(slice(0, BATCH)))
@@ -290,7 +288,7 @@ def test_an_empty_batch_changes_nothing(case: Case, empty: Store, world: World) 
     assert empty.count() == BATCH
 
 
-@one_metric
+@one_index_of_a_server
 def test_duplicates_are_refused(case: Case, empty: Store, world: World) -> None:
     if not case.can.refuses_duplicates:
         pytest.skip(f"{case.store.name} does not declare that it refuses duplicates")
@@ -305,7 +303,7 @@ def test_duplicates_are_refused(case: Case, empty: Store, world: World) -> None:
     assert empty.count() == 300, "a refused batch left rows behind"
 
 
-@one_metric
+@one_index_of_a_server
 def test_wrong_dimension_is_refused(case: Case, empty: Store, world: World) -> None:
     empty.create(case.schema, case.build)
     narrow = Schema(DIM - 1, case.metric, case.schema.fields)
@@ -319,7 +317,7 @@ def test_wrong_dimension_is_refused(case: Case, empty: Store, world: World) -> N
     assert empty.count() == 0
 
 
-@one_metric
+@one_index_of_a_server
 def test_payload_index_changes_no_answer(case: Case, empty: Store, world: World) -> None:
     if not case.can.payload_index:
         pytest.skip(f"{case.store.name} declares no choice of payload index")

@@ -243,6 +243,13 @@ def one_index(test: T) -> T:
     return one_metric(test)
 
 
+def one_index_of_a_server(test: T) -> T:
+    """Mark a test of what a server does alike for every kind of index: it runs for one of them,
+    unless VECTRIAL_EVERY_CASE is set."""
+    test.one_index_of_a_server = True  # type: ignore[attr-defined]
+    return one_metric(test)
+
+
 def load(store: Store, case: Case, world: World) -> None:
     """Create, write in batches, and wait until everything is indexed."""
     store.create(world.schema, case.build)
