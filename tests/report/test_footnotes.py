@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from vectrial.document.blocks import HEAD, Cell, Column, Report, Row, Section, Table, footnoted
+from vectrial.document.blocks import (
+    HEAD,
+    Cell,
+    Column,
+    Report,
+    Row,
+    Section,
+    Table,
+    columns,
+    footnoted,
+)
 from vectrial.document.render import html, markdown
 
 TABLE = Table(
@@ -39,4 +49,4 @@ def test_the_column_of_a_metric_has_its_unit_and_title() -> None:
     assert Column.of("errors", group="Load", key="lost", spread=False) == Column(
         "lost", "Errors", "1", "Load"
     )
-    assert [column.title for column in Column.texts("store", at="Setting")] == ["Store", "Setting"]
+    assert [column.title for column in columns("store", at="Setting")] == ["Store", "Setting"]

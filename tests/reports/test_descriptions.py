@@ -17,10 +17,11 @@ from vectrial.model.results_schema import METRICS
 from vectrial.model.store import FieldType
 from vectrial.reports import REPRODUCTIONS, planning
 from vectrial.reports.collect import _FACTORS, cells, places
+from vectrial.reports.jsonl import KEYS, jsonl
 from vectrial.reports.planning import Settings, plan_parts
 from vectrial.reports.published import figures
-from vectrial.reports.render import KEYS, jsonl, shown
 from vectrial.reports.tables import sheets
+from vectrial.reports.wording import whole
 from vectrial.stores import registry
 
 KINDS = {name: registry.load(name) for name in registry.names()}
@@ -150,7 +151,7 @@ def test_without_a_run_every_cell_says_why_it_is_empty(name: str) -> None:
     found = cells(REPRODUCTIONS[name], {}, known=KINDS)
     assert [cell.figure for cell in found] == list(figures(name)), "the report's own order"
     assert all(cell.note.startswith(("not yet: ", "skipped: ")) for cell in found)
-    assert all("—" in shown(cell) for cell in found)
+    assert all("—" in whole(cell) for cell in found)
     objects = [json.loads(line) for line in jsonl(found)]
     assert all(tuple(each)[: len(KEYS)] == KEYS for each in objects)
     assert all(each["valid"] is None for each in objects)

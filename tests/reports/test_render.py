@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -14,20 +14,33 @@ from reproduction_runs import every, measured, run_of, trial
 from rich.console import Console
 
 from vectrial.document.blocks import Figure as Drawn
-from vectrial.document.blocks import Table, footnoted
+from vectrial.document.blocks import Report, Table, footnoted
+from vectrial.document.render import markdown, terminal
 from vectrial.reports import REPRODUCTIONS, wording
 from vectrial.reports.collect import Cell, Measured, cells
 from vectrial.reports.heading import Heading, heading_of
-from vectrial.reports.page import after_tables, build
+from vectrial.reports.jsonl import as_json
+from vectrial.reports.page import build, drawn
+from vectrial.reports.page_tables import Layout
 from vectrial.reports.planning import Settings
 from vectrial.reports.published import Figure
-from vectrial.reports.render import as_json, markdown, shown, terminal
 from vectrial.reports.tables import parted, sheets
 from vectrial.stats.intervals import spread_of
 
 
 def figure(metric: str, value: float, unit: str = "1", store: str = "One", **params: int) -> Figure:
     return Figure("longbow", "some part", store, params, metric, value, unit, "a table", "")
+
+
+def compact(
+    name: str,
+    made: Sequence[Cell],
+    about: Heading | None = None,
+    parts: Mapping[str, Measured] | None = None,
+) -> Report:
+    """The page as it is written as Markdown."""
+    about = about or Heading(1.0, "a machine")
+    return build(REPRODUCTIONS[name], made, about, parts or {}, Layout.CELLS)
 
 
 def cell(of: Figure, value: float | None, *notes: str, around: Sequence[float] = ()) -> Cell:
@@ -54,7 +67,7 @@ def cell(of: Figure, value: float | None, *notes: str, around: Sequence[float] =
     ],
 )  # fmt: skip
 def test_a_cell_says_what_was_printed_and_rounds_no_recall_up(found: Cell, wanted: str) -> None:
-    assert shown(found) == wanted
+    assert wording.whole(found) == wanted
 
 
 def test_a_sentence_stands_once_where_it_holds() -> None:
@@ -73,11 +86,11 @@ def test_a_sentence_stands_once_where_it_holds() -> None:
     assert sheet.of_line(second) == ()
     assert sheet.of_cell(second, "qps") == ("7 samples",)
     assert sheet.of_cell(second, "create") == ("skipped: it has none",)
-    written = markdown(REPRODUCTIONS["longbow"], made, Heading(1.0, "a machine"))
+    written = markdown.render(compact("longbow", made))
     for note in ("per row", "as published: one run", "7 samples", "skipped: it has none"):
         assert len(re.findall(rf"^\d+\. {note}$", written, re.MULTILINE)) == 1
-    assert "| store | m | qps <sup>1</sup> | create |" in written
-    assert "| One <sup>2</sup> | 16 | 10 → 5.00 (×0.50) | 10 → 5.00 (×0.50) |" in written
+    assert "| Store | m | qps [1] | create |" in written
+    assert "| One [2] | 16 | 10 → 5.00 (×0.50) | 10 → 5.00 (×0.50) |" in written
 
 
 def test_rows_of_a_system_are_in_the_order_of_their_numbers() -> None:
@@ -104,8 +117,8 @@ def test_a_long_table_is_one_for_each_system_with_its_own_units() -> None:
     assert [(part.title, part.metrics) for part in parted(sheet)] == [
         ("Slow", (("create", "s"),)), ("Fast", (("create", "ms"),)),
     ]  # fmt: skip
-    written = markdown(REPRODUCTIONS["longbow"], made, Heading(1.0, "a machine"))
-    assert "### Fast\n\n| store | m | create [ms] <sup>1</sup> |" in written
+    written = markdown.render(compact("longbow", made))
+    assert "### some part: Fast\n\n| Store | m | create \\[ms\\] [1] |" in written
     (short,) = sheets(made[:30])
     assert parted(short) == [short]
 
@@ -132,15 +145,20 @@ def test_the_heading_says_what_was_measured_how_often_and_on_how_much() -> None:
     about = heading_of(report, {"search": run}, Settings(0.054, repeats=3))
     found = every("longbow", "search", run)
     lines = Console(file=StringIO(), width=400)
-    terminal(report, found, about, lines)
+    parts = {"search": run}
+    lines.print(terminal.render(build(report, found, about, parts, Layout.LIST)))
     assert isinstance(lines.file, StringIO)
-    for said in (markdown(report, found, about), lines.file.getvalue()):
+    for said in (
+        markdown.render(compact("longbow", found, about, parts)),
+        lines.file.getvalue(),
+    ):
         for wanted in (
             "2026-11-21", "0.1.0 (f8ae180b0e3b)", "5.4 %", "5,400", "500", "3 times", "median",
             "Longbow → reference server", "hnswlib 0.8.0", "Some CPU",
         ):  # fmt: skip
             assert wanted in said, wanted
-        assert said.count("one Python process that compares with every row") == 1, "not per cell"
+        sentence = "one Python process that compares with every row"
+        assert said.count(sentence) == 2, "a warning, and of the system; not per cell"
         assert "of its size" not in said
     once = heading_of(report, {"search": run}, Settings(1.0))
     assert "measured once" in once.repeated
@@ -214,7 +232,7 @@ def test_why_figures_may_not_be_trusted_stands_above_the_tables() -> None:
         for one in every("longbow", "search", longbow())
     ]
     about = heading_of(REPRODUCTIONS["longbow"], {"search": longbow()}, Settings(1.0))
-    said = markdown(REPRODUCTIONS["longbow"], found, about)
+    said = markdown.render(compact("longbow", found, about))
     (line,) = [one for one in said.splitlines() if "may not be trusted" in one]
     assert "Longbow → reference server: 3 measured figures" in line
     assert "3 of 100 answers" in line
@@ -223,14 +241,13 @@ def test_why_figures_may_not_be_trusted_stands_above_the_tables() -> None:
 def test_markdown_shows_the_figures_that_lie_beside_it(tmp_path: Path) -> None:
     report = REPRODUCTIONS["longbow"]
     found = cells(report, {}, known=())
-    page = build(report, found, Heading(1.0, "a machine"), {})
+    page = compact("longbow", found)
     assert all(isinstance(one, Drawn) for one in page.figures())
     (tmp_path / "put.svg").write_text("<svg/>")
-    after = after_tables(page, {}, tmp_path)
-    text = markdown(report, found, Heading(1.0, "a machine"), after, "report/figures")
+    text = markdown.render(drawn(page, tmp_path), "report/figures")
     assert re.findall(r"\]\(([^)]+)\)", text) == ["report/figures/put.svg"]
     at = text.index("report/figures/put.svg")
-    assert text.index("## ingest · uniform-384") < at < text.index("## Method notes")
+    assert text.index("### ingest · uniform-384") < at < text.index("## Method notes")
 
 
 def test_how_anomalies_were_told_stands_beside_how_fast() -> None:
@@ -254,7 +271,7 @@ def test_how_anomalies_were_told_stands_beside_how_fast() -> None:
     shown_on = next(section for section in page.sections if section.name == "part-anomaly")
     titles = [block.title for block in shown_on.blocks]
     assert any("Class by class" in title for title in titles)
-    text = markdown(report, found, about, after_tables(page, parts, Path("nowhere")))
+    text = markdown.render(compact("milvus-weaviate", found, about, parts))
     assert "0.9100" in text
     assert "0.9300" in text
     assert "screw" in text
@@ -275,5 +292,5 @@ def test_every_step_of_a_load_with_indexes_and_without_stands_beside_the_whole()
     tables = [block for block in shown_on.blocks if isinstance(block, Table)]
     steps = next(one for one in tables if "indexes on metadata" in one.title)
     assert {"load_s", "flush_s", "build_s", "wait_s"} <= {column.key for column in steps.columns}
-    text = markdown(report, found, about, after_tables(page, parts, Path("nowhere")))
-    assert text.index("## scalar index overhead") < text.index("21.2") < text.index("13.8")
+    text = markdown.render(compact("milvus-weaviate", found, about, parts))
+    assert text.index("## Scalar index overhead") < text.index("21.2") < text.index("13.8")

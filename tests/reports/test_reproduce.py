@@ -17,10 +17,10 @@ from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.collect import Cell, Measured, cells
 from vectrial.reports.figures_data import Plot, plot
 from vectrial.reports.figures_render import Palette, chart
+from vectrial.reports.jsonl import KEYS
 from vectrial.reports.model import Arm, Curve, Drawing, Part, Reproduction
 from vectrial.reports.page_tables import further
 from vectrial.reports.published import figures
-from vectrial.reports.render import KEYS
 from vectrial.stores import registry
 
 pytestmark = pytest.mark.slow

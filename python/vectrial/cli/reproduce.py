@@ -328,11 +328,13 @@ def _write(
     which always draws it."""
     # Imported here: the chart library takes a while, and measuring does not need it.
     from vectrial.analysis.run_data import load
-    from vectrial.reports import render
+    from vectrial.document.render import markdown, terminal
     from vectrial.reports.collect import Measured, cells
     from vectrial.reports.heading import heading_of
-    from vectrial.reports.page import after_tables
-    from vectrial.reports.page import build as page_of
+    from vectrial.reports.jsonl import jsonl
+    from vectrial.reports.page import build
+    from vectrial.reports.page import drawn as with_figures
+    from vectrial.reports.page_tables import Layout
 
     measured = {
         name: Measured(load(folder / name), about["dataset"], about["rows"])
@@ -341,11 +343,11 @@ def _write(
     }
     every = cells(report, measured, known=kinds, asked=settings.stores, faithful=settings.faithful)
     about = heading_of(report, measured, settings)
-    page = page_of(report, every, about, measured)
-    path = _draw(page, folder, console) if draw or form is ReproductionFormat.HTML else None
-    after = after_tables(page, measured, folder / _FIGURES)
-    text = render.markdown(report, every, about, after, _FIGURES)
-    lines = list(render.jsonl(every))
+    if draw or form is ReproductionFormat.HTML:
+        path = _draw(build(report, every, about, measured), folder, console)
+    page = build(report, every, about, measured, Layout.CELLS)
+    text = markdown.render(with_figures(page, folder / _FIGURES), _FIGURES)
+    lines = list(jsonl(every))
     (folder / "reproduction.md").write_text(text, encoding="utf-8")
     (folder / "reproduction.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     match form:
@@ -358,7 +360,7 @@ def _write(
         case ReproductionFormat.TABLE:
             console = CleanConsole()
             console.width = max(console.width, _WIDTH)
-            render.terminal(report, every, about, console)
+            console.print(terminal.render(build(report, every, about, measured, Layout.LIST)))
 
 
 def _draw(page: Report, folder: Path, console: Console) -> Path:

@@ -24,7 +24,9 @@ from vectrial.document.blocks import (
     Text,
     Tone,
     absent_cell,
+    columns,
     plain,
+    table_of,
     value_cell,
 )
 from vectrial.stats.effects import ALPHA
@@ -38,11 +40,11 @@ _MARKS = {Kind.WORSE: "🔴", Kind.BETTER: "🟢", Kind.TIE: "⚪", Kind.NOT_COM
 #: Characters of a reason in a table, and on a card; JSON lines have it whole.
 _LONGEST, _CARD = 240, 90
 _COLUMNS = (
-    *Column.texts("what", "metric"),
+    *columns("what", "metric"),
     Column("a", "A", spread=True),
     Column("b", "B", spread=True),
     Column("change", "Change", "1", spread=True),
-    *Column.texts("verdict"),
+    *columns("verdict"),
     Column("minimum", "Smallest detectable change", "1", minor=True),
 )
 
@@ -247,8 +249,6 @@ def _percent(share: float, sign: str = "") -> str:
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> Table:
-    columns = Column.texts(subject="Terms", what="What", metric="Metric", reason="Reason")
-    rows = tuple(
-        Row.of(sheet(v), place(v), metric_name(v) or "all", _clipped(v.reason)) for v in verdicts
-    )
-    return Table("not-compared", formatting.plural(len(rows), "cell"), columns, rows)
+    rows = ((sheet(v), place(v), metric_name(v) or "all", _clipped(v.reason)) for v in verdicts)
+    heads = columns(subject="Terms", what="What", metric="Metric", reason="Reason")
+    return table_of("not-compared", formatting.plural(len(verdicts), "cell"), heads, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -80,12 +80,6 @@ class Column:
         """
         known = METRICS[metric]
         return cls(key or metric, title or known.title, known.unit, group, spread=spread)
-
-    @classmethod
-    def texts(cls, *keys: str, **titles: str) -> tuple[Column, ...]:
-        """Columns of words: `texts("store", at="Setting")`; a title is by default its key."""
-        named = {key: key.replace("_", " ").capitalize() for key in keys} | titles
-        return tuple(cls(key, title, numeric=False) for key, title in named.items())
 
 
 @dataclass(frozen=True)
@@ -281,6 +275,29 @@ def ratio_cell(point: Point, base: Point, metric: str) -> Cell:
 def plain(value: Any, shown: str | None = None, note: str = "") -> Cell:
     """A cell without a spread."""
     return Cell(str(value) if shown is None else shown, value, note=note)
+
+
+def columns(*texts: str, **titles: str | tuple[str, str]) -> tuple[Column, ...]:
+    """Columns by key: of text by a title, of numbers by a title and a unit.
+
+    texts: keys that are their own titles.
+    """
+    named = {key: key.replace("_", " ").capitalize() for key in texts} | titles
+    return tuple(
+        Column(key, one, numeric=False) if isinstance(one, str) else Column(key, *one)
+        for key, one in named.items()
+    )
+
+
+def table_of(
+    name: str,
+    title: str,
+    heads: tuple[Column, ...],
+    rows: Iterable[Iterable[Any]],
+    **more: Any,
+) -> Table:
+    """A table of rows as `Row.of` takes them. more: other fields of `Table`."""
+    return Table(name, title, heads, tuple(Row.of(*row) for row in rows), **more)
 
 
 def _cell(value: Any) -> Cell:

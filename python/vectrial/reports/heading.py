@@ -171,37 +171,6 @@ def _systems(report: Reproduction, measured: Mapping[str, Measured]) -> Iterator
         )
 
 
-def lines(report: Reproduction, about: Heading) -> list[str]:
-    """The sentences above the tables, without what was loaded and which systems were measured."""
-    return [
-        f"Published: {report.document}. Measured on: {report.machine}.",
-        f"Here: {about.machine}. {about.made}".rstrip(),
-        f"{about.repeated} Asked for: {about.asked}.",
-        *([] if about.whole else [FEWER]),
-    ]
-
-
-def loaded_lines(about: Heading) -> Iterator[str]:
-    """What each part was measured on, a sentence each."""
-    for part in about.loaded:
-        share = f" ({part.share} of the report's)" if part.share else ""
-        asked = (
-            ""
-            if part.queries is None
-            else f", {formatting.plural(part.queries, 'query', 'queries')}"
-        )
-        instead = f", which stands in for {part.stands_for}" if part.stands_for else ""
-        yield f"{part.title}: {part.rows:,} rows{share}{asked} of {part.dataset}{instead}."
-
-
-def system_lines(about: Heading) -> Iterator[str]:
-    """Which systems were measured, a sentence each."""
-    for one in about.systems:
-        versions = f", {formatting.joined(list(one.versions))}" if one.versions else ""
-        differs = f": {one.differs}" if one.differs else ""
-        yield f"{system(one.published, one.here)}: {one.store}{versions}{differs}."
-
-
 def doubted(cells: Sequence[Cell]) -> Iterator[str]:
     """Which measured figures may not be trusted, a sentence for each system; why, where the
     reasons are few."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from vectrial.document import blocks as doc
-from vectrial.document.blocks import Block, Column, Report, Row, Section, Table
+from vectrial.document.blocks import Block, Column, Report, Row, Section, Table, columns
 from vectrial.document.charts.moments import MOMENTS
 from vectrial.reports.collect import Cell, Measured
 from vectrial.reports.figures_data import Dot, Plot, plot
@@ -15,7 +16,7 @@ from vectrial.reports.figures_render import Palette, chart
 from vectrial.reports.figures_spec import DRAWINGS
 from vectrial.reports.heading import FEWER, Heading, doubted
 from vectrial.reports.model import Reproduction
-from vectrial.reports.page_tables import further, glance, method, ran, sheet_table, words
+from vectrial.reports.page_tables import Layout, further, glance, method, ran, sheet_tables, words
 from vectrial.reports.tables import section_of, sheets
 from vectrial.util import formatting
 
@@ -27,6 +28,13 @@ _TITLES = {
     "ef_sweep": "Sweep of ef",
     "result_files": "The report's result files",
 }
+#: How the tables of a part are read.
+_LEADS = {
+    Layout.COLUMNS: "The published value, the value measured here, and the ratio of the two.",
+    Layout.CELLS: "Each cell: published → measured (× ratio, or for recalls the difference; range"
+    " of the repeats). ✗ is invalid, — was not measured; the notes say why.",
+    Layout.LIST: "A row for each figure that was measured. ✗ is invalid; the notes say why.",
+}
 #: Points of a series that are named where they are not drawn.
 _NAMED = 6
 
@@ -36,9 +44,11 @@ def build(
     cells: Sequence[Cell],
     about: Heading,
     measured: Mapping[str, Measured],
+    layout: Layout = Layout.COLUMNS,
 ) -> Report:
-    """Everything that is shown of a reproduction, whatever it is written as."""
-    plots = [plot(drawing, report, cells, measured) for drawing in DRAWINGS.get(report.name, ())]
+    """Everything that is shown of a reproduction; figures in all layouts but `LIST`."""
+    drawings = () if layout is Layout.LIST else DRAWINGS.get(report.name, ())
+    plots = [plot(drawing, report, cells, measured) for drawing in drawings]
     stores = list(dict.fromkeys(cell.figure.store for cell in cells))
     split = [name for one in plots for name in one.systems]
     here = {cell.figure.store: cell.here for cell in cells if cell.here}
@@ -61,7 +71,7 @@ def build(
         sections=(
             glance(cells, palette),
             *ran(about),
-            *_parts(cells, plots, palette, measured),
+            *_parts(cells, plots, palette, measured, layout),
             method(report),
         ),
         labels=palette.labels,
@@ -90,40 +100,35 @@ def _parts(
     plots: Sequence[Plot],
     palette: Palette,
     measured: Mapping[str, Measured],
+    layout: Layout,
 ) -> Iterator[Section]:
     """A section for each part of the report: its tables, what the runs have beside them, then its
     figures."""
     more = further(measured)
     for experiment in dict.fromkeys(cell.figure.experiment for cell in cells):
         held = [cell for cell in cells if cell.figure.experiment == experiment]
-        blocks: list[Block] = [sheet_table(sheet, palette) for sheet in sheets(held)]
+        blocks: list[Block] = [
+            table for sheet in sheets(held) for table in sheet_tables(sheet, palette, layout)
+        ]
         blocks += more.get(experiment, ())
         for one in plots:
             if one.drawing.about == experiment:
                 blocks += _figure(one, palette)
-        yield Section(
-            section_of(experiment),
-            _TITLES.get(experiment) or words(experiment).capitalize(),
-            "What was published, what was measured here, and the ratio of the two.",
-            tuple(blocks),
-        )
+        title = _TITLES.get(experiment) or words(experiment).capitalize()
+        if blocks:
+            yield Section(section_of(experiment), title, _LEADS[layout], tuple(blocks))
 
 
-def after_tables(
-    page: Report, measured: Mapping[str, Measured], drawn: Path
-) -> Mapping[str, Sequence[Block]]:
-    """By the name of the page's section, what follows its tables as Markdown: what the runs have
-    beside them, and those of its figures that are files in the folder `drawn`."""
-    found: dict[str, list[Block]] = {
-        section_of(experiment): list(blocks) for experiment, blocks in further(measured).items()
-    }
-    for section in page.sections:
-        found.setdefault(section.name, []).extend(
-            block
-            for block in section.blocks
-            if isinstance(block, doc.Figure) and (drawn / f"{block.name}.svg").is_file()
-        )
-    return found
+def drawn(page: Report, folder: Path) -> Report:
+    """The page with only those figures that are files in the folder."""
+
+    def there(block: Block) -> bool:
+        return not isinstance(block, doc.Figure) or (folder / f"{block.name}.svg").is_file()
+
+    sections = (
+        replace(section, blocks=tuple(filter(there, section.blocks))) for section in page.sections
+    )
+    return replace(page, sections=tuple(sections))
 
 
 # --- figures --------------------------------------------------------------------------------
@@ -226,28 +231,24 @@ def _at(dot: Dot) -> str:
 def _data(one: Plot, palette: Palette) -> Table:
     """What a figure is drawn of, and below it what is not drawn."""
     drawing = one.drawing
-    columns = (
-        Column("series", "Series", numeric=False),
-        Column("of", "Published or measured", numeric=False),
-        *((Column("part", "Part", numeric=False),) if drawing.kind == "share" else ()),
+    heads = (
+        *columns(series="Series", of="Published or measured"),
+        *(columns("part") if drawing.kind == "share" else ()),
         Column("x", drawing.x_title.removesuffix(" (log)") or "At", numeric=drawing.kind == "line"),
         Column("value", drawing.y_title.removesuffix(" (log)")),
         Column("rows", "Rows loaded"),
     )
-    rows = []
-    for dot in one.dots:
-        x = doc.Cell(_at(dot), dot.at if dot.x is None else dot.x)
-        part = (doc.plain(dot.part),) if drawing.kind == "share" else ()
-        loaded = doc.Cell("" if dot.rows is None else f"{dot.rows:,}", dot.rows)
-        rows.append(
-            Row(
-                (
-                    doc.plain(dot.system if dot.published else palette.measured(dot.system)),
-                    doc.plain("published" if dot.published else "measured"),
-                    *part, x, doc.Cell(one.label(dot), dot.value), loaded,
-                ),
-                series=palette.series(dot.system, dot.published),
-            )
-        )  # fmt: skip
+    rows = [
+        Row.of(
+            dot.system if dot.published else palette.measured(dot.system),
+            "published" if dot.published else "measured",
+            *([dot.part] if drawing.kind == "share" else []),
+            doc.Cell(_at(dot), dot.at if dot.x is None else dot.x),
+            doc.Cell(one.label(dot), dot.value),
+            "" if dot.rows is None else dot.rows,
+            series=palette.series(dot.system, dot.published),
+        )
+        for dot in one.dots
+    ]
     title = f"Data of this figure: {formatting.plural(len(rows), 'point')}"
-    return Table(f"data-{drawing.name}", title, columns, tuple(rows), folded=True)
+    return Table(f"data-{drawing.name}", title, heads, tuple(rows), folded=True)

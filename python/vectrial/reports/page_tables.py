@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from functools import partial
 from itertools import pairwise
 from statistics import median
 
 from vectrial.analysis.run_data import RunData
 from vectrial.document import blocks as doc
-from vectrial.document.blocks import Block, Column, Row, Section, Table
+from vectrial.document.blocks import Block, Column, Row, Section, Table, columns, table_of
 from vectrial.report.sections import (
     anomaly,
     experiments,
@@ -26,7 +27,7 @@ from vectrial.reports.collect import Cell, Measured
 from vectrial.reports.figures_render import Palette
 from vectrial.reports.heading import Heading
 from vectrial.reports.model import Reproduction, Scalar
-from vectrial.reports.tables import Sheet, system
+from vectrial.reports.tables import Sheet, parted, system
 from vectrial.util import (
     formatting,
 )
@@ -54,30 +55,31 @@ def glance(cells: Sequence[Cell], palette: Palette) -> Section:
                 none[store, cell.why] += 1
         if ratios:
             digits = 4 if wording.is_recall(metric) else 2
+            spans = (median(ratios), min(ratios), max(ratios))
             rows.append(
-                Row(
-                    (
-                        doc.plain(palette.measured(store)), doc.plain(words(experiment)),
-                        doc.plain(words(metric)), doc.plain(len(members)), doc.plain(len(ratios)),
-                        *(doc.Cell(f"×{formatting.number(of, digits)}", of)
-                          for of in (median(ratios), min(ratios), max(ratios))),
-                    ),
+                Row.of(
+                    palette.measured(store), words(experiment), words(metric), len(members),
+                    len(ratios),
+                    *(doc.Cell(f"×{formatting.number(of, digits)}", of) for of in spans),
                     series=palette.series(store, False),
                 )
             )  # fmt: skip
     blocks: list[Block] = []
     if rows:
-        columns = (
-            Column("store", "Store", numeric=False),
-            Column("experiment", "Part of the report", numeric=False),
-            Column("metric", "Metric", numeric=False),
-            Column("published", "Published"),
-            Column("compared", "Compared"),
-            Column("ratio", "Median", group="Measured over published"),
-            Column("ratio_least", "Least", group="Measured over published"),
-            Column("ratio_most", "Most", group="Measured over published"),
+        group = "Measured over published"
+        heads = (
+            *columns(
+                store="Store",
+                experiment="Part of the report",
+                metric="Metric",
+                published=("Published", ""),
+                compared=("Compared", ""),
+            ),
+            Column("ratio", "Median", group=group),
+            Column("ratio_least", "Least", group=group),
+            Column("ratio_most", "Most", group=group),
         )
-        blocks.append(Table("glance", "How much was compared", columns, tuple(rows)))
+        blocks.append(Table("glance", "How much was compared", heads, tuple(rows)))
     if none:
         said = tuple(
             f"{store}: {formatting.plural(count, 'published figure')}: {why}."
@@ -95,56 +97,41 @@ def glance(cells: Sequence[Cell], palette: Palette) -> Section:
 
 
 def ran(about: Heading) -> Iterator[Section]:
-    """What was measured: each part's data, and each system's stand-in and version."""
-    parts = Table(
+    """The data of each part, and the stand-in and version of each system."""
+    parts = table_of(
         "loaded",
         "What each part was measured on",
+        columns(part="Part of the report", dataset="Dataset here", rows=("Rows", ""),
+                share=("Of the report's", ""), queries=("Queries", "")),
         (
-            Column("part", "Part of the report", numeric=False),
-            Column("dataset", "Dataset here", numeric=False),
-            Column("rows", "Rows"),
-            Column("share", "Of the report's"),
-            Column("queries", "Queries"),
-        ),
-        tuple(
-            Row((
-                doc.plain(part.title),
+            (
+                part.title,
                 doc.plain(part.dataset,
                           note=part.stands_for and f"stands in for {part.stands_for}"),
-                doc.plain(part.rows, f"{part.rows:,}"),
+                part.rows,
                 doc.Cell(part.share or "all", part.rows / part.of),
-                doc.absent_cell() if part.queries is None
-                else doc.plain(part.queries, f"{part.queries:,}"),
-            ))
+                part.queries,
+            )
             for part in about.loaded
         ),
     )  # fmt: skip
-    systems = _texts(
+    systems = table_of(
         "systems",
         "What was measured for each system",
-        ("System", "Measured here", "Version", "What differs"),
-        [
+        columns("system", "measured_here", "version", "what_differs"),
+        (
             (system(one.published, one.here), one.store, ", ".join(one.versions), one.differs)
             for one in about.systems
-        ],
+        ),
     )
-    forced = _texts(
-        "forced",
-        "What the stores do otherwise than others, asked or not",
-        ("Store", "What"),
-        [(one.store, said) for one in about.systems for said in one.forces],
+    notes = ((one.store, note) for one in about.systems for note in one.forces)
+    forced = table_of(
+        "forced", "Notes on the stores", columns("store", "note"), notes, grouped_by=0, folded=True
     )
-    forced = replace(forced, folded=True, grouped_by=0)
     blocks = tuple(table for table in (parts, systems, forced) if table.rows)
     if blocks:
-        lead = "On what, and what stands beside each system of the report."
+        lead = "The data of each part, and what was measured for each system of the report."
         yield Section("ran", "What was measured", lead, blocks)
-
-
-def _texts(name: str, title: str, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table of words."""
-    columns = tuple(Column(one.lower().replace(" ", "_"), one, numeric=False) for one in titles)
-    return Table(name, title, columns, tuple(Row(tuple(map(doc.plain, row))) for row in rows))
 
 
 def further(measured: Mapping[str, Measured]) -> Mapping[str, Sequence[Block]]:
@@ -204,37 +191,90 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def sheet_table(sheet: Sheet, palette: Palette) -> Table:
-    """A table of the report; every parameter in which its rows differ has a column."""
-    columns = [Column("store", "Store", numeric=False)]
+class Layout(StrEnum):
+    """How the tables of a report are laid out.
+
+    COLUMNS: three columns for each metric. CELLS: published, measured and ratio in one cell.
+    LIST: a row for each measured figure, with figures of several metrics below each other.
+    """
+
+    COLUMNS = "columns"
+    CELLS = "cells"
+    LIST = "list"
+
+
+def sheet_tables(sheet: Sheet, palette: Palette, layout: Layout) -> list[Table]:
+    """The tables of one table of the report."""
+    if layout is Layout.LIST:
+        return [table for table in [_listed(sheet)] if table.rows]
+    parts = [sheet] if layout is Layout.COLUMNS else parted(sheet)
+    return [
+        _sheet_table(part, palette, layout, part.title if len(parts) == 1 else
+                     f"{sheet.title}: {part.title}")
+        for part in parts
+    ]  # fmt: skip
+
+
+def _sheet_table(sheet: Sheet, palette: Palette, layout: Layout, title: str) -> Table:
+    """One row per line; every parameter in which the rows differ has a column."""
+    heads = [*columns("store")]
     for name in sheet.settings:
         values = [line.setting.get(name) for line in sheet.lines]
         numbers = all(type(value) in (int, float, type(None)) for value in values)
-        columns.append(Column(name, name, numeric=numbers))
+        heads.append(Column(name, name, numeric=numbers))
     for metric, unit in sheet.metrics:
-        group = words(metric) + (f" [{unit}]" if unit not in ("", "1") else "")
-        beside = "difference" if wording.is_recall(metric) else "ratio"
-        columns += [
-            Column(f"{metric}_published", "published", unit, group),
-            Column(f"{metric}_measured", "measured", unit, group, notes=sheet.of_metrics[metric]),
-            Column(f"{metric}_{beside}", beside, "1", group),
-        ]
+        heads += _metric_columns(metric, unit, sheet.of_metrics[metric], layout)
     rows = []
     for line in sheet.lines:
-        cells = [doc.plain(line.system)]
-        cells[0] = replace(cells[0], notes=sheet.of_line(line))
+        cells = [replace(doc.plain(line.system), notes=sheet.of_line(line))]
         cells += (_setting(line.setting.get(name)) for name in sheet.settings)
         for metric, unit in sheet.metrics:
             cell = line.cells.get(metric)
-            known = () if cell is None else sheet.of_cell(line, metric)
-            cells += _three(cell, known, own_unit=not unit)
+            if cell is None:
+                cells += [doc.Cell("")] * (3 if layout is Layout.COLUMNS else 1)
+                continue
+            three = _three(cell, sheet.of_cell(line, metric), own_unit=not unit)
+            if layout is Layout.COLUMNS:
+                cells += three
+            else:
+                shown = wording.whole(cell, with_unit=not unit)
+                cells.append(replace(three[1], text=shown, detail=""))
         rows.append(Row(tuple(cells), series=palette.series(line.store, False)))
     stores = [line.store for line in sheet.lines]
     apart = sum(a != b for a, b in pairwise(stores)) == len(set(stores)) - 1
     return Table(
-        _slug(sheet.title), sheet.title, tuple(columns), tuple(rows),
+        _slug(title), title, tuple(heads), tuple(rows),
         grouped_by=0 if apart and len(stores) > len(set(stores)) else None,
     )  # fmt: skip
+
+
+def _metric_columns(
+    metric: str, unit: str, notes: tuple[str, ...], layout: Layout
+) -> Iterator[Column]:
+    title = words(metric) + (f" [{unit}]" if unit not in ("", "1") else "")
+    if layout is Layout.CELLS:
+        yield Column(metric, title, unit, notes=notes)
+        return
+    beside = "difference" if wording.is_recall(metric) else "ratio"
+    yield Column(f"{metric}_published", "published", unit, title)
+    yield Column(f"{metric}_measured", "measured", unit, title, notes=notes)
+    yield Column(f"{metric}_{beside}", beside, "1", title)
+
+
+def _listed(sheet: Sheet) -> Table:
+    heads = columns(
+        "store", "setting", "metric",
+        published=("Published", ""), measured=("Measured", ""), ratio=("Ratio", ""),
+    )  # fmt: skip
+    rows = []
+    for line in sheet.lines:
+        setting = " ".join(f"{n}={wording.setting(value)}" for n, value in line.setting.items())
+        head = (line.system, setting)
+        for metric, cell in line.cells.items():
+            if cell.measured is not None:
+                rows.append((*head, words(metric), *_three(cell, cell.notes, own_unit=True)))
+                head = ("", "")
+    return table_of(_slug(sheet.title), sheet.title, heads, rows)
 
 
 def _setting(value: Scalar | None) -> doc.Cell:
@@ -242,15 +282,13 @@ def _setting(value: Scalar | None) -> doc.Cell:
 
 
 def _three(
-    cell: Cell | None, notes: tuple[str, ...], *, own_unit: bool
+    cell: Cell, notes: tuple[str, ...], *, own_unit: bool
 ) -> tuple[doc.Cell, doc.Cell, doc.Cell]:
-    """Published, measured and how they compare; `own_unit`: with the unit of this cell."""
-    if cell is None:
-        return doc.Cell(""), doc.Cell(""), doc.Cell("")
+    """Published, measured and their ratio or difference; `own_unit`: with the unit of this cell."""
     metric, unit = cell.figure.metric, wording.unit(cell.figure) if own_unit else ""
     published = doc.Cell(f"{wording.printed(cell.figure.value)}{unit}", cell.figure.value)
     if cell.measured is None:
-        return published, doc.Cell(formatting.NOTHING, notes=notes, tone="absent"), doc.Cell("")
+        return published, replace(doc.absent_cell(), notes=notes), doc.Cell("")
     measured = doc.Cell(
         f"{wording.value(metric, cell.measured)}{unit}{'' if cell.valid else ' ✗'}",
         cell.measured,
@@ -270,21 +308,12 @@ def _slug(title: str) -> str:
 
 def method(report: Reproduction) -> Section:
     """What the report did, and what is done here."""
-    columns = (
-        Column("about", "About", numeric=False),
-        Column("theirs", "What the report did", numeric=False),
-        Column("ours", "What is done here", numeric=False),
-        Column("faithful", "With --faithful", numeric=False),
-    )
-    rows = tuple(
-        Row((
-            doc.plain(note.about), doc.plain(note.theirs),
-            doc.plain(note.ours or formatting.NOTHING),
-            doc.plain(note.faithful or formatting.NOTHING),
-        ))
-        for note in report.notes
+    title = "What the report did, and what is done here"
+    heads = columns(
+        about="About", theirs="What the report did", ours="What is done here",
+        faithful="With --faithful",
     )  # fmt: skip
-    table = Table("method", "What the report did, and what is done here", columns, rows)
-    return Section(
-        "method", "Method notes", "Where the two are not the same thing under one name.", (table,)
-    )
+    none = formatting.NOTHING
+    rows = ((n.about, n.theirs, n.ours or none, n.faithful or none) for n in report.notes)
+    table = table_of("method", title, heads, rows)
+    return Section("method", "Method notes", "Differences behind the same name.", (table,))

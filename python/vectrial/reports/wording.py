@@ -59,3 +59,15 @@ def setting(given: Scalar | None) -> str:
     if isinstance(given, bool):
         return "yes" if given else "no"
     return f"{given:,}" if isinstance(given, int) else str(given)
+
+
+def whole(cell: Cell, *, with_unit: bool = False) -> str:
+    """'12.9 → 3.1 (×0.24; 2.9–3.3)': the published value, the measured one, their ratio and the
+    range of the repeats; '12.9 → —' where nothing was measured."""
+    figure, of = cell.figure, unit(cell.figure) if with_unit else ""
+    published = printed(figure.value)
+    if cell.measured is None:
+        return f"{published} → {formatting.NOTHING}{of}"
+    beside = "; ".join(filter(None, (compared(cell), around(cell))))
+    more = (f" ({beside})" if beside else "") + ("" if cell.valid else " ✗")
+    return f"{published} → {value(figure.metric, cell.measured)}{of}{more}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import altair as alt
 from vectrial.document.blocks import (
     Block,
     Cell,
-    Column,
     Figure,
     Report,
     Row,
@@ -23,7 +22,9 @@ from vectrial.document.blocks import (
     Table,
     Text,
     Tone,
+    columns,
     plain,
+    table_of,
 )
 from vectrial.document.charts.theme import chart_of, described, finished, ink, legend
 from vectrial.model.results_schema import METRICS
@@ -102,31 +103,12 @@ def _asked(reader: RunReader, trial: Mapping[str, Any]) -> Table:
         *((f"server {name}", _said(value)) for name, value in server.items()),
         ("key", trial["key"]),
     ]
-    cells = ((plain(name), plain(value)) for name, value in facts)
+    cells = ((name, str(value)) for name, value in facts)
     return table_of("trial-asked", "Parameters", columns(name="Name", value="Value"), cells)
 
 
 def _said(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def columns(**titles: str | tuple[str, str]) -> tuple[Column, ...]:
-    """Columns by key: of text by a title, of numbers by a title and a unit."""
-    return tuple(
-        Column(key, one, numeric=False) if isinstance(one, str) else Column(key, *one)
-        for key, one in titles.items()
-    )
-
-
-def table_of(
-    name: str,
-    title: str,
-    heads: tuple[Column, ...],
-    cells: Iterable[tuple[Cell, ...]],
-    **more: Any,
-) -> Table:
-    """A table without marked rows. more: other fields of `Table`."""
-    return Table(name, title, heads, tuple(map(Row, cells)), **more)
 
 
 def _notes(reader: RunReader, trial: Mapping[str, Any]) -> tuple[Block, ...]:
@@ -159,7 +141,7 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
         tuple(
             Row(
                 (
-                    plain(row["phase"]),
+                    row["phase"],
                     plain(formatting.params(reader.parsed(row["params"], dict))),
                     plain(row["started_s"], formatting.seconds(row["started_s"])),
                     plain(row["duration_s"], formatting.seconds(row["duration_s"])),
@@ -192,7 +174,7 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
         known = METRICS.get(row["name"])
         phase = Cell(row["phase"], (row["ordinal"], row["phase"]))
         meaning = plain(known.meaning if known else "")
-        made.append((phase, plain(row["name"]), cell, plain(row["unit"]), meaning))
+        made.append((phase, row["name"], cell, row["unit"], meaning))
     heads = columns(
         phase="Phase", metric="Metric", value=("Value", ""), unit="Unit", meaning="Meaning"
     )
@@ -206,12 +188,12 @@ def _gate(reader: RunReader, trial_id: int) -> Section | None:
     words = {True: "yes", False: "no", None: "does not apply"}
     made = (
         (
-            plain(row["check_name"]),
+            row["check_name"],
             Cell(words[row["passed"]], row["passed"],
                  tone="wrong" if row["passed"] is False else "ok"),
-            plain(row["detail"]),
-            plain(row.get("demands", "")),
-            plain(row.get("invalidates", "")),
+            row["detail"],
+            row.get("demands", ""),
+            row.get("invalidates", ""),
         )
         for row in rows
     )  # fmt: skip
@@ -271,8 +253,8 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
     )
     made = (
         (
-            plain(row["phase"]), plain(row["operation"]), plain(row["second"]),
-            plain(row["count"], f"{row['count']:,}"), plain(row["errors"]),
+            row["phase"], row["operation"], row["second"],
+            row["count"], row["errors"],
             *(optional(row[key], formatting.duration) for key in ("p50_us", "p99_us", "max_us")),
             optional(row["recall"], formatting.recall),
         )
@@ -332,8 +314,7 @@ def _telemetry(reader: RunReader, trial_id: int) -> Section | None:
     keys = [key for key in rows[0] if key not in ("process", "phase_id")]
     heads = columns(process="Process", **{key: (key, "") for key in keys})
     made = (
-        (plain(row["process"]), *(optional(row[key], formatting.number) for key in keys))
-        for row in rows
+        (row["process"], *(optional(row[key], formatting.number) for key in keys)) for row in rows
     )
     table = table_of("trial-telemetry", "Every sample", heads, made, folded=True)
     lead = "What the measured processes used while the trial ran."
@@ -390,9 +371,9 @@ def _errors(reader: RunReader, trial_id: int) -> Section | None:
         return None
     made = (
         (
-            plain(row["phase"]),
-            plain(row["kind"]),
-            plain(row["count"], f"{row['count']:,}"),
+            row["phase"],
+            row["kind"],
+            row["count"],
             plain("; ".join(reader.texts(row["messages"]))),
         )
         for row in rows

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.compare.groups import JUDGED
-from vectrial.document.blocks import Cell, Report, Section, Source, plain
+from vectrial.document.blocks import Cell, Report, Section, Source, columns, plain, table_of
 from vectrial.model.results_schema import METRICS
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
-from vectrial.serve.trial import columns, finite, optional, table_of, tone_of
+from vectrial.serve.trial import finite, optional, tone_of
 from vectrial.util import formatting
 
 #: How a figure came of the values that are shown.
@@ -78,12 +78,12 @@ def values_report(
         )
         made.append((
             _trial(row),
-            plain(row["repeat"]),
+            row["repeat"],
             Cell(shown, value, note=row["reason"] or ""),
             *((optional(row["recall"], formatting.recall),) if recalls else ()),
             Cell(state, state, tone=tone_of(state)),
-            plain(row["store"]),
-            plain(f"{row['experiment']}, {row['phase']}"),
+            row["store"],
+            f"{row['experiment']}, {row['phase']}",
             _params(reader, row, *_PARAMS),
         ))  # fmt: skip
     table = table_of("values", f"{metric}, as measured", heads, made)
@@ -143,11 +143,11 @@ def trials_report(
         (
             _trial(row),
             plain(row["store"], f"{row['store']} {row['lane']}"),
-            plain(row["experiment"]),
-            plain(row["dataset"]),
-            plain(row["rows"], f"{row['rows']:,}"),
+            row["experiment"],
+            row["dataset"],
+            row["rows"],
             _params(reader, row, "index_params", "params", index=row["index_kind"]),
-            plain(row["repeat"]),
+            row["repeat"],
             Cell(row["status"], row["status"], note=row["reason"] or "",
                  tone=tone_of(row["status"])),
             optional(row["duration_s"], formatting.seconds),
