@@ -162,7 +162,7 @@ def test_what_needs_no_command_imports_none(arguments: tuple[str, ...]) -> None:
     assert not HEAVY & there
     if arguments[0].startswith("--"):  # else typer checks the options before the command with it
         assert "pydantic" not in there
-    assert not {f"vectrial.cli.{one.target.place.partition(':')[0]}" for one in LAZY} & there
+    assert not {f"vectrial.cli.{one.module}" for one in LAZY} & there
 
 
 def test_a_command_imports_its_own_module() -> None:
@@ -172,10 +172,10 @@ def test_a_command_imports_its_own_module() -> None:
     assert not LATER & there
 
 
-@pytest.mark.parametrize("command", LAZY, ids=lambda one: one.target.place)
+@pytest.mark.parametrize("command", LAZY, ids=lambda one: one.name)
 def test_the_line_of_a_command_is_the_first_of_its_help(command: LazyCommand) -> None:
     first = inspect.cleandoc(command.load().help or "").partition("\n\n")[0]
-    assert command.target.summary == " ".join(first.split())
+    assert command.help == " ".join(first.split())
 
 
 def test_a_misspelt_command_is_told_the_nearest() -> None:

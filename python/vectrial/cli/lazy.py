@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -13,38 +15,39 @@ from typer.core import TyperCommand, TyperGroup
 from vectrial.util import interrupts
 
 
-class Target(NamedTuple):
-    """The definition of a command.
+class LazyCommand(TyperCommand):
+    """A command whose module is not imported yet.
 
     place: "module:function", the module within `vectrial.cli`.
-    summary: the first paragraph of the function's docstring, on one line.
     """
 
-    place: str
-    summary: str
-
-
-class LazyCommand(TyperCommand):
-    """A command whose module is not imported yet."""
-
-    def __init__(self, name: str, target: Target) -> None:
-        super().__init__(name, help=target.summary)
-        self.target = target
+    def __init__(self, name: str, place: str) -> None:
+        self.module, _, self.function = place.partition(":")
+        super().__init__(name, help=_summary(self.module, self.function))
 
     def load(self) -> TyperCommand:
         """Import the module and return the command."""
-        module, _, function = self.target.place.partition(":")
         # A library may take an interruption of its import for a missing dependency.
         with interrupts.at_once():
-            imported = import_module(f"vectrial.cli.{module}")
+            imported = import_module(f"vectrial.cli.{self.module}")
         alone = typer.Typer(
             add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False
         )
-        run = getattr(imported, function)
+        run = getattr(imported, self.function)
         alone.command(self.name, help=unwrapped(run.__doc__ or ""))(run)
         command = typer.main.get_command(alone)
         assert isinstance(command, TyperCommand)
         return command
+
+
+def _summary(module: str, function: str) -> str:
+    """The first paragraph of a function's docstring, without importing the module."""
+    source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
+    found = re.search(
+        rf'^def {function}\(.*?"""(.+?)(?:\n\n|""")', source, re.DOTALL | re.MULTILINE
+    )
+    assert found is not None, f"{module}:{function} has a docstring"
+    return " ".join(found[1].split())
 
 
 def unwrapped(text: str) -> str:
@@ -60,14 +63,14 @@ def unwrapped(text: str) -> str:
 
 
 class LazyGroup(TyperGroup):
-    """A group of lazy commands, which a subclass lists as `targets` by name."""
+    """A group of lazy commands, which a subclass lists as `places` by name."""
 
-    targets: ClassVar[Mapping[str, Target]]
+    places: ClassVar[Mapping[str, str]]
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for name, target in self.targets.items():
-            self.add_command(LazyCommand(name, target))
+        for name, place in self.places.items():
+            self.add_command(LazyCommand(name, place))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that the arguments name, imported."""

@@ -1,8 +1,8 @@
-"""From a suite to jobs and trials with stable keys.
+"""The plan of a suite: jobs of trials with stable keys.
 
-A *job* is what one measuring process does: one store with one index on the first `rows` of one
-dataset, once. It loads and builds once and then measures all its trials. Everything that a
-store cannot do is refused here, before anything is measured.
+A *job* is the task of one measuring process: one store with one index on the first `rows` of one
+dataset, once. It loads and builds once and then measures all its trials. What a store does not
+support is refused here, before anything is measured.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,15 +29,15 @@ from vectrial.results.writer import TrialRow
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
 from vectrial.util.suggest import suggestion
 
-#: Builds that one entry of a suite's stores may ask for, and trials that a whole suite may.
+#: Maximum number of builds per entry of a suite's stores, and of trials per suite.
 MOST_BUILDS = 1_000
 MOST_TRIALS = 100_000
 
 
 @dataclass(frozen=True)
 class DatasetShape:
-    """What the plan needs to know of a dataset, whether it was fetched or not. own_filters,
-    query_fields: see `experiments.base.Data`. metadata: whether it is loaded."""
+    """A dataset, fetched or not. own_filters, query_fields: see `experiments.base.Data`. metadata:
+    load it."""
 
     name: str
     rows: int
@@ -61,8 +61,8 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Job:
-    """What one measuring process does, in the order of `trials`. durability: what is asked of
-    writes; None where the store promises nothing. metadata: whether the dataset's is loaded."""
+    """The task of one measuring process, in the order of `trials`. durability: of acknowledged
+    writes; None where the store promises nothing. metadata: load the dataset's."""
 
     store: type[Store]
     index: Index
@@ -76,19 +76,19 @@ class Job:
 
     @property
     def index_label(self) -> str:
-        """The index with its parameters, those aside that are left to the store."""
+        """The index with its parameters, except those left to the store."""
         params = self.index.params.model_dump(exclude_none=True)
         return " ".join([self.index.kind, *(f"{name}={value}" for name, value in params.items())])
 
     @property
     def label(self) -> str:
-        """For progress lines: the store, its index and what is loaded."""
+        """Store, index and data, for progress lines."""
         return f"{self.store.name} {self.index_label} on {self.dataset}, {self.rows:,} rows"
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A trial that a store cannot do: kept in the results as skipped, with the reason."""
+    """A trial that the store does not support: in the results as skipped, with the reason."""
 
     row: TrialRow
     reason: str
@@ -96,7 +96,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Plan:
-    """Jobs in the order they are run, and what is refused."""
+    """Jobs in the order of execution, and refused trials."""
 
     suite: Suite
     jobs: tuple[Job, ...]
@@ -109,7 +109,7 @@ class Plan:
 
     @property
     def datasets(self) -> tuple[DatasetRef, ...]:
-        """What the jobs load: each dataset at each number of rows, once."""
+        """The data of the jobs: each dataset at each number of rows, once."""
         used = ((job.dataset, job.rows, job.queries, job.metadata) for job in self.jobs)
         return tuple(
             DatasetRef(name=name, rows=rows, queries=queries, metadata=metadata)
@@ -118,12 +118,11 @@ class Plan:
 
     @property
     def estimate_s(self) -> float:
-        """A rough guess of the whole run's seconds."""
+        """A rough estimate of the run's seconds."""
         return sum(trial.estimate_s for trial in self.trials)
 
     def without(self, keys: Set[str]) -> Plan:
-        """What is left to measure where the trials of `keys` are measured; jobs of which nothing
-        is left are not there."""
+        """The plan without the trials of `keys`, and without jobs that have no other trials."""
         left = (
             replace(job, trials=tuple(t for t in job.trials if t.row.key not in keys))
             for job in self.jobs
@@ -159,67 +158,113 @@ def make_plan(
     check_restrictions(suite, where)
     suite = with_indexes(suite, where, load_store)
     check_search_parameters(suite, where, load_store, known_stores)
-    groups: dict[tuple[Any, ...], list[PlannedTrial]] = {}
-    heads: dict[tuple[Any, ...], Job] = {}
+    jobs: dict[tuple[Any, ...], tuple[Job, list[PlannedTrial]]] = {}
     refusals: list[Refusal] = []
-    counted = 0
-    for dataset_ref in suite.datasets:
-        shape = shape_of(dataset_ref)
+    count = 0
+    for dataset in suite.datasets:
+        shape = shape_of(dataset)
         if suite.k > shape.rows:
             raise UserError(
                 f"dataset '{shape.name}' has {shape.rows:,} rows, fewer than k = {suite.k:,}",
                 where=where,
             )
-        for i, store_ref in enumerate(suite.stores):
-            if store_ref.datasets is not None and shape.name not in store_ref.datasets:
-                continue
-            store = load_store(store_ref.store)
-            if store_ref.provider is not None and store.server is None:
-                raise UserError(
-                    f"'{store.name}' is a library: it has no server that a provider could run",
-                    where=f"{where}: stores[{i}].provider",
-                    remedy="leave it out",
+        for i, item in _items(suite, shape, experiments, where, load_store):
+            planned, refused = _points(item)
+            refusals += refused
+            count += len(planned)
+            _check_number(count, where)
+            for trial in planned:
+                rows, repeat = trial.row.rows, trial.row.repeat
+                key = (repeat, shape.name, rows, i, repr(item.index))
+                job = Job(
+                    item.store,
+                    item.index,
+                    shape.name,
+                    rows,
+                    dataset.queries,
+                    repeat,
+                    (),
+                    item.durability,
+                    dataset.metadata,
                 )
-            for index in _indexes(store, store_ref, f"{where}: stores[{i}]"):
-                for ref, experiment in experiments:
-                    if not _among(ref, store_ref):
-                        continue
-                    rows = []
-                    for lane in _lanes(store, store_ref, experiment):
-                        asked = _Asked(suite, shape, store_ref, store, index, experiment, lane)
-                        planned, refused = _points(asked)
-                        counted += len(planned)
-                        _check_number(counted, where)
-                        rows += planned
-                        refusals += refused
-                    for trial in rows:
-                        key = (trial.row.repeat, shape.name, trial.row.rows, i, repr(index))
-                        groups.setdefault(key, []).append(trial)
-                        heads.setdefault(
-                            key,
-                            Job(
-                                store,
-                                index,
-                                shape.name,
-                                trial.row.rows,
-                                dataset_ref.queries,
-                                trial.row.repeat,
-                                (),
-                                _durability(suite, store_ref, store),
-                                dataset_ref.metadata,
-                            ),
-                        )
-    jobs = tuple(
-        Job(**{**heads[key].__dict__, "trials": tuple(_ordered(trials))})
-        for key, trials in sorted(groups.items(), key=lambda item: item[0][:4])
+                jobs.setdefault(key, (job, []))[1].append(trial)
+    ordered = (
+        replace(job, trials=tuple(_ordered(trials)))
+        for _, (job, trials) in sorted(jobs.items(), key=lambda entry: entry[0][:4])
     )
-    plan = Plan(suite, _in_order(suite, jobs), tuple(refusals))
+    plan = Plan(suite, _in_order(suite, tuple(ordered)), tuple(refusals))
     _check_keys(plan, where)
     return plan
 
 
-def _among(ref: ExperimentRef, store: StoreRef) -> bool:
-    """Whether neither of the two is restricted to others."""
+@dataclass(frozen=True)
+class PlanItem:
+    """One experiment on one store with one index on one dataset, through one lane."""
+
+    suite: Suite
+    shape: DatasetShape
+    ref: StoreRef
+    store: type[Store]
+    index: Index
+    experiment: Experiment
+    lane: Lane
+
+    @property
+    def target(self) -> Target:
+        """The same, as an experiment checks it."""
+        shape = self.shape
+        schema = Schema(shape.dim, shape.metric, shape.fields)
+        data = Data(schema, shape.rows, shape.own_filters, shape.query_fields)
+        return Target(self.store, self.index, data, self.lane)
+
+    @property
+    def durability(self) -> Durability | None:
+        """Durability of acknowledged writes; None if the store promises nothing.
+
+        Raises:
+            Unsupported: the store cannot promise what the suite asks for.
+        """
+        can = self.store.capabilities.durability
+        wanted = self.ref.durability or self.suite.durability
+        if wanted is None or wanted == "default":
+            return next(iter(can), None)
+        if wanted not in can:
+            have = " or ".join(f'"{one}"' for one in (*can, "default"))
+            raise Unsupported(
+                f"{self.store.name} has no writes of durability '{wanted}'",
+                remedy=f"durability = {have}",
+            )
+        return wanted
+
+
+def _items(
+    suite: Suite,
+    shape: DatasetShape,
+    experiments: Sequence[tuple[ExperimentRef, Experiment]],
+    where: str,
+    load_store: Callable[[str], type[Store]],
+) -> Iterator[tuple[int, PlanItem]]:
+    """Items of a dataset, each with the position of its store in the suite."""
+    for i, ref in enumerate(suite.stores):
+        if ref.datasets is not None and shape.name not in ref.datasets:
+            continue
+        store = load_store(ref.store)
+        if ref.provider is not None and store.server is None:
+            raise UserError(
+                f"'{store.name}' is a library: it has no server that a provider could run",
+                where=f"{where}: stores[{i}].provider",
+                remedy="leave it out",
+            )
+        for index in _indexes(store, ref, f"{where}: stores[{i}]"):
+            for experiment_ref, experiment in experiments:
+                if not _allowed(experiment_ref, ref):
+                    continue
+                for lane in _lanes(store, ref, experiment):
+                    yield i, PlanItem(suite, shape, ref, store, index, experiment, lane)
+
+
+def _allowed(ref: ExperimentRef, store: StoreRef) -> bool:
+    """False if either is restricted to others."""
     asks = store.experiments is None or ref.experiment in store.experiments
     return asks and (ref.stores is None or store.store in ref.stores)
 
@@ -249,94 +294,55 @@ def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:
             remedy="shorten them, or let `vectrial tune` choose among them",
         )
     for combination in itertools.product(*axes.values()):
-        given = dict(zip(axes, combination, strict=True))
-        yield Index(ref.index, validated(kind.build, given, f"{where}.params"))
+        params = dict(zip(axes, combination, strict=True))
+        yield Index(ref.index, validated(kind.build, params, f"{where}.params"))
 
 
 def _lanes(store: type[Store], ref: StoreRef, experiment: Experiment) -> list[Lane]:
-    """The lanes an experiment is measured through: those asked for, where it has a choice."""
-    asked = ref.lane if isinstance(ref.lane, list) else [ref.lane or lanes_of(store)[0]]
+    """The lanes of an experiment: those of the suite, if it has a choice."""
+    lanes = ref.lane if isinstance(ref.lane, list) else [ref.lane or lanes_of(store)[0]]
     if not experiment.sends_requests:
-        return asked[:1] if asked[0] in lanes_of(store) else [python_lane(store)]
+        return lanes[:1] if lanes[0] in lanes_of(store) else [python_lane(store)]
     if experiment.supported_lanes() is None:
         return [python_lane(store)]
     if ref.lane is None and experiment.writes() and not writes_natively(store):
         return [python_lane(store)]
-    return list(dict.fromkeys(asked))
+    return list(dict.fromkeys(lanes))
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """One experiment on one store with one index on one dataset, through one lane."""
-
-    suite: Suite
-    shape: DatasetShape
-    ref: StoreRef
-    store: type[Store]
-    index: Index
-    experiment: Experiment
-    lane: Lane
-
-    @property
-    def data(self) -> Data:
-        schema = Schema(self.shape.dim, self.shape.metric, self.shape.fields)
-        return Data(schema, self.shape.rows, self.shape.own_filters, self.shape.query_fields)
-
-    @property
-    def durability(self) -> Durability | None:
-        return _durability(self.suite, self.ref, self.store)
-
-
-def _points(asked: _Asked) -> tuple[list[PlannedTrial], list[Refusal]]:
-    shape, experiment = asked.shape, asked.experiment.resolve(asked.data)
-    asked = replace(asked, experiment=experiment)
-    target = Target(asked.store, asked.index, asked.data, asked.lane)
+def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
+    """The trials of an item, and those that the store does not support."""
+    target = item.target
+    shape, experiment = item.shape, item.experiment.resolve(target.data)
+    item = replace(item, experiment=experiment)
     try:
-        refuse(asked.store, asked.data.schema, asked.index)
-        durability = asked.durability
-        refuse_lane(asked.store, asked.lane)
-        _refuse_lane(experiment, asked.lane)
+        refuse(item.store, target.data.schema, item.index)
+        durability = item.durability
+        refuse_lane(item.store, item.lane)
+        _refuse_lane(experiment, item.lane)
         points = experiment.points(target)
     except Unsupported as error:
-        return [], [Refusal(_trial_row(asked, None, {}, 1), str(error))]
+        return [], [Refusal(_trial_row(item, None, {}, 1), str(error))]
     able, refused = [], []
     for point in points:
         try:
             experiment.check_point(target, point)
         except Unsupported as error:
-            refused.append(Refusal(_trial_row(asked, durability, point, 1), str(error)))
+            refused.append(Refusal(_trial_row(item, durability, point, 1), str(error)))
         else:
             able.append(point)
-    _check_number(len(able) * asked.suite.repeats, asked.experiment.name)
+    _check_number(len(able) * item.suite.repeats, experiment.name)
     planned = [
         PlannedTrial(
-            _trial_row(asked, durability, point, repeat),
+            _trial_row(item, durability, point, repeat),
             experiment,
             point,
             experiment.estimate_s(int(point.get("rows", shape.rows)), shape.dim, point),
         )
-        for repeat in range(1, asked.suite.repeats + 1)
+        for repeat in range(1, item.suite.repeats + 1)
         for point in able
     ]
     return planned, refused
-
-
-def _durability(suite: Suite, ref: StoreRef, store: type[Store]) -> Durability | None:
-    """What is asked of a store's writes; None where it promises nothing and nothing is asked.
-
-    Raises:
-        Unsupported: the store cannot promise it.
-    """
-    can = store.capabilities.durability
-    asked = ref.durability or suite.durability
-    if asked is None or asked == "default":
-        return next(iter(can), None)
-    if asked not in can:
-        have = " or ".join(f'"{one}"' for one in (*can, "default"))
-        raise Unsupported(
-            f"{store.name} has no writes of durability '{asked}'", remedy=f"durability = {have}"
-        )
-    return asked
 
 
 def _refuse_lane(experiment: Experiment, lane: Lane) -> None:
@@ -349,29 +355,30 @@ def _refuse_lane(experiment: Experiment, lane: Lane) -> None:
 
 
 def _trial_row(
-    asked: _Asked, durability: Durability | None, point: Mapping[str, Any], repeat: int
+    item: PlanItem, durability: Durability | None, point: Mapping[str, Any], repeat: int
 ) -> TrialRow:
-    suite, shape, store, index = asked.suite, asked.shape, asked.store, asked.index
-    experiment = asked.experiment
+    suite, shape, store, index = item.suite, item.shape, item.store, item.index
+    experiment = item.experiment
     params = {name: value for name, value in point.items() if name != "rows"}
+    rows, index_params = int(point.get("rows", shape.rows)), index.params.model_dump(mode="json")
     defining = {
         "schema": SCHEMA_VERSION,
         "store": store.name,
         "index": index.kind,
-        "index_params": index.params.model_dump(mode="json"),
+        "index_params": index_params,
         "dataset": shape.name,
-        "rows": int(point.get("rows", shape.rows)),
+        "rows": rows,
         "experiment": experiment.name,
         "settings": experiment.settings(),
         "point": params,
         "k": suite.k,
         "batch_rows": suite.batch_rows,
         "durability": durability,
-        "lane": str(asked.lane),
+        "lane": str(item.lane),
         "seed": suite.seed,
         "repeat": repeat,
     }
-    if asked.lane is not Lane.EMBEDDED:
+    if item.lane is not Lane.EMBEDDED:
         defining["placement"] = suite.placement.model_dump(mode="json")
         defining["provider"] = suite.provider(store.name)
     if not shape.metadata:
@@ -379,27 +386,27 @@ def _trial_row(
     if suite.repeat_queries:
         defining["repeat_queries"] = True
     canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
-    differences = store.capabilities.caveats
+    caveats = store.capabilities.caveats
     if durability is not None:
-        said = store.capabilities.durability[durability]
-        differences = (*differences, f"durability of writes: {durability}: {said}")
+        how = store.capabilities.durability[durability]
+        caveats = (*caveats, f"durability of writes: {durability}: {how}")
         if experiment.writes():
             params["durability"] = str(durability)
     return TrialRow(
         key=hashlib.sha256(canonical.encode()).hexdigest()[:24],
         store=store.name,
-        lane=str(asked.lane),
+        lane=str(item.lane),
         dataset=shape.name,
-        rows=int(defining["rows"]),  # type: ignore[call-overload]
+        rows=rows,
         dim=shape.dim,
         metric_space=str(shape.metric),
         experiment=experiment.name,
         index_kind=index.kind,
-        index_params=index.params.model_dump(mode="json"),
+        index_params=index_params,
         params={"k": suite.k, **params},
         repeat=repeat,
         seed=suite.seed,
-        differences=differences,
+        differences=caveats,
         environment_name=None if store.environment is None else store.environment.name,
     )
 
@@ -407,8 +414,7 @@ def _trial_row(
 def _in_order(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
     """Repeat by repeat; interleaved, every other repeat backwards (A B, B A, A B).
 
-    A job is the least that can take turns: one server at a time has the machine, and a store
-    that kept its own loaded while another is measured would share it.
+    Jobs take turns, not trials: one server at a time has the machine.
     """
     if suite.order == "suite":
         return jobs
@@ -419,8 +425,8 @@ def _in_order(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
     return tuple(ordered)
 
 
-def _ordered(trials: list[PlannedTrial]) -> list[PlannedTrial]:
-    """First what loads, then what only looks, then what searches, last what changes rows."""
+def _ordered(trials: Iterable[PlannedTrial]) -> list[PlannedTrial]:
+    """Loads first, then trials before the gate, then searches, last trials that change rows."""
     return sorted(
         trials,
         key=lambda t: (
