@@ -18,7 +18,8 @@ from vectrial.datasets.readers import open_source
 from vectrial.model.metric import Metric
 from vectrial.model.results_schema import DDL
 from vectrial.model.store import Field, FieldType
-from vectrial.plan.plan import DatasetShape, make_plan
+from vectrial.plan.model import DatasetShape
+from vectrial.plan.plan import make_plan
 from vectrial.stores import registry
 from vectrial.suite.model import parse_suite
 

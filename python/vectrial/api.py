@@ -16,7 +16,7 @@ from vectrial.compare.build import compare as judge
 from vectrial.compare.cells import Asked
 from vectrial.compare.sides import sides_of
 from vectrial.model.live import Live
-from vectrial.plan.plan import Job, PlannedTrial
+from vectrial.plan.model import Job, PlannedTrial
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader

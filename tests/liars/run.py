@@ -25,7 +25,8 @@ from vectrial.document.render import markdown
 from vectrial.model.client_limits import Certificate
 from vectrial.model.phase import Phase
 from vectrial.model.store import Store
-from vectrial.plan.plan import Plan, make_plan
+from vectrial.plan.model import Plan
+from vectrial.plan.plan import make_plan
 from vectrial.report.build import build
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run import prepare, runner

@@ -6,7 +6,8 @@ import pytest
 
 from vectrial.model.errors import UserError
 from vectrial.model.metric import Metric
-from vectrial.plan.plan import DatasetShape, Plan, make_plan
+from vectrial.plan.model import DatasetShape, Plan
+from vectrial.plan.plan import make_plan
 from vectrial.stores import registry
 from vectrial.suite.model import parse_suite
 

@@ -25,7 +25,8 @@ from vectrial.model.errors import VectrialError
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase
 from vectrial.model.store import Address, Index, Schema, Store, untested
-from vectrial.plan.plan import DatasetShape, make_plan
+from vectrial.plan.model import DatasetShape
+from vectrial.plan.plan import make_plan
 from vectrial.report.build import build
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow

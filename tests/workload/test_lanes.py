@@ -19,7 +19,8 @@ from vectrial.model.context import fields_of
 from vectrial.model.errors import UserError
 from vectrial.model.placement import Placement
 from vectrial.model.store import Index, NoParams, Store
-from vectrial.plan.plan import DatasetShape, Plan, make_plan
+from vectrial.plan.model import DatasetShape, Plan
+from vectrial.plan.plan import make_plan
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
 from vectrial.run.runner import run_plan

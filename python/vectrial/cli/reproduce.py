@@ -27,7 +27,7 @@ from vectrial.cli.output import (
 from vectrial.cli.run_view import dry_run_table, plan_objects
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
-from vectrial.plan.plan import Plan
+from vectrial.plan.model import Plan
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.model import Reproduction
 from vectrial.reports.planning import PartPlan, Settings, plan_parts

@@ -18,7 +18,7 @@ from vectrial.cli.run_suite import find_suite
 from vectrial.cli.run_view import dry_run_table, make_view, plan_objects
 from vectrial.model.errors import UserError
 from vectrial.plan.checks import suite_warnings
-from vectrial.plan.plan import Plan
+from vectrial.plan.model import Plan
 from vectrial.results.reader import measured_keys
 from vectrial.results.writer import RunWriter
 from vectrial.run import exposure

@@ -10,7 +10,7 @@ from typing import Self
 
 from vectrial.cli.run_view import View, at_work, describe
 from vectrial.model.live import Live
-from vectrial.plan.plan import Job, Plan, PlannedTrial
+from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.progress import STATUS, Status, write_status
 from vectrial.results.writer import TrialRecord
 from vectrial.worker import messages

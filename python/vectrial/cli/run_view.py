@@ -25,7 +25,7 @@ from rich.text import Text
 from vectrial.cli.output import say
 from vectrial.model.live import Live
 from vectrial.model.phase import Phase
-from vectrial.plan.plan import Job, Plan, PlannedTrial
+from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.watcher import Watcher
 from vectrial.servers.provide import choose, recipe_of

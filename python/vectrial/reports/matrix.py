@@ -15,7 +15,8 @@ from vectrial.model.labels import ANOMALOUS, CLASS
 from vectrial.model.lane import Lane, lanes_of
 from vectrial.model.metric import Metric
 from vectrial.model.store import Field, FieldType, Store
-from vectrial.plan.plan import DatasetShape, make_plan
+from vectrial.plan.model import DatasetShape
+from vectrial.plan.plan import make_plan
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.model import Reproduction
 from vectrial.stores import registry

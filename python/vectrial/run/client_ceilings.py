@@ -11,7 +11,7 @@ from vectrial.model.lane import Lane
 from vectrial.model.phase import State
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
-from vectrial.plan.plan import Job
+from vectrial.plan.model import Job
 from vectrial.suite.model import Suite
 from vectrial.workload.ceiling import FAMILIES, in_flight_for, measure
 

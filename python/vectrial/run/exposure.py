@@ -7,7 +7,7 @@ from contextlib import suppress
 from vectrial.model.errors import UserError, VectrialError
 from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
-from vectrial.plan.plan import Plan
+from vectrial.plan.model import Plan
 from vectrial.servers.base import Recipe
 from vectrial.servers.namespaces import no_network
 from vectrial.servers.provide import Choice, choose, recipe_of

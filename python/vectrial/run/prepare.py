@@ -21,7 +21,8 @@ from vectrial.model.dataset import Dataset
 from vectrial.model.errors import UserError
 from vectrial.model.progress import Progress
 from vectrial.model.store import ALL_OPERATORS
-from vectrial.plan.plan import DatasetShape, Plan, make_plan
+from vectrial.plan.model import DatasetShape, Plan
+from vectrial.plan.plan import make_plan
 from vectrial.results.folder import replace_text
 from vectrial.results.writer import RunWriter
 from vectrial.servers.provide import check_environment

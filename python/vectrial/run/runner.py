@@ -21,7 +21,7 @@ from vectrial.model.live import Live
 from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
 from vectrial.model.store import Store
-from vectrial.plan.plan import Job, Plan, PlannedTrial
+from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run import heartbeat
 from vectrial.run.client_ceilings import Clients

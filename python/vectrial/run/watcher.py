@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from vectrial.model.live import Live
-from vectrial.plan.plan import Job, PlannedTrial
+from vectrial.plan.model import Job, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.redact import Secrecy
 from vectrial.worker.messages import Progress

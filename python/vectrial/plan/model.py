@@ -1,0 +1,109 @@
+"""Plans, jobs and trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vectrial.experiments.base import Experiment
+from vectrial.model.metric import Metric
+from vectrial.model.store import Durability, Field, Index, Store
+from vectrial.results.writer import TrialRow
+from vectrial.suite.model import DatasetRef, Suite
+
+
+@dataclass(frozen=True)
+class DatasetShape:
+    """A dataset, fetched or not. own_filters, query_fields: see `experiments.base.Data`. metadata:
+    load it."""
+
+    name: str
+    rows: int
+    dim: int
+    metric: Metric
+    fields: tuple[Field, ...] = ()
+    own_filters: frozenset[str] | None = None
+    query_fields: frozenset[str] = frozenset()
+    metadata: bool = True
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One operating point of one experiment, once."""
+
+    row: TrialRow
+    experiment: Experiment
+    point: Mapping[str, Any]
+    estimate_s: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """The task of one measuring process, in the order of `trials`. durability: of acknowledged
+    writes; None where the store promises nothing. metadata: load the dataset's."""
+
+    store: type[Store]
+    index: Index
+    dataset: str
+    rows: int
+    queries: int | None
+    repeat: int
+    trials: tuple[PlannedTrial, ...]
+    durability: Durability | None = None
+    metadata: bool = True
+
+    @property
+    def index_label(self) -> str:
+        """The index with its parameters, except those left to the store."""
+        params = self.index.params.model_dump(exclude_none=True)
+        return " ".join([self.index.kind, *(f"{name}={value}" for name, value in params.items())])
+
+    @property
+    def label(self) -> str:
+        """Store, index and data, for progress lines."""
+        return f"{self.store.name} {self.index_label} on {self.dataset}, {self.rows:,} rows"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A trial that the store does not support: in the results as skipped, with the reason."""
+
+    row: TrialRow
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Jobs in the order of execution, and refused trials."""
+
+    suite: Suite
+    jobs: tuple[Job, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def trials(self) -> list[PlannedTrial]:
+        """Every trial of every job."""
+        return [trial for job in self.jobs for trial in job.trials]
+
+    @property
+    def datasets(self) -> tuple[DatasetRef, ...]:
+        """The data of the jobs: each dataset at each number of rows, once."""
+        used = ((job.dataset, job.rows, job.queries, job.metadata) for job in self.jobs)
+        return tuple(
+            DatasetRef(name=name, rows=rows, queries=queries, metadata=metadata)
+            for name, rows, queries, metadata in dict.fromkeys(used)
+        )
+
+    @property
+    def estimate_s(self) -> float:
+        """A rough estimate of the run's seconds."""
+        return sum(trial.estimate_s for trial in self.trials)
+
+    def without(self, keys: Set[str]) -> Plan:
+        """The plan without the trials of `keys`, and without jobs that have no other trials."""
+        left = (
+            replace(job, trials=tuple(t for t in job.trials if t.row.key not in keys))
+            for job in self.jobs
+        )
+        return replace(self, jobs=tuple(job for job in left if job.trials))
