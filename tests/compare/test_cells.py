@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compared_runs import ALONE, NOISE, SECOND, Made
@@ -31,29 +32,36 @@ def one(comparison: Comparison) -> Verdict:
     return verdict
 
 
-def loaded(durability: str = "synced", **more: object) -> Made:
-    """Five loads."""
-    made = Made()
-    for repeat, factor in enumerate(NOISE, 1):
-        made.trial(
-            experiment="ingest", phase="ingest", repeat=repeat,
-            params={"durability": durability, "concurrency": 1}, phase_params={"batch_rows": 100},
-            metrics={"ready_s": 10 * factor, "build_s": None}, **more,
-        )  # fmt: skip
+def repeats(
+    metrics: Callable[[float], dict[str, float | None]],
+    made: Made | None = None,
+    noise: Sequence[float] = NOISE,
+    **trial: Any,
+) -> Made:
+    """A trial for each repeat, with the metrics that its factor of noise gives."""
+    made = made or Made()
+    for repeat, factor in enumerate(noise, 1):
+        made.trial(repeat=repeat, metrics=metrics(factor), **trial)
     return made
+
+
+def loaded(durability: str = "synced") -> Made:
+    return repeats(
+        lambda factor: {"ready_s": 10 * factor, "build_s": None},
+        experiment="ingest", phase="ingest",
+        params={"durability": durability, "concurrency": 1}, phase_params={"batch_rows": 100},
+    )  # fmt: skip
 
 
 def at_rate(rate: float, latency: float = 1.0, recall: float = 0.95) -> Made:
-    """Five repeats of an open loop."""
-    made = Made()
-    for repeat, factor in enumerate(NOISE, 1):
-        metrics = {"recall_mean": recall, "qps": rate, "latency_p99": latency * factor * 1e3}
-        made.trial(
-            experiment="open_loop", repeat=repeat, metrics=metrics,
-            params={"rate": rate, "ef_search": 64},
-            phase_params={"rate": rate, "loop": "open", "arrivals": "poisson"},
-        )  # fmt: skip
-    return made
+    """Of an open loop."""
+    return repeats(
+        lambda factor: {
+            "recall_mean": recall, "qps": rate, "latency_p99": latency * factor * 1e3,
+        },
+        experiment="open_loop", params={"rate": rate, "ef_search": 64},
+        phase_params={"rate": rate, "loop": "open", "arrivals": "poisson"},
+    )  # fmt: skip
 
 
 def concurrent(*clients: int, lost: int | None = None) -> Made:
@@ -73,14 +81,11 @@ def concurrent(*clients: int, lost: int | None = None) -> Made:
 
 
 def changing(mix: str) -> Made:
-    """Five times searches while rows change."""
-    made = Made()
-    for repeat, factor in enumerate(NOISE, 1):
-        metrics = {"recall_mean": 0.95, "qps": 100 * factor, "latency_p99": 1e4 / factor}
-        made.trial(
-            experiment="mixed", repeat=repeat, metrics=metrics, phase_params={**ALONE, "mix": mix}
-        )
-    return made
+    """Searches while rows change."""
+    return repeats(
+        lambda factor: {"recall_mean": 0.95, "qps": 100 * factor, "latency_p99": 1e4 / factor},
+        experiment="mixed", phase_params={**ALONE, "mix": mix},
+    )  # fmt: skip
 
 
 def sustained(
@@ -130,115 +135,83 @@ def with_one_more(**trial: object) -> Made:
     return made
 
 
+def versus(**change: Any) -> tuple[Made, Made]:
+    """A sweep, and another that differs in this."""
+    return Made().sweep(), Made().sweep(**change)
+
+
 CLIENT = "client-bound: 97 % of its processor time used"
-REASONS: list[tuple[str, Callable[[], tuple[Made, Made]], str, str]] = [
-    ("data", lambda: (changed(), changed(fingerprint="beef")), "p99", "different data"),
-    ("queries", lambda: (changed(), changed(queries=50)), "p99", "different queries: 100 in A"),
-    ("rows", lambda: (Made().sweep(), Made().sweep(rows=2000)), "p99", "1,000 in A, 2,000 in B"),
+SEARCHING, WRITING = "90 % search + 10 % insert", "60 % search + 40 % insert"
+NO_RECALL = "no recall that both reach: A"
+#: Runs A and B, the metric, and why it is not compared.
+REASONS: list[tuple[Callable[[], tuple[Made, Made]], str, str]] = [
+    (lambda: (changed(), changed(fingerprint="beef")), "p99", "different data"),
+    (lambda: (changed(), changed(queries=50)), "p99", "different queries: 100 in A"),
+    (lambda: versus(rows=2000), "p99", "1,000 in A, 2,000 in B"),
+    (lambda: versus(params={"k": 20}), "p99", "different k: 10 in A, 20 in B"),
     (
-        "k",
-        lambda: (Made().sweep(), Made().sweep(params={"k": 20})),
-        "p99",
-        "different k: 10 in A, 20 in B",
-    ),
-    (
-        "payload",
-        lambda: (Made().sweep(), Made().sweep(params={"returns": "metadata"})),
+        lambda: versus(params={"returns": "metadata"}),
         "p99",
         "different what is returned: ids in A, metadata in B",
     ),
+    (lambda: versus(lane="sdk"), "p99", "different lane: native in A, sdk in B"),
     (
-        "durability",
         lambda: (loaded(), loaded("buffered")),
         "ready_s",
         "different durability: synced in A, buffered in B",
     ),
+    (lambda: (concurrent(1), concurrent(4)), "p99", "different clients: 1 in A, 4 in B"),
     (
-        "lane",
-        lambda: (Made().sweep(), Made().sweep(lane="sdk")),
+        lambda: (changing(SEARCHING), changing(WRITING)),
         "p99",
-        "different lane: native in A, sdk in B",
+        f"different mix of operations: {SEARCHING} in A, {WRITING}",
     ),
     (
-        "clients",
-        lambda: (concurrent(1), concurrent(4)),
-        "p99",
-        "different clients: 1 in A, 4 in B",
-    ),
-    (
-        "mix",
-        lambda: (changing("90 % search + 10 % insert"), changing("60 % search + 40 % insert")),
-        "p99",
-        "different mix of operations: 90 % search + 10 % insert in A, 60 % search + 40 % insert",
-    ),
-    (
-        "limits",
         lambda: (sustained(p99_ms=10.0), sustained(p99_ms=50.0)),
         "sustained_qps",
         "different p99 limit (ms): 10.0 in A, 50.0 in B",
     ),
     (
-        "arrivals",
         lambda: (sustained(), sustained(arrivals="constant")),
         "sustained_qps",
         "different arrivals: poisson in A, constant in B",
     ),
-    ("load", lambda: (at_rate(100), at_rate(200)), "p99", "offered load: 100/s in A, 200/s in B"),
+    (lambda: (at_rate(100), at_rate(200)), "p99", "offered load: 100/s in A, 200/s in B"),
+    (lambda: (Made().sweep(), with_one_more(invalid=CLIENT)), "p99", f"B: {CLIENT}"),
     (
-        "client-bound",
-        lambda: (Made().sweep(), with_one_more(invalid=CLIENT)),
-        "p99",
-        f"B: {CLIENT}",
-    ),
-    (
-        "gate",
         lambda: (with_one_more(wrong=True), Made().sweep()),
         "p99",
         "A: gate failed: scores_agree: 0.31, recomputed 0.87",
     ),
     (
-        "invalid",
         lambda: (Made().sweep(), with_one_more(invalid="overloaded: 40 %")),
         "p99",
         "B: invalid: overloaded: 40 %",
     ),
     (
-        "failed",
         lambda: (Made().sweep(), with_one_more(metrics=None, status="failed", reason="no space")),
         "p99",
         "B: failed: no space",
     ),
     (
-        "recalls",
-        lambda: (Made().sweep(), Made().sweep(recalls={10: 0.5, 40: 0.7})),
+        lambda: versus(recalls={10: 0.5, 40: 0.7}),
         "p99",
-        "no recall that both reach: A 0.8800–0.9950, B 0.5000–0.7000",
+        f"{NO_RECALL} 0.8800–0.9950, B 0.5000–0.7000",
     ),
+    (lambda: (at_rate(100), at_rate(100, recall=0.9)), "p99", f"{NO_RECALL} 0.9500, B 0.9000"),
+    (lambda: (loaded(), loaded()), "build_s", "A has no build_s: it was not told"),
     (
-        "unequal recall",
-        lambda: (at_rate(100), at_rate(100, recall=0.9)),
-        "p99",
-        "no recall that both reach: A 0.9500, B 0.9000",
-    ),
-    ("no value", lambda: (loaded(), loaded()), "build_s", "A has no build_s: it was not told"),
-    (
-        "repeats",
         lambda: (Made().sweep(noise=(1, 1.1)), Made().sweep(recalls={40: 0.96})),
         "p99",
         "2 repeats: a verdict needs 3",
     ),
-    (
-        "not there",
-        lambda: (loaded(), at_rate(100)),
-        "ready_s",
-        "not measured in B",
-    ),
+    (lambda: (loaded(), at_rate(100)), "ready_s", "not measured in B"),
 ]
 
 
-@pytest.mark.parametrize(("name", "make", "metric", "said"), REASONS, ids=[r[0] for r in REASONS])
+@pytest.mark.parametrize(("make", "metric", "said"), REASONS, ids=[said for *_, said in REASONS])
 def test_every_reason_not_to_compare_is_told(
-    name: str, make: Callable[[], tuple[Made, Made]], metric: str, said: str, tmp_path: Path
+    make: Callable[[], tuple[Made, Made]], metric: str, said: str, tmp_path: Path
 ) -> None:
     verdict = one(of_runs(tmp_path, *make(), metric))
     assert verdict.kind is Kind.NOT_COMPARABLE
@@ -313,11 +286,10 @@ def test_a_point_that_is_unsound_is_left_out_of_the_curve_and_told(tmp_path: Pat
 
 def test_disks_that_are_the_same_every_time_differ_exactly(tmp_path: Path) -> None:
     def sized(size: float) -> Made:
-        made = Made()
-        for repeat in (1, 2, 3):
-            metrics = {"disk_bytes": size}
-            made.trial(experiment="footprint", phase="footprint", repeat=repeat, metrics=metrics)
-        return made
+        return repeats(
+            lambda _: {"disk_bytes": size}, noise=(1, 1, 1), experiment="footprint",
+            phase="footprint",
+        )  # fmt: skip
 
     assert one(of_runs(tmp_path, sized(100), sized(120), "disk")).kind is Kind.WORSE
     assert one(of_runs(tmp_path / "2", sized(100), sized(100), "disk")).kind is Kind.TIE
@@ -503,10 +475,10 @@ def test_a_phase_that_a_failed_trial_did_not_come_to_is_not_judged_without_it(
 ) -> None:
     def operations(*, failing: bool) -> Made:
         made = Made()
-        for repeat, factor in enumerate(NOISE, 1):
-            for name in ("create", "update"):
-                metrics = {"latency_p99": 10 * factor}
-                made.trial(experiment="crud", phase=name, repeat=repeat, metrics=metrics)
+        for name in ("create", "update"):
+            repeats(
+                lambda factor: {"latency_p99": 10 * factor}, made, experiment="crud", phase=name
+            )
         if failing:
             made.trial(
                 experiment="crud", phase="create", repeat=6, metrics={"latency_p99": 10.0},
@@ -522,14 +494,11 @@ def test_a_phase_that_a_failed_trial_did_not_come_to_is_not_judged_without_it(
 
 
 def test_what_a_side_never_came_to_is_told_with_why(tmp_path: Path) -> None:
-    a, b = Made(), Made()
-    for repeat, factor in enumerate(NOISE, 1):
-        metrics = {"latency_p99": 10 * factor}
-        a.trial(experiment="crud", phase="update", repeat=repeat, metrics=metrics)
-        b.trial(
-            experiment="crud", phase="create", repeat=repeat, metrics=metrics,
-            status="failed", reason="no space",
-        )  # fmt: skip
+    def p99(factor: float) -> dict[str, float | None]:
+        return {"latency_p99": 10 * factor}
+
+    a = repeats(p99, experiment="crud", phase="update")
+    b = repeats(p99, experiment="crud", phase="create", status="failed", reason="no space")
     update, create = of_runs(tmp_path, a, b).verdicts
     assert update.reason == "not measured in B; B: failed: no space"
     assert (create.reason, create.cell.side) == ("not measured in A", "b")
@@ -541,15 +510,16 @@ def test_each_predicate_is_compared_with_itself(tmp_path: Path) -> None:
     def filtered(**slower: float) -> Made:
         made = Made()
         kinds = {"aligned": (0.99, 900.0), "independent": (0.93, 400.0), "opposed": (0.6, 100.0)}
-        for repeat, factor in enumerate(NOISE, 1):
-            for predicate, (recall, qps) in kinds.items():
-                made.trial(
-                    experiment="filtered", repeat=repeat, params={"payload_index": "on"},
-                    phase_params={
-                        **ALONE, "predicate": predicate, "selectivity": 0.1, "payload_index": "on",
-                    },
-                    metrics={"recall_mean": recall, "qps": qps * factor * slower.get(predicate, 1)},
-                )  # fmt: skip
+        for predicate, (recall, qps) in kinds.items():
+            speed = qps * slower.get(predicate, 1)
+            filters = {"predicate": predicate, "selectivity": 0.1, "payload_index": "on"}
+            repeats(
+                lambda factor, recall=recall, speed=speed: {
+                    "recall_mean": recall, "qps": speed * factor,
+                },
+                made, experiment="filtered", params={"payload_index": "on"},
+                phase_params=ALONE | filters,
+            )  # fmt: skip
         return made
 
     found = of_runs(tmp_path, filtered(), filtered(independent=0.5), "qps")
@@ -563,15 +533,12 @@ def test_each_predicate_is_compared_with_itself(tmp_path: Path) -> None:
 def test_fused_rankings_meet_at_equal_weight_and_agreement(tmp_path: Path) -> None:
     def hybrid(index: int, speed: float, agreement: float) -> Made:
         made = Made()
-        for repeat, factor in enumerate(NOISE, 1):
-            for alpha in (0.0, 0.5):
-                made.trial(
-                    experiment="hybrid", repeat=repeat, index={"m": index},
-                    phase_params={**ALONE, "alpha": alpha, "fusion": "rrf"},
-                    metrics={
-                        "fusion_agreement": agreement if alpha else 0.9, "qps": speed * factor,
-                    },
-                )  # fmt: skip
+        for alpha, agreed in ((0.0, 0.9), (0.5, agreement)):
+            repeats(
+                lambda factor, agreed=agreed: {"fusion_agreement": agreed, "qps": speed * factor},
+                made, experiment="hybrid", index={"m": index},
+                phase_params={**ALONE, "alpha": alpha, "fusion": "rrf"},
+            )  # fmt: skip
         return made
 
     found = of_runs(tmp_path, hybrid(16, 100, 0.99), hybrid(32, 150, 0.8), "qps")
@@ -588,12 +555,11 @@ def test_fused_rankings_meet_at_equal_weight_and_agreement(tmp_path: Path) -> No
 def test_how_long_turns_last_matters_to_turns_alone(tmp_path: Path) -> None:
     def moved(seconds: float) -> Made:
         made = Made()
-        for repeat, factor in enumerate(NOISE, 1):
-            for name, own in (("put", {"batch_rows": 100}), ("mixed", {"mixed_rows": 7})):
-                made.trial(
-                    experiment="transport", phase=name, repeat=repeat, phase_params=own,
-                    params={"clients": 1, "mixed_s": seconds}, metrics={"qps": 100 * factor},
-                )  # fmt: skip
+        for name, own in (("put", {"batch_rows": 100}), ("mixed", {"mixed_rows": 7})):
+            repeats(
+                lambda factor: {"qps": 100 * factor}, made, experiment="transport", phase=name,
+                phase_params=own, params={"clients": 1, "mixed_s": seconds},
+            )  # fmt: skip
         return made
 
     put, mixed = of_runs(tmp_path, moved(5.0), moved(20.0), "qps").verdicts
