@@ -112,11 +112,7 @@ def test_synthetic_entry_tells_the_shape_beforehand() -> None:
         "uniform-8-500", "clustered-8-1k-ip-meta", "clustered-4-300-filtered", "uniform-8-500-text"
     ):  # fmt: skip
         entry, dataset = catalog.entry(name), catalog.ensure(name)
-        assert (entry.rows, entry.dim, entry.metric) == (
-            dataset.rows,
-            dataset.dim,
-            dataset.metric,
-        )
+        assert (entry.rows, entry.dim, entry.metric) == (dataset.rows, dataset.dim, dataset.metric)
         assert entry.queries == len(dataset.queries)
         columns = dataset.metadata.column_names if dataset.metadata else []
         assert [field.name for field in entry.fields] == columns

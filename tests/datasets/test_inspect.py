@@ -123,12 +123,7 @@ def test_tiny_datasets(rows: int) -> None:
 
 def test_all_rows_equal() -> None:
     facts = inspect.inspect(dataset(np.ones((50, 4)), np.ones((2, 4))))
-    assert facts["duplicates"] == {
-        "rows": 49,
-        "groups": 1,
-        "queries": 2,
-        "repeated_queries": 1,
-    }
+    assert facts["duplicates"] == {"rows": 49, "groups": 1, "queries": 2, "repeated_queries": 1}
     assert facts["intrinsic_dimension"]["median"] is None
     assert facts["shift"]["median_ratio"] is None
     assert json.loads(json.dumps(facts)) == facts

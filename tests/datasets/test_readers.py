@@ -45,12 +45,7 @@ def metadata(source: Source, rows: int = 7) -> pa.Table:
 
 @pytest.mark.parametrize("name", layouts.FILES)
 @settings(max_examples=25)
-@given(
-    data=st.data(),
-    rows=st.integers(1, 20),
-    dim=st.integers(1, 9),
-    step=st.integers(1, 25),
-)
+@given(data=st.data(), rows=st.integers(1, 20), dim=st.integers(1, 9), step=st.integers(1, 25))
 def test_round_trip(
     tmp_path_factory: pytest.TempPathFactory,
     name: str,

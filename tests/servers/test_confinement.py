@@ -47,11 +47,7 @@ def network() -> Iterator[Network]:
 
 def within(network: Network, *argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        network.enter(argv),
-        pass_fds=network.files,
-        capture_output=True,
-        text=True,
-        check=False,
+        network.enter(argv), pass_fds=network.files, capture_output=True, text=True, check=False
     )
 
 
@@ -197,13 +193,7 @@ def test_an_ordinary_user_has_networks_too(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     if told["why"]:
         pytest.skip(f"users make no namespaces here: {told['why']}")
-    assert told == {
-        "why": "",
-        "outside": False,
-        "relayed": 1,
-        "mode": 0o700,
-        "user": user.number,
-    }
+    assert told == {"why": "", "outside": False, "relayed": 1, "mode": 0o700, "user": user.number}
 
 
 @other_user.needs_root

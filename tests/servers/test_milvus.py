@@ -63,9 +63,7 @@ def made(server: Server, location: Path, metric: Metric, index: Index) -> Milvus
 
 def fill(store: Milvus, rows: slice = slice(None)) -> None:
     columns = {"a number": NUMBERS[rows].tolist(), "colour": COLOURS[rows]}
-    store.insert(
-        batch_of(Schema(DIM, Metric.L2, FIELDS), IDS[rows], VECTORS[rows], columns),
-    )
+    store.insert(batch_of(Schema(DIM, Metric.L2, FIELDS), IDS[rows], VECTORS[rows], columns))
 
 
 @pytest.fixture(scope="module")

@@ -121,12 +121,7 @@ def _facts(wanted: Import, source: Source, dataset: Dataset, progress: Progress)
     facts = inspect(dataset, seed=wanted.seed, progress=progress)
     published = None if isinstance(wanted.queries, Path) else source.neighbors
     k = TRUTH_K if published is None else max(TRUTH_K, min(published.shape[1], _MOST_PUBLISHED))
-    truth = truth_of(
-        dataset,
-        k,
-        dataset.filters,
-        progress=progress,
-    )
+    truth = truth_of(dataset, k, dataset.filters, progress=progress)
     if published is not None:
         facts["published_neighbours"] = agreement(published, truth)
     if source.labels is not None:

@@ -175,11 +175,7 @@ def truth_of(
 
 
 def _computed(
-    dataset: Dataset,
-    k: int,
-    every: Sequence[Filter | None],
-    rows: int,
-    progress: Progress | None,
+    dataset: Dataset, k: int, every: Sequence[Filter | None], rows: int, progress: Progress | None
 ) -> Truth:
     vectors, ids = dataset.vectors[:rows], dataset.ids[:rows]
     # By text, since Eq("a", 1) == Eq("a", True) in Python.

@@ -101,12 +101,7 @@ class Local(StartedServer):
             needs = (installation(self._program), self._folder, *command.needs)
             order |= self._account.order(needs, self._folder / "passwd")
             self._account.own(self._folder)
-        env = {
-            **for_server(),
-            "HOME": str(self._folder),
-            "TMPDIR": str(scratch),
-            **command.env,
-        }
+        env = {**for_server(), "HOME": str(self._folder), "TMPDIR": str(scratch), **command.env}
         if first:
             self._process.run(confine(command.first, **order), env, files=files)
         self._process.start(

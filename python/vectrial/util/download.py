@@ -231,12 +231,7 @@ def _place(answer: Any, partial: _Partial, remote: Remote) -> tuple[int, int | N
 
 
 def _admit(
-    remote: Remote,
-    answer: Any,
-    total: int | None,
-    start: int,
-    partial: _Partial,
-    policy: Policy,
+    remote: Remote, answer: Any, total: int | None, start: int, partial: _Partial, policy: Policy
 ) -> None:
     """Refuse before the first byte is written what cannot be wanted."""
     if answer.headers.get_content_type() == "text/html":

@@ -22,14 +22,7 @@ from vectrial.datasets.library.fingerprint import (
     metadata_digest,
 )
 from vectrial.datasets.library.parts import damaged, file_digest
-from vectrial.datasets.library.stored import (
-    load,
-    names,
-    path,
-    read_manifest,
-    there,
-    write_manifest,
-)
+from vectrial.datasets.library.stored import load, names, path, read_manifest, there, write_manifest
 from vectrial.datasets.library.writer import Writer, shapes_of
 from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.errors import DataError, UserError
@@ -120,11 +113,7 @@ def remove(name: str) -> None:
 
 
 def subset(
-    dataset: Dataset,
-    rows: int | None = None,
-    queries: int | None = None,
-    *,
-    metadata: bool = True,
+    dataset: Dataset, rows: int | None = None, queries: int | None = None, *, metadata: bool = True
 ) -> Dataset:
     """The first `rows` rows and the first `queries` queries, sharing memory with `dataset`;
     without `metadata` neither its columns nor the filters on them.

@@ -10,13 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vectrial.datasets.readers.base import (
-    Options,
-    Source,
-    array_blocks,
-    check_shape,
-    rows_that_fit,
-)
+from vectrial.datasets.readers.base import Options, Source, array_blocks, check_shape, rows_that_fit
 from vectrial.model.errors import DataError
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -44,10 +38,5 @@ def open_bigann(path: Path, options: Options) -> Source:
     rows = rows_that_fit(claimed, dim * dtype.itemsize, size - _HEADER_BYTES, options, where)
     array = np.asarray(np.memmap(path, dtype, "r", _HEADER_BYTES, (rows, dim)))
     return Source(
-        path,
-        path.suffix[1:].lower(),
-        rows,
-        dim,
-        str(dtype),
-        lambda step: array_blocks(array, step),
+        path, path.suffix[1:].lower(), rows, dim, str(dtype), lambda step: array_blocks(array, step)
     )

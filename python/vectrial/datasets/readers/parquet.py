@@ -75,12 +75,7 @@ def shard_pattern(parts: Sequence[str]) -> str:
 
 
 def open_files(
-    path: Path,
-    files: Sequence[Path],
-    options: Options,
-    form: str,
-    *,
-    notes: tuple[str, ...] = (),
+    path: Path, files: Sequence[Path], options: Options, form: str, *, notes: tuple[str, ...] = ()
 ) -> Source:
     """Open Parquet files of one schema as one table, read row by row in the order given."""
     opened = [open_file(file) for file in files]

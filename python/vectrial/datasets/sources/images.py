@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 
 from vectrial.datasets.sources import efficientnet, filter_sets
 from vectrial.datasets.sources.inspection import Shot, material
-from vectrial.datasets.sources.material import (
-    Material,
-    at_most,
-    extra,
-    permutation,
-    random_numbers,
-)
+from vectrial.datasets.sources.material import Material, at_most, extra, permutation, random_numbers
 from vectrial.model.errors import DataError
 from vectrial.model.labels import GOOD
 from vectrial.model.progress import Progress
