@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from vectrial.datasets.library.fingerprint import slices_of
 from vectrial.datasets.truth import exact_topk
 from vectrial.model.dataset import Dataset
 from vectrial.model.metric import Metric
@@ -27,7 +27,6 @@ _SAMPLE = 500
 #: Neighbours this much nearer than the last are duplicates up to rounding.
 _SAME = 1e-6
 _MAX_ROWS = 1_000_000
-_BLOCK_BYTES = 32 << 20
 _TOP_VALUES = 10
 
 
@@ -58,9 +57,9 @@ def duplicates(dataset: Dataset, *, progress: Progress = silent) -> dict[str, in
     store that remembers its answers has for nothing.
     """
     parts = []
-    for start, block in _blocks(dataset.vectors):
-        progress(start, dataset.rows, "looking for duplicates")
-        parts.append(_row_hashes(block))
+    for rows in slices_of(dataset.vectors):
+        progress(rows.start, dataset.rows, "looking for duplicates")
+        parts.append(_row_hashes(dataset.vectors[rows]))
     hashes = np.concatenate(parts)
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
@@ -110,9 +109,9 @@ def _row_hashes(block: NDArray[np.float32]) -> NDArray[np.uint64]:
 def norms(dataset: Dataset, *, progress: Progress = silent) -> dict[str, Any]:
     """Euclidean norms of the rows: min, median, max; normalised when all are 1 within 0.001."""
     parts = []
-    for start, block in _blocks(dataset.vectors):
-        progress(start, dataset.rows, "measuring norms")
-        wide = block.astype(np.float64)
+    for rows in slices_of(dataset.vectors):
+        progress(rows.start, dataset.rows, "measuring norms")
+        wide = dataset.vectors[rows].astype(np.float64)
         parts.append(np.sqrt(np.einsum("ij,ij->i", wide, wide)))
     values = np.concatenate(parts)
     return {
@@ -253,9 +252,3 @@ def column_facts(column: pa.ChunkedArray[Any]) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """'NaN', 'Infinity' or '-Infinity' in place of such a float."""
     return json.dumps(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _blocks(vectors: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    step = max(1, _BLOCK_BYTES // (4 * vectors.shape[1]))
-    for start in range(0, len(vectors), step):
-        yield start, vectors[start : start + step]

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +21,7 @@ from vectrial.model.progress import Progress
 from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
 from vectrial.util.children import python
+from vectrial.util.process import wait_for
 
 _POLL_S = 0.2
 
@@ -172,6 +173,11 @@ def _pip(package: Package) -> list[str]:
 def _run(package: Package, command: list[str], target: Path, progress: Progress) -> None:
     """Run a client in `target`, telling progress by the bytes that have come."""
     environment = {**os.environ, "TMPDIR": str(target)}
+
+    def came(_: float) -> None:
+        megabytes = min(_bytes_below(target) / 1e6, package.megabytes)
+        progress(megabytes, package.megabytes, f"fetching {package.name} (MB)")
+
     with (
         tempfile.TemporaryFile() as output,
         subprocess.Popen(
@@ -183,14 +189,7 @@ def _run(package: Package, command: list[str], target: Path, progress: Progress)
             stderr=subprocess.STDOUT,
         ) as process,
     ):
-        try:
-            while process.poll() is None:
-                came = min(_bytes_below(target) / 1e6, package.megabytes)
-                progress(came, package.megabytes, f"fetching {package.name} (MB)")
-                time.sleep(_POLL_S)
-        except BaseException:
-            process.terminate()
-            raise
+        wait_for(process, came, _POLL_S)
         if process.returncode:
             output.seek(0)
             raise _failure(package, output.read().decode(errors="replace"))
@@ -201,10 +200,8 @@ def _bytes_below(folder: Path) -> int:
     total = 0
     for parent, _, files in os.walk(folder):
         for name in files:
-            try:
+            with suppress(FileNotFoundError):  # the client has moved it in the meantime
                 total += (Path(parent) / name).stat().st_size
-            except FileNotFoundError:  # the client has moved it in the meantime
-                continue
     return total
 
 

@@ -20,6 +20,7 @@ from vectrial.datasets.library.fingerprint import (
     filters_digest,
     fingerprint,
     metadata_digest,
+    slices_of,
 )
 from vectrial.datasets.library.parts import damaged, file_digest
 from vectrial.datasets.library.stored import load, names, path, read_manifest, there, write_manifest
@@ -41,8 +42,6 @@ __all__ = [
     "subset",
     "verify",
 ]
-
-_BLOCK_BYTES = 16 << 20
 
 
 def save(
@@ -77,7 +76,9 @@ def save(
         UserError: the name is taken or cannot be one.
     """
     with Writer(name, metric, provenance, replace_existing=replace_existing) as writer:
-        for block in _blocks(vectors) if isinstance(vectors, np.ndarray) else vectors:
+        if isinstance(vectors, np.ndarray):
+            vectors = (vectors[rows] for rows in slices_of(vectors))
+        for block in vectors:
             start = writer.rows
             stop = start + len(block)
             writer.add(
@@ -171,17 +172,11 @@ def _part(dataset: Dataset, what: str, asked: int | None, of: int) -> int:
 
 def _fingerprint(dataset: Dataset) -> str:
     """The fingerprint that `Writer.finish` would give."""
-    digests = {
-        "vectors": array_digest(dataset.vectors),
-        "ids": array_digest(dataset.ids),
-        "queries": array_digest(dataset.queries),
-    }
-    if dataset.metadata is not None:
-        digests["metadata"] = metadata_digest(dataset.metadata)
+    digests = _array_digests(dataset)
+    tables = {"metadata": dataset.metadata, "query_metadata": dataset.query_metadata}
+    digests |= {part: metadata_digest(one) for part, one in tables.items() if one is not None}
     if dataset.filters is not None:
         digests["filters"] = filters_digest(dataset.filters)
-    if dataset.query_metadata is not None:
-        digests["query_metadata"] = metadata_digest(dataset.query_metadata)
     shapes = shapes_of(
         dataset.vectors.shape,
         dataset.queries,
@@ -192,24 +187,18 @@ def _fingerprint(dataset: Dataset) -> str:
     return fingerprint(dataset.metric, shapes, digests)
 
 
+def _array_digests(dataset: Dataset) -> dict[str, str]:
+    arrays: dict[str, NDArray[Any]]
+    arrays = {"vectors": dataset.vectors, "ids": dataset.ids, "queries": dataset.queries}
+    return {part: array_digest(array) for part, array in arrays.items()}
+
+
 def verify(name: str) -> None:
     """Read every part of a saved dataset. Raises DataError naming one that has changed."""
     dataset, folder = load(name), path(name)
     sums = read_manifest(name, folder)["sha256"]
-    found = {
-        "vectors.npy": array_digest(dataset.vectors),
-        "ids.npy": array_digest(dataset.ids),
-        "queries.npy": array_digest(dataset.queries),
-    }
-    for file in ("metadata.arrow", "filters.jsonl", "query_metadata.arrow"):
-        if file in sums:
-            found[file] = file_digest(folder / file)
+    found = {f"{part}.npy": digest for part, digest in _array_digests(dataset).items()}
+    found |= {file: file_digest(folder / file) for file in sums if file not in found}
     for file, expected in sums.items():
         if found[file] != expected:
             raise damaged(folder / file, f"sha256 {found[file][:16]}…")
-
-
-def _blocks(vectors: NDArray[Any]) -> Iterable[NDArray[Any]]:
-    row_bytes = max(1, vectors.nbytes // max(1, len(vectors)))
-    step = max(1, _BLOCK_BYTES // row_bytes)
-    return (vectors[start : start + step] for start in range(0, len(vectors), step))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,17 @@ from vectrial.model.metric import Metric
 _BLOCK_BYTES = 16 << 20
 
 
+def slices_of(array: NDArray[Any], block_bytes: int = _BLOCK_BYTES) -> Iterator[slice]:
+    """All rows of an array, in slices of at most so many bytes."""
+    step = max(1, block_bytes // max(1, array.nbytes // max(1, len(array))))
+    return (slice(start, start + step) for start in range(0, len(array), step))
+
+
 def array_digest(array: NDArray[Any]) -> str:
     """sha256 of an array's bytes in C order; a memory-mapped array is read block by block."""
     digest = hashlib.sha256()
-    row_bytes = max(1, array.nbytes // max(1, array.shape[0]))
-    step = max(1, _BLOCK_BYTES // row_bytes)
-    for start in range(0, array.shape[0], step):
-        digest.update(np.ascontiguousarray(array[start : start + step]).data)
+    for rows in slices_of(array):
+        digest.update(np.ascontiguousarray(array[rows]).data)
     return digest.hexdigest()
 
 

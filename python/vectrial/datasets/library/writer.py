@@ -140,34 +140,30 @@ class Writer:
             first_row=0,
             where=f"{self._name}, queries",
         )
-        if filters is not None and len(filters) != len(questions):
-            raise DataError(
-                f"{len(filters)} filters for {len(questions)} queries", where=self._name
-            )
-        if query_metadata is not None and query_metadata.num_rows != len(questions):
-            raise DataError(
-                f"{query_metadata.num_rows} rows of query metadata for {len(questions)} queries",
-                where=self._name,
-            )
+        for what, part in (("filters", filters), ("rows of query metadata", query_metadata)):
+            if part is not None and len(part) != len(questions):
+                raise DataError(
+                    f"{len(part)} {what} for {len(questions)} queries", where=self._name
+                )
         digests = {"vectors": self._vectors.close(), "ids": self._ids.close()}
         check_ids(np.load(self._folder / "ids.npy", mmap_mode="r"), where=self._name)
         with ArrayWriter(self._folder / "queries.npy", np.dtype("<f4")) as out:
             out.write(questions)
             digests["queries"] = out.close()
-        sums = {f"{part}.npy": digest for part, digest in digests.items()}
+        arrays = [f"{part}.npy" for part in digests]
         shapes = shapes_of((self.rows, self._dim), questions, None, filters, query_metadata)
         if self._metadata is not None:
             digests["metadata"] = self._metadata.close()
             shapes["metadata"] = [self.rows, self._metadata.columns]
-            sums["metadata.arrow"] = file_digest(self._folder / "metadata.arrow")
         if filters is not None:
             digests["filters"] = filters_digest(filters)
             write_filters(self._folder / "filters.jsonl", filters)
-            sums["filters.jsonl"] = file_digest(self._folder / "filters.jsonl")
         if query_metadata is not None:
             file = self._folder / "query_metadata.arrow"
             digests["query_metadata"] = write_metadata(file, query_metadata)
-            sums[file.name] = file_digest(file)
+        sums = dict(zip(arrays, digests.values(), strict=False))
+        others = [file for file in self._folder.iterdir() if file.name not in arrays]
+        sums |= {file.name: file_digest(file) for file in sorted(others)}
         manifest = {
             "format": FORMAT,
             "metric": str(self._metric),
