@@ -27,6 +27,7 @@ _SAMPLE = 500
 #: Neighbours this much nearer than the last are duplicates up to rounding.
 _SAME = 1e-6
 _MAX_ROWS = 1_000_000
+_BLOCK_BYTES = 32 << 20
 _TOP_VALUES = 10
 
 
@@ -57,7 +58,7 @@ def duplicates(dataset: Dataset, *, progress: Progress = silent) -> dict[str, in
     store that remembers its answers has for nothing.
     """
     parts = []
-    for rows in slices_of(dataset.vectors):
+    for rows in slices_of(dataset.vectors, _BLOCK_BYTES):
         progress(rows.start, dataset.rows, "looking for duplicates")
         parts.append(_row_hashes(dataset.vectors[rows]))
     hashes = np.concatenate(parts)
@@ -109,7 +110,7 @@ def _row_hashes(block: NDArray[np.float32]) -> NDArray[np.uint64]:
 def norms(dataset: Dataset, *, progress: Progress = silent) -> dict[str, Any]:
     """Euclidean norms of the rows: min, median, max; normalised when all are 1 within 0.001."""
     parts = []
-    for rows in slices_of(dataset.vectors):
+    for rows in slices_of(dataset.vectors, _BLOCK_BYTES):
         progress(rows.start, dataset.rows, "measuring norms")
         wide = dataset.vectors[rows].astype(np.float64)
         parts.append(np.sqrt(np.einsum("ij,ij->i", wide, wide)))

@@ -25,6 +25,7 @@ from typing import IO, Any
 from vectrial.model.errors import DataError, SourceUnavailable
 from vectrial.model.progress import Progress
 from vectrial.util import paths
+from vectrial.util.checksum import sha256_of
 
 #: Some hosts of data refuse clients that do not look like a browser.
 _AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (compatible; Vectrial)"
@@ -156,7 +157,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         self, req: Any, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> Any:
         before, after = (urllib.parse.urlsplit(url).scheme for url in (req.full_url, newurl))
-        if after not in ("http", "https") or (before == "https" and after == "http"):
+        if after not in {"https", before}:
             raise SourceUnavailable(
                 f"the server leads from {before} to {after}, which is not followed",
                 where=req.full_url,
@@ -235,7 +236,7 @@ def _admit(
 ) -> None:
     """Refuse before the first byte is written what cannot be wanted."""
     if answer.headers.get_content_type() == "text/html":
-        raise _web_page(remote)
+        raise _web_page(remote.url)
     if total is None:
         return
     if remote.size is not None and total != remote.size:
@@ -244,7 +245,7 @@ def _admit(
             where=remote.url,
             remedy="it was replaced by something else; it was not fetched",
         )
-    _check_size(total, remote, policy)
+    _check_size(total, remote.url, policy)
     free = shutil.disk_usage(partial.file.parent).free
     needed = total - start + policy.spare_bytes
     if free < needed:
@@ -255,18 +256,16 @@ def _admit(
         )
 
 
-def _check_size(size: int, remote: Remote, policy: Policy) -> None:
+def _check_size(size: int, url: str, policy: Policy) -> None:
     if size > policy.max_bytes:
-        raise DataError(
-            f"the file has {size} bytes or more, and {policy.max_bytes} is the limit",
-            where=remote.url,
-        )
+        limit = f"the file has {size} bytes or more, and {policy.max_bytes} is the limit"
+        raise DataError(limit, where=url)
 
 
-def _web_page(remote: Remote) -> SourceUnavailable:
+def _web_page(url: str) -> SourceUnavailable:
     return SourceUnavailable(
         "a web page came instead of data",
-        where=remote.url,
+        where=url,
         remedy="it has moved or wants a login; fetch it in a browser and import the file",
     )
 
@@ -286,9 +285,9 @@ def _write(
     with partial.file.open("ab" if start else "wb") as out:
         while chunk := answer.read1(_CHUNK):
             if not done and chunk.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
-                raise _web_page(Remote(answer.url))
+                raise _web_page(answer.url)
             done += len(chunk)
-            _check_size(done, Remote(answer.url), policy)
+            _check_size(done, answer.url, policy)
             out.write(chunk)
             progress(done / 1e6, (total or 0) / 1e6, f"fetching {name} (MB)")
     if total is not None and done < total:
@@ -301,35 +300,33 @@ def _verified(remote: Remote, file: Path, path: Path) -> Fetched:
     Raises:
         DataError: naming both sums.
     """
-    size = file.stat().st_size
+    size, found = file.stat().st_size, sha256_of(file)
     if remote.size is not None and size != remote.size:
         raise DataError(
             f"{size} bytes came, {remote.size} were expected", where=f"{remote.url} ({file})"
         )
-    with file.open("rb") as content:
-        found = hashlib.file_digest(content, "sha256").hexdigest()
-    record = _record(remote.url)
-    known, source = remote.sha256, "is pinned"
-    if known is None and record.is_file():
-        known, source = (
-            record.read_text().split()[0],
-            f"was recorded on the first fetch in {record}",
-        )
-    if known is not None and found != known:
-        raise DataError(
-            f"the file has sha256 {found}, and {known} {source}; it was refused",
-            where=f"{remote.url} ({path})",
-            remedy="remove the file and fetch it again; if the new one is right, remove the record"
-            if remote.sha256 is None
-            else "remove the file and fetch it again",
-        )
     if remote.sha256 is not None:
+        _check_sum(found, remote.sha256, "is pinned", f"{remote.url} ({path})")
         return Fetched(path, found, None)
-    if known is None:
+    record = _record(remote.url)
+    if record.is_file():
+        source = f"was recorded on the first fetch in {record}"
+        _check_sum(found, record.read_text().split()[0], source, f"{remote.url} ({path})")
+    else:
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(f"{found} {remote.url}\n")
     note = f"nobody published a checksum of {remote.url}: sha256 {found} was taken on trust"
     return Fetched(path, found, note)
+
+
+def _check_sum(found: str, known: str, source: str, where: str) -> None:
+    if found != known:
+        raise DataError(
+            f"the file has sha256 {found}, and {known} {source}; it was refused",
+            where=where,
+            remedy="remove the file and fetch it again"
+            + "; if the new one is right, remove the record" * source.startswith("was recorded"),
+        )
 
 
 def _record(url: str) -> Path:

@@ -5,7 +5,6 @@ Each is pinned by version and sha256, and kept as it came under `home.downloads_
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import shutil
@@ -20,6 +19,7 @@ from vectrial.model.errors import DataError, SourceUnavailable
 from vectrial.model.progress import Progress
 from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
+from vectrial.util.checksum import sha256_of
 from vectrial.util.children import python
 from vectrial.util.process import wait_for
 
@@ -122,12 +122,6 @@ def unpacked(package: Package, progress: Progress) -> Path:
             raise DataError(f"dpkg-deb: {result.stderr.strip()}", where=str(file))
         content.replace(folder)
     return folder
-
-
-def sha256_of(path: Path) -> str:
-    """Hexadecimal sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _program(name: str, package: Package) -> str:

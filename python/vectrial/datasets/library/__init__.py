@@ -22,13 +22,14 @@ from vectrial.datasets.library.fingerprint import (
     metadata_digest,
     slices_of,
 )
-from vectrial.datasets.library.parts import damaged, file_digest
+from vectrial.datasets.library.parts import damaged
 from vectrial.datasets.library.stored import load, names, path, read_manifest, there, write_manifest
 from vectrial.datasets.library.writer import Writer, shapes_of
 from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
+from vectrial.util.checksum import sha256_of
 
 __all__ = [
     "Writer",
@@ -76,9 +77,7 @@ def save(
         UserError: the name is taken or cannot be one.
     """
     with Writer(name, metric, provenance, replace_existing=replace_existing) as writer:
-        if isinstance(vectors, np.ndarray):
-            vectors = (vectors[rows] for rows in slices_of(vectors))
-        for block in vectors:
+        for block in _blocks(vectors) if isinstance(vectors, np.ndarray) else vectors:
             start = writer.rows
             stop = start + len(block)
             writer.add(
@@ -198,7 +197,11 @@ def verify(name: str) -> None:
     dataset, folder = load(name), path(name)
     sums = read_manifest(name, folder)["sha256"]
     found = {f"{part}.npy": digest for part, digest in _array_digests(dataset).items()}
-    found |= {file: file_digest(folder / file) for file in sums if file not in found}
+    found |= {file: sha256_of(folder / file) for file in sums if file not in found}
     for file, expected in sums.items():
         if found[file] != expected:
             raise damaged(folder / file, f"sha256 {found[file][:16]}…")
+
+
+def _blocks(vectors: NDArray[Any]) -> Iterable[NDArray[Any]]:
+    return (vectors[rows] for rows in slices_of(vectors))

@@ -153,12 +153,6 @@ def write_filters(file: Path, filters: Sequence[Filter | None]) -> None:
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def file_digest(file: Path) -> str:
-    """sha256 of a whole file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def damaged(file: Path, found: str) -> DataError:
     """The error for a stored part that is not what its manifest says."""
     return DataError(

@@ -23,7 +23,6 @@ from vectrial.datasets.library.fingerprint import filters_digest, fingerprint
 from vectrial.datasets.library.parts import (
     ArrayWriter,
     MetadataWriter,
-    file_digest,
     write_filters,
     write_metadata,
 )
@@ -32,6 +31,7 @@ from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
+from vectrial.util.checksum import sha256_of
 
 
 class Writer:
@@ -163,7 +163,7 @@ class Writer:
             digests["query_metadata"] = write_metadata(file, query_metadata)
         sums = dict(zip(arrays, digests.values(), strict=False))
         others = [file for file in self._folder.iterdir() if file.name not in arrays]
-        sums |= {file.name: file_digest(file) for file in sorted(others)}
+        sums |= {file.name: sha256_of(file) for file in sorted(others)}
         manifest = {
             "format": FORMAT,
             "metric": str(self._metric),

@@ -22,7 +22,8 @@ from vectrial.model.errors import DataError, SourceUnavailable
 from vectrial.model.progress import Progress
 from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
-from vectrial.util.packages import Client, Package, sha256_of, unpacked
+from vectrial.util.checksum import sha256_of
+from vectrial.util.packages import Client, Package, unpacked
 
 DIM = 384
 PACKAGE = Package(

@@ -8,7 +8,6 @@ CLASS/ground_truth/        masks of the defects, which nothing here needs
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from vectrial.datasets.sources.material import Material, extra, permutation
 from vectrial.model.errors import DataError
 from vectrial.model.labels import GOOD
 from vectrial.model.progress import Progress
+from vectrial.util.checksum import sha256_of
 
 KINDS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff"})
 LAYOUT = "CLASS/train/good/*.png, CLASS/test/good/*.png and CLASS/test/DEFECT/*.png"
@@ -65,11 +65,17 @@ def made(folder: Path, hold_out: int, progress: Progress) -> Material:
     """
     pictures = found(folder, hold_out)
     paths = [path for path, _ in pictures]
+
+    def content(rows: slice) -> bytes:
+        return b"whole, by area".join(bytes.fromhex(sha256_of(path)) for path in paths[rows])
+
     features = efficientnet.head_features(
         len(paths),
         lambda rows: np.stack([_read(path) for path in paths[rows]]),
         progress,
-        content=lambda rows: b"whole, by area".join(_digest(path) for path in paths[rows]),
+        content=lambda rows: b"whole, by area".join(
+            bytes.fromhex(sha256_of(path)) for path in paths[rows]
+        ),
     )
     notes = (
         f"EfficientNet-Lite0 features of pictures reduced to {efficientnet.SIDE} ×"
@@ -82,11 +88,6 @@ def made(folder: Path, hold_out: int, progress: Progress) -> Material:
 
 def _pictures(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in KINDS)
-
-
-def _digest(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
 
 
 def _read(path: Path) -> NDArray[np.uint8]:

@@ -22,9 +22,9 @@ from vectrial.model.printable import shown
 from vectrial.model.progress import LineProgress
 from vectrial.servers.base import NoProgram
 from vectrial.util import paths
+from vectrial.util.checksum import sha256_of
 from vectrial.util.file_modes import make_readable
 from vectrial.util.locks import build_once
-from vectrial.util.packages import sha256_of
 from vectrial.util.process import tail, wait_for
 
 _LOG_TAIL_LINES = 15

@@ -19,7 +19,7 @@ from vectrial.servers.base import NoProgram
 from vectrial.servers.programs.base import made_once, run_logged
 from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
-from vectrial.util.packages import sha256_of
+from vectrial.util.checksum import sha256_of
 
 #: Of Maven's own plugin that fetches an artifact without a project.
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
