@@ -126,7 +126,7 @@ def test_version_2_shares_its_controllers_out(
     for folder in (tmp_path, tmp_path / "user", own):
         (folder / "cgroup.controllers").write_text("cpu memory")
         (folder / "cgroup.subtree_control").write_text("")
-    monkeypatch.setattr(limits, "_membership", lambda: {"": "/user/session"})
+    monkeypatch.setattr(limits, "membership", lambda: {"": "/user/session"})
     (group,) = make_groups(Limits(1.5, 2**30), "ours", tmp_path)
     assert group == own / "ours"
     assert (own / "cgroup.subtree_control").read_text() == "+cpu +memory"

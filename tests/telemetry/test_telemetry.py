@@ -225,7 +225,6 @@ def test_git_tells_revision_and_changes(tmp_path: Path) -> None:
 )
 def test_container_limits_of_both_versions(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     files: dict[str, str],
     membership: str,
     limits: tuple[int | None, float | None, int | None],
@@ -234,11 +233,5 @@ def test_container_limits_of_both_versions(
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(environment, "_CGROUP", tmp_path)
-    read = environment._read
-    monkeypatch.setattr(
-        environment,
-        "_read",
-        lambda path: membership if path == Path("/proc/self/cgroup") else read(path),
-    )
-    assert environment._cgroup_limits() == limits
+    (tmp_path / "cgroup").write_text(membership)
+    assert environment._cgroup_limits(tmp_path, tmp_path) == limits

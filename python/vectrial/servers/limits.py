@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,8 +19,8 @@ import psutil
 
 from vectrial.model.limits import Limits
 from vectrial.servers.supervisor import remove
+from vectrial.util.cgroups import ROOT, is_unified, membership, upwards
 
-_ROOT = Path("/sys/fs/cgroup")
 _PERIOD_US = 100_000
 #: See `group_name`.
 _NAME = re.compile(r"vectrial-(\d+)-[0-9a-f]{8}")
@@ -30,7 +30,7 @@ class NotPossible(Exception):
     """No group can be made here; the message says why."""
 
 
-def make_groups(limits: Limits, name: str, root: Path = _ROOT) -> tuple[Path, ...]:
+def make_groups(limits: Limits, name: str, root: Path = ROOT) -> tuple[Path, ...]:
     """Empty control groups with these limits, into which a process is to be put.
 
     Args:
@@ -39,13 +39,13 @@ def make_groups(limits: Limits, name: str, root: Path = _ROOT) -> tuple[Path, ..
     Raises:
         NotPossible: this machine, or this user, has none to give.
     """
-    membership = _membership()
-    if (root / "cgroup.controllers").exists():
-        return (_unified(limits, name, root, membership.get("", "/")),)
+    groups = membership()
+    if is_unified(root):
+        return (_unified(limits, name, root, groups.get("")),)
     made: list[Path] = []
     try:
         for controller, settings in _settings_v1(limits).items():
-            parent = next(_upwards(root / controller, membership.get(controller, "/")), None)
+            parent = next(iter(upwards(root / controller, groups.get(controller))), None)
             if parent is None:
                 raise NotPossible(f"there is no control group '{controller}' here")
             made.append(_made(parent, name, settings))
@@ -61,17 +61,17 @@ def group_name() -> str:
     return f"vectrial-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def sweep(root: Path = _ROOT) -> list[Path]:
+def sweep(root: Path = ROOT) -> list[Path]:
     """Remove the control groups of ended processes of Vectrial, and end what is still in them:
     servers whose supervisor was killed. Returns the groups removed."""
-    membership = _membership()
-    if (root / "cgroup.controllers").exists():
-        parents = list(_upwards(root, membership.get("", "/")))
+    groups = membership()
+    if is_unified(root):
+        parents = upwards(root, groups.get(""))
     else:
         parents = [
             folder
             for controller in ("cpu", "memory")
-            for folder in _upwards(root / controller, membership.get(controller, "/"))
+            for folder in upwards(root / controller, groups.get(controller))
         ]
     found = [group for parent in parents for group in parent.glob("vectrial-*") if _orphan(group)]
     for group in found:
@@ -96,7 +96,7 @@ def _orphan(group: Path) -> bool:
     return False
 
 
-def _unified(limits: Limits, name: str, root: Path, own: str) -> Path:
+def _unified(limits: Limits, name: str, root: Path, own: str | None) -> Path:
     """A group of version 2 below the nearest parent of ours that shares its controllers out:
     processes are in leaves only."""
     settings = {}
@@ -106,7 +106,7 @@ def _unified(limits: Limits, name: str, root: Path, own: str) -> Path:
         settings |= {"memory.max": str(limits.memory_bytes), "memory.swap.max": "0"}
     wanted = {key.split(".")[0] for key in settings}
     why = "no control group above this process may be changed"
-    for parent in _upwards(root, own):
+    for parent in upwards(root, own):
         if not os.access(parent, os.W_OK):
             continue
         shared = parent / "cgroup.subtree_control"
@@ -143,23 +143,3 @@ def _made(parent: Path, name: str, settings: Mapping[str, str]) -> Path:
             group.rmdir()
         raise NotPossible(f"{error.filename or group}: {error.strerror}") from error
     return group
-
-
-def _upwards(root: Path, own: str) -> Iterator[Path]:
-    here = root / own.strip("/")
-    for folder in (here, *here.parents):
-        if folder.is_relative_to(root) and folder.is_dir():
-            yield folder
-
-
-def _membership() -> dict[str, str]:
-    """Our own group by controller; the one of version 2 under the empty name."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return {}
-    found: dict[str, str] = {}
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        found |= dict.fromkeys(controllers.split(","), path)
-    return found

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 import psutil
 
-_CGROUP = Path("/sys/fs/cgroup")
+from vectrial.util.cgroups import ROOT, is_unified, membership, read, upwards
+
 _CPU = Path("/sys/devices/system/cpu")
 _Number = TypeVar("_Number", int, float)
 
@@ -92,22 +93,15 @@ def git(folder: Path) -> dict[str, Any]:
     return {"revision": revision, "dirty": None if changed is None else bool(changed)}
 
 
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None
-
-
 def _cpu() -> dict[str, Any]:
     fields: dict[str, str] = {}
-    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+    for line in (read(Path("/proc/cpuinfo")) or "").splitlines():
         key, _, value = line.partition(":")
         fields.setdefault(key.strip(), value.strip())  # the first processor speaks for all
     affinity = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     times = psutil.cpu_times()
     total = sum(times)
-    frequency = _read(_CPU / "cpu0/cpufreq/scaling_max_freq")
+    frequency = read(_CPU / "cpu0/cpufreq/scaling_max_freq")
     return {
         "model": fields.get("model name") or platform.processor() or None,
         "architecture": platform.machine(),
@@ -116,7 +110,7 @@ def _cpu() -> dict[str, Any]:
         "physical": psutil.cpu_count(logical=False),
         "affinity": affinity,
         "cache": fields.get("cache size"),
-        "governor": _read(_CPU / "cpu0/cpufreq/scaling_governor"),
+        "governor": read(_CPU / "cpu0/cpufreq/scaling_governor"),
         "max_khz": int(frequency) if frequency and frequency.isdigit() else None,
         "hypervisor": "hypervisor" in fields.get("flags", "").split(),
         # Time another guest had this machine's processors, since boot: > 0 on a crowded host.
@@ -126,7 +120,7 @@ def _cpu() -> dict[str, Any]:
 
 def _memory() -> dict[str, Any]:
     memory, swap = psutil.virtual_memory(), psutil.swap_memory()
-    huge = _read(Path("/sys/kernel/mm/transparent_hugepage/enabled"))
+    huge = read(Path("/sys/kernel/mm/transparent_hugepage/enabled"))
     return {
         "total_bytes": memory.total,
         "available_bytes": memory.available,
@@ -157,7 +151,7 @@ def _clock() -> dict[str, Any]:
     readings = [time.perf_counter_ns() for _ in range(1000)]
     steps = [b - a for a, b in pairwise(readings) if b > a]
     return {
-        "source": _read(source),
+        "source": read(source),
         "implementation": info.implementation,
         "monotonic": info.monotonic,
         "resolution_ns": min(steps, default=None),
@@ -175,35 +169,25 @@ def _container() -> dict[str, Any]:
     }
 
 
-def _cgroup_limits() -> tuple[int | None, float | None, int | None]:
-    lines = (_read(Path("/proc/self/cgroup")) or "").splitlines()
-    # "0::/path" is version 2; "4:memory:/path" version 1, one line per controller.
-    paths = {line.split(":", 2)[1]: line.split(":", 2)[2] for line in lines if line.count(":") >= 2}
-    if (_CGROUP / "cgroup.controllers").exists():
-        cpus: list[float | None] = []
-        memory: list[int | None] = []
-        for folder in _upwards(_CGROUP, paths.get("", "/")):
-            cpus.append(_quota(*(_read(folder / "cpu.max") or "max").split()[:2]))
-            memory.append(_bytes(_read(folder / "memory.max")))
-        return 2, _least(cpus), _least(memory)
-    if not paths:
+def _cgroup_limits(
+    root: Path = ROOT, process: Path = Path("/proc/self")
+) -> tuple[int | None, float | None, int | None]:
+    groups = membership(process)
+    if is_unified(root):
+        folders = upwards(root, groups.get(""))
+        cpus = [_quota(*(read(one / "cpu.max") or "max").split()[:2]) for one in folders]
+        return 2, _least(cpus), _least([_bytes(read(one / "memory.max")) for one in folders])
+    if not groups:
         return None, None, None
-    by_controller = {name: path for names, path in paths.items() for name in names.split(",")}
     cpus = [
-        _quota(_read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us"))
-        for folder in _upwards(_CGROUP / "cpu", by_controller.get("cpu", "/"))
+        _quota(read(folder / "cpu.cfs_quota_us"), read(folder / "cpu.cfs_period_us"))
+        for folder in upwards(root / "cpu", groups.get("cpu"))
     ]
     memory = [
-        _bytes(_read(folder / "memory.limit_in_bytes"))
-        for folder in _upwards(_CGROUP / "memory", by_controller.get("memory", "/"))
+        _bytes(read(folder / "memory.limit_in_bytes"))
+        for folder in upwards(root / "memory", groups.get("memory"))
     ]
     return 1, _least(cpus), _least(memory)
-
-
-def _upwards(root: Path, path: str) -> list[Path]:
-    """The folders of a cgroup and all above it; within a container only the root may be there."""
-    here = root / path.strip("/")
-    return [folder for folder in (here, *here.parents) if folder.is_relative_to(root)]
 
 
 def _quota(quota: str | None = None, period: str | None = None) -> float | None:

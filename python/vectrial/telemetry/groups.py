@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-_ROOT = Path("/sys/fs/cgroup")
+from vectrial.util.cgroups import ROOT, is_unified, membership, read
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class GroupUsage:
 class Group:
     """The control groups of a process, so far as they are not those of this one."""
 
-    def __init__(self, pid: int, root: Path = _ROOT) -> None:
-        theirs, ours = _groups(Path(f"/proc/{pid}/cgroup")), _groups(Path("/proc/self/cgroup"))
+    def __init__(self, pid: int, root: Path = ROOT) -> None:
+        theirs, ours = membership(Path(f"/proc/{pid}")), membership()
         own = {name: path for name, path in theirs.items() if ours.get(name) != path}
         self._unified = self._cpu = self._memory = None
-        if (root / "cgroup.controllers").exists():
+        if is_unified(root):
             self._unified = _there(root, own.get(""))
         else:
             self._cpu = _there(root / "cpuacct", own.get("cpuacct"))
@@ -38,23 +38,14 @@ class Group:
         """Until now; what has vanished, as at the end of a container, is None."""
         if self._unified is not None:
             fields = dict(
-                line.split(" ", 1)
-                for line in (_read(self._unified / "cpu.stat") or "").splitlines()
+                line.split(" ", 1) for line in (read(self._unified / "cpu.stat") or "").splitlines()
             )
             cpu_us = fields.get("usage_usec")
-            peak = _read(self._unified / "memory.peak")
+            peak = read(self._unified / "memory.peak")
             return GroupUsage(int(cpu_us) / 1e6 if cpu_us else None, int(peak) if peak else None)
-        cpu_ns = self._cpu and _read(self._cpu / "cpuacct.usage")
-        used = self._memory and _read(self._memory / "memory.max_usage_in_bytes")
+        cpu_ns = self._cpu and read(self._cpu / "cpuacct.usage")
+        used = self._memory and read(self._memory / "memory.max_usage_in_bytes")
         return GroupUsage(int(cpu_ns) / 1e9 if cpu_ns else None, int(used) if used else None)
-
-
-def _groups(path: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for line in (_read(path) or "").splitlines():
-        _, controllers, group = line.split(":", 2)
-        found |= dict.fromkeys(controllers.split(","), group)
-    return found
 
 
 def _there(root: Path, group: str | None) -> Path | None:
@@ -62,10 +53,3 @@ def _there(root: Path, group: str | None) -> Path | None:
         return None
     folder = root / group.strip("/")
     return folder if folder.is_dir() else None
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return None

@@ -15,6 +15,7 @@ from typing import Any
 
 from vectrial.model.phase import Phase
 from vectrial.telemetry.phases import cpu_between, growth
+from vectrial.util.cgroups import membership, read
 
 #: Processor time is told in steps of 10 ms, samples are a second apart: of less there is no share.
 _LEAST_S = 0.2
@@ -36,7 +37,7 @@ class Machine:
 def machine_now(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Machine:
     """A reading; some file reads."""
     busy = steal = None
-    fields = (_read(proc / "stat") or "").partition("\n")[0].split()
+    fields = (read(proc / "stat") or "").partition("\n")[0].split()
     if fields[:1] == ["cpu"] and len(fields) >= 9:
         # user nice system idle iowait irq softirq steal, see proc(5); guests are within user.
         user, nice, system, _, _, irq, softirq, stolen = (int(f) for f in fields[1:9])
@@ -47,7 +48,7 @@ def machine_now(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Machine
 
 def _stalled(proc: Path) -> float | None:
     """Pressure stall information: microseconds in which some task waited."""
-    for line in (_read(proc / "pressure/cpu") or "").splitlines():
+    for line in (read(proc / "pressure/cpu") or "").splitlines():
         kind, *parts = line.split()
         total = dict(part.split("=", 1) for part in parts if "=" in part).get("total")
         if kind == "some" and total is not None:
@@ -57,15 +58,15 @@ def _stalled(proc: Path) -> float | None:
 
 def _throttled(proc: Path, sys: Path) -> float | None:
     """Of the group of this process: version 2 in microseconds, version 1 in nanoseconds."""
-    for line in (_read(proc / "self/cgroup") or "").splitlines():
-        _, controllers, group = line.split(":", 2)
-        if controllers == "":
-            folder, key, unit = sys / "fs/cgroup", "throttled_usec", 1e6
-        elif "cpu" in controllers.split(","):
-            folder, key, unit = sys / "fs/cgroup/cpu", "throttled_time", 1e9
-        else:
+    groups = membership(proc / "self")
+    for controller, tree, key, unit in (
+        ("", "fs/cgroup", "throttled_usec", 1e6),
+        ("cpu", "fs/cgroup/cpu", "throttled_time", 1e9),
+    ):
+        if (group := groups.get(controller)) is None:
             continue
-        stat = _read(folder / group.strip("/") / "cpu.stat") or _read(folder / "cpu.stat") or ""
+        folder = sys / tree
+        stat = read(folder / group.strip("/") / "cpu.stat") or read(folder / "cpu.stat") or ""
         fields = dict(part.split(" ", 1) for part in stat.splitlines() if " " in part)
         if key in fields:
             return int(fields[key]) / unit
@@ -74,15 +75,8 @@ def _throttled(proc: Path, sys: Path) -> float | None:
 
 def _mhz(sys: Path) -> float | None:
     paths = sorted((sys / "devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
-    frequencies = [int(khz) for path in paths if (khz := _read(path)) and khz.isdigit()]
+    frequencies = [int(khz) for path in paths if (khz := read(path)) and khz.isdigit()]
     return sum(frequencies) / len(frequencies) / 1e3 if frequencies else None
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return None
 
 
 def add_machine_metrics(

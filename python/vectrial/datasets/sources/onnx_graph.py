@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.datasets.sources.material import extra
+from vectrial.util import paths
 
 
 class Graph:
@@ -76,8 +77,11 @@ class Graph:
         partial.replace(path)
 
 
-def session(path: Path) -> Any:
-    """An inference session on the CPU."""
+def session(recipe: str, build: Callable[[Path], None]) -> Any:
+    """An inference session on the CPU of a model that `build` writes, once for each recipe."""
+    path = paths.downloads_dir() / "models" / f"{recipe.replace('/', '-')}.onnx"
+    if not path.is_file():
+        build(path)
     runtime = extra("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3

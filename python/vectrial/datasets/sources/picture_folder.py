@@ -11,10 +11,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vectrial.datasets.sources import efficientnet
-from vectrial.datasets.sources.inspection import Shot, material
+from vectrial.datasets.sources.inspection import Shot, decoded, material
 from vectrial.datasets.sources.material import Material, extra, permutation
 from vectrial.model.errors import DataError
 from vectrial.model.labels import GOOD
@@ -71,7 +70,9 @@ def made(folder: Path, hold_out: int, progress: Progress) -> Material:
 
     features = efficientnet.head_features(
         len(paths),
-        lambda rows: np.stack([_read(path) for path in paths[rows]]),
+        lambda rows: np.stack(
+            [decoded(path.read_bytes(), str(path), efficientnet.SIDE) for path in paths[rows]]
+        ),
         progress,
         content=lambda rows: b"whole, by area".join(
             bytes.fromhex(sha256_of(path)) for path in paths[rows]
@@ -88,16 +89,3 @@ def made(folder: Path, hold_out: int, progress: Progress) -> Material:
 
 def _pictures(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in KINDS)
-
-
-def _read(path: Path) -> NDArray[np.uint8]:
-    cv2 = extra("cv2")
-    image = cv2.imdecode(np.frombuffer(path.read_bytes(), np.uint8), cv2.IMREAD_COLOR)
-    if image is None:
-        raise DataError(
-            "it is not an image that can be read", where=str(path), remedy="remove the file"
-        )
-    side = (efficientnet.SIDE, efficientnet.SIDE)
-    small = cv2.resize(image, side, interpolation=cv2.INTER_AREA)
-    rgb: NDArray[np.uint8] = np.ascontiguousarray(small[..., ::-1])
-    return rgb

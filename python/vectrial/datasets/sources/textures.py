@@ -11,16 +11,14 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.datasets.sources import efficientnet
 from vectrial.datasets.sources.defects import KINDS, flawed
-from vectrial.datasets.sources.inspection import Shot, material
+from vectrial.datasets.sources.inspection import Shot, decoded, material
 from vectrial.datasets.sources.material import Material, extra
-from vectrial.model.errors import DataError
 from vectrial.model.labels import GOOD
 from vectrial.model.progress import Progress
 from vectrial.util.packages import Client, Package, unpacked
@@ -128,21 +126,10 @@ def _textures(progress: Progress) -> dict[str, NDArray[np.uint8]]:
     """Every texture in colour, 512 pixels wide and high."""
     photographs = unpacked(SCIKIT_IMAGE, progress) / _PHOTOGRAPHS
     archive = unpacked(OPENARENA, progress) / _PK3
-    cv2 = extra("cv2")
     found = {}
     with zipfile.ZipFile(archive) as packed:
         for name, file in _FILES.items():
             inside = "/" in file
             data = packed.read(f"textures/{file}") if inside else (photographs / file).read_bytes()
-            found[name] = _decoded(data, file, cv2)
+            found[name] = decoded(data, file, _TEXTURE)
     return found
-
-
-def _decoded(data: bytes, file: str, cv2: Any) -> NDArray[np.uint8]:
-    image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
-    if image is None:
-        raise DataError("it is not an image", where=file)
-    if image.shape[:2] != (_TEXTURE, _TEXTURE):
-        image = cv2.resize(image, (_TEXTURE, _TEXTURE), interpolation=cv2.INTER_AREA)
-    rgb: NDArray[np.uint8] = np.ascontiguousarray(image[..., ::-1])
-    return rgb
