@@ -57,7 +57,7 @@ def held(name: str, folder: Path, **settings: Any) -> tuple[Mapping[FileKind, in
         store: Any = kind(folder / "store", server.address)
         store.create(SCHEMA, Index("hnsw", kind.capabilities.indexes["hnsw"].build()))
         if settings:
-            store._client.indices.put_settings(index=store._collection, body=settings)
+            store._client.indices.put_settings(index=store._name, body=settings)
         load(store)
         loaded = on_disk(kind, dirs)
         store.close()

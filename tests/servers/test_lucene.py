@@ -250,7 +250,7 @@ def test_durability_is_set_explicitly(
         pytest.skip(f"{store.name} does not offer it")
     store.durability = durability
     create(store, Metric.L2)
-    asked = f"http://127.0.0.1:{server.address.ports['http']}/{store._collection}/_settings"
+    asked = f"http://127.0.0.1:{server.address.ports['http']}/{store._name}/_settings"
     with urllib.request.urlopen(asked) as answer:
         (told,) = json.load(answer).values()
     expected = "async" if durability is Durability.BUFFERED else "request"

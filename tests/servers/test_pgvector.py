@@ -263,7 +263,7 @@ def test_what_was_acknowledged_survives_a_crash(tmp_path: Path) -> None:
         again.open(schema(Metric.COSINE), Index("hnsw", HnswBuild()))
         assert again.count() == ROWS
         assert again.searcher(1, HnswSearch())(VECTORS[7])[0].tolist() == [IDS[7]]
-        with pytest.raises(StoreError, match="no table"):
+        with pytest.raises(StoreError, match="no collection"):
             PgVector(tmp_path / "other", own.address).open(schema(), Index("hnsw", HnswBuild()))
         assert set(own.processes()) == {"server"}
 

@@ -34,8 +34,8 @@ from vectrial.servers.base import NoProgram, Refused, Server, ServerError
 from vectrial.servers.provide import prepare, provide
 from vectrial.stores.common.arrow import batch_of, metadata_of
 from vectrial.stores.redis import expressions
+from vectrial.stores.redis.common import needs_version
 from vectrial.stores.redis.server import REDIS, REDIS_SEARCH, connect
-from vectrial.stores.redis.settings import needs_version
 from vectrial.stores.redis.store import HnswBuild, HnswSearch, Redis
 from vectrial.testing.server_programs import prepared
 from vectrial.workload.native.rows import columns_of, send

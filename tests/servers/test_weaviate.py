@@ -147,7 +147,7 @@ def test_what_is_not_indexed_has_no_index_on_the_server(
         assert told[f"f{at}"].index_searchable is False, kind
     (folder,) = server.data_dirs()
     within = folder.glob("**/property_f*")
-    kept = {one.name for one in within if store._collection_name.lower() in one.parts}
+    kept = {one.name for one in within if store._name.lower() in one.parts}
     values = {f"property_f{at}" for at in range(len(fields))}
     ranges = {f"property_f{at}_rangeable" for at, k in enumerate(FieldType) if k in numbers}
     missing = {f"{name}_nullState" for name in values}

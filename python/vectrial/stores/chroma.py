@@ -5,7 +5,6 @@ Facts below are those of chromadb 1.5.9, read from its source and tried.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Bound
 
 from vectrial.model.errors import StoreError
-from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, renamed
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
 from vectrial.model.metric import Metric, ScoreKind
 from vectrial.model.store import (
     ALL_OPERATORS,
@@ -30,8 +29,17 @@ from vectrial.model.store import (
     Searcher,
     Store,
 )
-from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
-from vectrial.stores.common.typed import coerce_values
+from vectrial.stores.common.arrow import (
+    batch_of_rows,
+    check,
+    ids_of,
+    row_values,
+    slices,
+    table_of,
+    vectors_of,
+)
+from vectrial.stores.common.files import empty_folder
+from vectrial.stores.common.typed import on_columns
 
 _COLLECTION = "rows"
 _SPACE = {Metric.L2: "l2", Metric.COSINE: "cosine", Metric.IP: "ip"}
@@ -152,11 +160,7 @@ class Chroma(Store):
 
     def drop(self) -> None:
         self.close()
-        for path in self.location.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+        empty_folder(self.location)
 
     def wait_indexed(self) -> str:
         known = "a search reads the graph alone, and writes are applied to it in order as they come"
@@ -178,9 +182,7 @@ class Chroma(Store):
 
     def _write(self, write: Any, batch: pa.RecordBatch) -> None:
         check(batch, self._schema)
-        most = self._client.get_max_batch_size()
-        for start in range(0, batch.num_rows, most):
-            part = batch.slice(start, most)
+        for part in slices(batch, self._client.get_max_batch_size()):
             ids = _texts(ids_of(part))
             write(ids=ids, embeddings=vectors_of(part), metadatas=_metadatas(part, self._schema))
             self._last = ids[-1]
@@ -214,14 +216,11 @@ class Chroma(Store):
             start += batch_size
 
     def _batch(self, found: Any) -> pa.RecordBatch:
-        columns = {
-            field: [
-                None if (value := row[name]) == _MISSING else value for row in found["metadatas"]
-            ]
-            for field, name in self._schema.columns.items()
-        }
-        vectors = np.asarray(found["embeddings"], dtype=np.float32)
-        return batch_of(self._schema, _numbers(found["ids"]), vectors, columns)
+        rows = [
+            {name: None if value == _MISSING else value for name, value in row.items()}
+            for row in found["metadatas"]
+        ]
+        return batch_of_rows(self._schema, _numbers(found["ids"]), found["embeddings"], rows)
 
     # -- questions -------------------------------------------------------------------------
 
@@ -258,8 +257,7 @@ class Chroma(Store):
         )
 
     def _condition(self, where: Filter) -> dict[str, Any]:
-        typed = renamed(coerce_values(where, self._schema), self._schema.columns)
-        return _translated(typed, holds=True)
+        return _translated(on_columns(where, self._schema), holds=True)
 
 
 def _translated(where: Filter, *, holds: bool) -> dict[str, Any]:
@@ -305,13 +303,9 @@ def _numbers(ids: list[str]) -> NDArray[np.int64]:
 
 
 def _metadatas(batch: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]] | None:
-    columns = columns_of(batch, schema)
-    if not columns:
+    if not schema.fields:
         return None
+    rows = row_values(batch, schema, missing=True)
     return [
-        {
-            name: _MISSING if value is None else value
-            for name, value in zip(schema.columns.values(), row, strict=True)
-        }
-        for row in zip(*columns.values(), strict=True)
+        {name: _MISSING if value is None else value for name, value in row.items()} for row in rows
     ]

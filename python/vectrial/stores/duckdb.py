@@ -33,7 +33,7 @@ from vectrial.model.store import (
     Searcher,
     Store,
 )
-from vectrial.stores.common.arrow import batch_of, check, ids_of, table_of, vectors_of
+from vectrial.stores.common.arrow import batch_of_columns, check, table_of
 from vectrial.stores.common.sql import SQL_TYPES, condition
 
 _FILE = "rows.duckdb"
@@ -222,7 +222,8 @@ class DuckDB(Store):
         found = self._connection.execute(
             "SELECT * FROM rows WHERE id IN (SELECT unnest(?))", [ids.tolist()]
         )
-        return table_of(self._schema, map(self._batch, found.to_arrow_table().to_batches()))
+        batches = found.to_arrow_table().to_batches()
+        return table_of(self._schema, (batch_of_columns(self._schema, one) for one in batches))
 
     def count(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM rows").fetchone()[0])
@@ -231,12 +232,7 @@ class DuckDB(Store):
         found = self._cursor().execute("SELECT * FROM rows")
         for batch in found.to_arrow_reader(batch_size):
             if batch.num_rows:
-                yield self._batch(batch)
-
-    def _batch(self, found: pa.RecordBatch) -> pa.RecordBatch:
-        names = self._schema.columns
-        columns = {field: found.column(name) for field, name in names.items()}
-        return batch_of(self._schema, ids_of(found), vectors_of(found), columns)
+                yield batch_of_columns(self._schema, batch)
 
     # -- questions -------------------------------------------------------------------------
 

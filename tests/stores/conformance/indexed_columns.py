@@ -42,14 +42,14 @@ def _sqlite(store: Any) -> Iterable[str]:
 
 
 def _postgres(store: Any) -> Iterable[str]:
-    listed = store._sessions.main.execute(
-        "SELECT indexdef FROM pg_indexes WHERE tablename = $1", (store._table,)
+    listed = store._client.main.execute(
+        "SELECT indexdef FROM pg_indexes WHERE tablename = $1", (store._name,)
     )
     return [name for (text,) in listed.fetchall() for name in re.findall(r"\bf\d+\b", text)]
 
 
 def _lucene(store: Any) -> Iterable[str]:
-    (mapping,) = store._client.indices.get_mapping(index=store._collection).values()
+    (mapping,) = store._client.indices.get_mapping(index=store._name).values()
     for name, told in mapping["mappings"]["properties"].items():
         # A field is indexed unless its mapping says not; others may be indexed beneath it.
         if told.get("index", True) or told.get("fields"):

@@ -100,7 +100,7 @@ def batch_of(
 def batch_of_rows(
     schema: Schema,
     ids: Sequence[int] | NDArray[np.int64],
-    vectors: Sequence[Any],
+    vectors: Sequence[Any] | NDArray[np.float32],
     rows: Sequence[Mapping[str, Any]],
 ) -> pa.RecordBatch:
     """As `batch_of`, from the vector and the metadata of each row; the latter by column, without

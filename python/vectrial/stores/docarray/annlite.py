@@ -30,7 +30,6 @@ from vectrial.stores.common.arrow import table_of
 from vectrial.stores.docarray.documents import (
     ENVIRONMENT,
     ids_of,
-    tag,
     to_batch,
     to_documents,
     to_query,
@@ -116,13 +115,12 @@ class AnnLiteStore(Store):
     def open(self, schema: Schema, index: Index) -> None:
         assert isinstance(index.params, HnswBuild)
         self._schema = schema
-        fields = enumerate(schema.fields)
         self._ann = self._module.AnnLite(
             schema.dim,
             metric=_METRICS[schema.metric],
             max_connection=index.params.m,
             ef_construction=index.params.ef_construction,
-            columns={tag(i): _COLUMNS[field.type] for i, field in fields} or None,
+            columns={schema.columns[f.name]: _COLUMNS[f.type] for f in schema.fields} or None,
             data_path=self._folder,
         )
         self._dumped = self._ann.snapshot_path is not None

@@ -7,7 +7,7 @@ called "order" or "a__b" would break either. A missing value is a missing tag.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
 from vectrial.model.store import Environment, Schema
-from vectrial.stores.common.arrow import batch_of, check, columns_of, vectors_of
+from vectrial.stores.common.arrow import batch_of_rows, check, row_values, vectors_of
 from vectrial.stores.common.arrow import ids_of as arrow_ids_of
 
 if TYPE_CHECKING:
@@ -29,24 +29,13 @@ _BOUNDS = {"gt": "$gt", "gte": "$gte", "lt": "$lt", "lte": "$lte"}
 _OPPOSITE = {"$gt": "$lte", "$gte": "$lt", "$lt": "$gte", "$lte": "$gt"}
 
 
-def tag(position: int) -> str:
-    """The tag that holds the schema's field at `position`."""
-    return f"f{position}"
-
-
 def to_documents(batch: pa.RecordBatch, schema: Schema) -> list[Document]:
     """One Document per row; embeddings are rows of one copy of the batch's vectors."""
     from docarray import Document
 
     check(batch, schema)
     vectors = vectors_of(batch).copy()  # a store in memory must not hold a view of a mapped file
-    columns = columns_of(batch, schema)
-    tags: Iterable[dict[str, Any]] = ({} for _ in range(batch.num_rows))
-    if columns:
-        tags = (
-            {tag(i): value for i, value in enumerate(row) if value is not None}
-            for row in zip(*columns.values(), strict=True)
-        )
+    tags = row_values(batch, schema)
     return [
         Document(id=str(id_), embedding=vector, tags=row)
         for id_, vector, row in zip(arrow_ids_of(batch).tolist(), vectors, tags, strict=True)
@@ -58,11 +47,7 @@ def to_batch(documents: Sequence[Document], schema: Schema) -> pa.RecordBatch:
     vectors = np.empty((len(documents), schema.dim), dtype=np.float32)
     for row, document in zip(vectors, documents, strict=True):
         row[:] = document.embedding
-    columns = {
-        field.name: [document.tags.get(tag(position)) for document in documents]
-        for position, field in enumerate(schema.fields)
-    }
-    return batch_of(schema, ids_of(documents), vectors, columns)
+    return batch_of_rows(schema, ids_of(documents), vectors, [one.tags for one in documents])
 
 
 def ids_of(documents: Sequence[Document]) -> NDArray[np.int64]:
@@ -82,7 +67,7 @@ def to_query(where: Filter, schema: Schema, *, prefix: str = "", sql_nulls: bool
             operator to ask for one (AnnLite). Otherwise `$neq` and `$nin` hold for a missing
             value and are guarded (DocArray).
     """
-    names = {f.name: f"{prefix}{tag(i)}" for i, f in enumerate(schema.fields)}
+    names = {field: f"{prefix}{column}" for field, column in schema.columns.items()}
     return _query(where, names, guard=not sql_nulls, negate=False)
 
 

@@ -11,9 +11,7 @@ A store is a dataset, made by a put of no rows, whose schema names the metric.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +19,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter, In, renamed
 from vectrial.model.fusion import Blend
 from vectrial.model.metric import Metric, ScoreKind
@@ -42,10 +39,9 @@ from vectrial.model.store import (
     Returning,
     Schema,
     Searcher,
-    Store,
 )
 from vectrial.stores.common.arrow import check, table_of
-from vectrial.stores.common.naming import collection_name
+from vectrial.stores.common.server import SearchRequest, ServerStore, wait_until
 from vectrial.stores.common.typed import coerce_values
 from vectrial.stores.flight import text as flight_text
 from vectrial.stores.flight.filters import written
@@ -66,9 +62,6 @@ _RETURNING: Mapping[Returning, Mapping[str, bool]] = {
 }
 #: How long a call may take.
 _ASK_S = 300.0
-_POLL_S = 0.05
-#: How long the server may take to index what it acknowledged.
-_INDEXING_S = 3600.0
 
 
 class HnswBuild(Params):
@@ -84,12 +77,11 @@ class HnswSearch(Params):
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
-class FlightStore(Store):
+class FlightStore(ServerStore):
     """One dataset of a Flight server."""
 
     name = "flight"
     title = "Arrow Flight"
-    kind = "server"
     module = "pyarrow.flight"
     extra = "flight"
     server = "vectrial.stores.flight.server:FLIGHT"
@@ -131,17 +123,12 @@ class FlightStore(Store):
         ),
     )
 
-    def __init__(self, location: Path, address: Address | None = None) -> None:
-        super().__init__(location, address)
-        if address is None:
-            raise StoreError("flight needs the address of a server")
-        self._address = address
-        self._dataset = collection_name(location)
-        self._client = connected(address)
+    def _connect(self, address: Address) -> Any:
         self._options = call_options(address)
         # Making numpy's arrays of its own for the first time pyarrow imports pandas, where that is
         # installed: seconds that the first search of a process would be charged with.
         pa.array([0]).to_numpy()
+        return connected(address)
 
     # -- life ------------------------------------------------------------------------------
 
@@ -150,28 +137,24 @@ class FlightStore(Store):
             action.type for action in self._client.list_actions(self._options)
         }:
             return f"a Flight server that does not say which (pyarrow {pa.__version__})"
-        told = self._act("server-info")
-        versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
-        return f"{told['server']} ({versions}, pyarrow {pa.__version__})"
+        info = self._act("server-info")
+        versions = ", ".join(f"{name} {version}" for name, version in info["versions"].items())
+        return f"{info['server']} ({versions}, pyarrow {pa.__version__})"
 
-    def create(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
-        self.drop()  # what a killed run left behind
-        told = {
-            "longbow.metric": _METRICS[schema.metric],
-            "vectrial.index": index.kind,
-            "vectrial.params": index.params.model_dump_json(),
-            "vectrial.text": flight_text.columns(schema, self._names),
+    def _create(self) -> None:
+        metadata = {
+            "longbow.metric": _METRICS[self._schema.metric],
+            "vectrial.index": self._index.kind,
+            "vectrial.params": self._index.params.model_dump_json(),
+            "vectrial.text": flight_text.columns(self._schema, self._names),
         }
-        self._put(self._wire_schema.with_metadata(told), [])
+        self._put(self._wire_schema.with_metadata(metadata), [])
 
-    def open(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
-        if self._readiness()["status"] == "NOT_FOUND":
-            raise StoreError(f"the server has no dataset {self._dataset}")
+    def _exists(self) -> bool:
+        return bool(self._readiness()["status"] != "NOT_FOUND")
 
     def _bind(self, schema: Schema, index: Index) -> None:
-        self._schema, self._index = schema, index
+        super()._bind(schema, index)
         self._names = _names(schema)
         arrow = zip(schema.arrow(), self._on_wire, strict=True)
         self._wire_schema = pa.schema([column.with_name(name) for column, name in arrow])
@@ -181,31 +164,29 @@ class FlightStore(Store):
         """Names of all columns, in the order of `Schema.arrow`."""
         return ["id", "vector", *self._names.values()]
 
-    def close(self) -> None:
-        self._client.close()
-
     def drop(self) -> None:
-        self._act("delete-dataset", dataset=self._dataset)
+        self._act("delete-dataset", dataset=self._name)
 
     def flush(self) -> None:
-        self._act("flush", dataset=self._dataset)
+        self._act("flush", dataset=self._name)
 
     def wait_indexed(self) -> str:
-        ends = time.monotonic() + _INDEXING_S
-        while (told := self._readiness())["status"] != "READY":
-            if time.monotonic() > ends:
-                raise StoreError(f"the dataset is {told['status']}: {told.get('reason')}")
-            time.sleep(_POLL_S)
-        return f"check_readiness says READY, with {told['index_len']} rows in the index"
+        def state() -> tuple[bool, str]:
+            answer = self._readiness()
+            if answer["status"] != "READY":
+                return False, f"the dataset is {answer['status']}: {answer.get('reason')}"
+            return True, f"check_readiness says READY, with {answer['index_len']} rows in the index"
+
+        return wait_until(state)
 
     def _readiness(self) -> dict[str, Any]:
-        return self._act("check_readiness", dataset=self._dataset)
+        return self._act("check_readiness", dataset=self._name)
 
-    def _act(self, name: str, **asked: Any) -> dict[str, Any]:
+    def _act(self, name: str, **members: Any) -> dict[str, Any]:
         """The answer to an action, which is an object or nothing to be read."""
         from pyarrow import flight
 
-        action = flight.Action(name, json.dumps(asked).encode())
+        action = flight.Action(name, json.dumps(members).encode())
         results = [one.body.to_pybytes() for one in self._client.do_action(action, self._options)]
         if not results or not results[0].startswith(b"{"):
             return {}
@@ -213,9 +194,6 @@ class FlightStore(Store):
         return answer
 
     # -- data ------------------------------------------------------------------------------
-
-    def insert(self, batch: pa.RecordBatch) -> None:
-        self.upsert(batch)
 
     def upsert(self, batch: pa.RecordBatch) -> None:
         check(batch, self._schema)
@@ -225,14 +203,14 @@ class FlightStore(Store):
     def _put(self, schema: pa.Schema, batches: list[pa.RecordBatch]) -> None:
         from pyarrow import flight
 
-        descriptor = flight.FlightDescriptor.for_path(self._dataset)
+        descriptor = flight.FlightDescriptor.for_path(self._name)
         writer, _ = self._client.do_put(descriptor, schema, self._options)
         with writer:  # leaving waits until the server has taken everything
             for batch in batches:
                 writer.write_batch(batch)
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        self._act("delete", dataset=self._dataset, ids=ids.tolist())
+        self._act("delete", dataset=self._name, ids=ids.tolist())
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         if not len(ids):
@@ -249,7 +227,7 @@ class FlightStore(Store):
                 yield batch.slice(start, batch_size)
 
     def _scanned(self, asked: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        for chunk in self._get({"name": self._dataset, **asked}):
+        for chunk in self._get({"name": self._name, **asked}):
             if chunk.data is not None:
                 columns = chunk.data.select(self._on_wire).columns
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema.arrow())
@@ -257,22 +235,18 @@ class FlightStore(Store):
     def _get(self, ticket: Mapping[str, Any]) -> flight.FlightStreamReader:
         from pyarrow import flight
 
-        return self._client.do_get(flight.Ticket(json.dumps(ticket).encode()), self._options)
+        client: flight.FlightClient = self._client
+        return client.do_get(flight.Ticket(json.dumps(ticket).encode()), self._options)
 
     # -- questions -------------------------------------------------------------------------
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
-        return self.searcher_returning(Returning.IDS, k, params, where)
-
-    def searcher_returning(
-        self, returning: Returning, k: int, params: Params, where: Filter | None = None
-    ) -> Searcher:
+    def _searcher(self, request: SearchRequest) -> Searcher:
         from pyarrow import flight
 
-        search: dict[str, Any] = {"dataset": self._dataset, "vector": [], "k": k}
-        search |= self._members(params, returning)
-        if where is not None:
-            search["filters"] = self._translate(where)
+        search: dict[str, Any] = {"dataset": self._name, "vector": [], "k": request.k}
+        search |= _members(request.params, request.returning)
+        if request.where is not None:
+            search["filters"] = self._translate(request.where)
         head, tail = (part.encode() for part in json.dumps({"search": search}).split("[]", 1))
         get, options, ticket = self._client.do_get, self._options, flight.Ticket
 
@@ -286,7 +260,7 @@ class FlightStore(Store):
         if blend.alpha == 1.0:
             near = self.searcher(k, params)
             return lambda vector, text, /: near(vector)
-        search = {"dataset": self._dataset, "k": k, **self._members(params, Returning.IDS)}
+        search = {"dataset": self._name, "k": k, **_members(params, Returning.IDS)}
         ticket, get = flight_text.build_query(search, blend, self._names[blend.field]), self._get
 
         def run(vector: NDArray[np.float32], text: str, /) -> Hits:
@@ -294,40 +268,23 @@ class FlightStore(Store):
 
         return run
 
-    def native_search(
-        self,
-        k: int,
-        params: Params,
-        where: Filter | None = None,
-        returning: Returning = Returning.IDS,
-    ) -> NativeSearch:
-        options = {"dataset": self._dataset, "params": json.dumps(self._members(params, returning))}
+    def _native_search(self, request: SearchRequest) -> NativeSearch:
+        members = json.dumps(_members(request.params, request.returning))
+        options = {"dataset": self._name, "params": members}
+        where = request.where
         kept = None if where is None else json.dumps(self._translate(where)).encode()
-        return NativeSearch(self._target(), options, kept)
+        return NativeSearch(self._native_target(), options, kept)
 
     def native_rows(self) -> NativeRows:
-        options = {"dataset": self._dataset, "metric": _METRICS[self._schema.metric]}
-        return NativeRows(self._target(), options, self._names)
+        options = {"dataset": self._name, "metric": _METRICS[self._schema.metric]}
+        return NativeRows(self._native_target(), options, self._names)
 
-    def _target(self) -> LoadTarget:
-        from vectrial.engine.client import target
-
-        to = self._address
-        return target("flight", to.host, to.ports["grpc"], headers=_headers(to))
-
-    def _members(self, params: Params, returning: Returning) -> dict[str, Any]:
-        """Members of a search beside what every search has."""
-        members: dict[str, Any] = dict(_RETURNING[returning])
-        if isinstance(params, HnswSearch):
-            if params.ef_search is not None:
-                members["ef"] = params.ef_search
-        else:
-            assert isinstance(params, NoParams)
-        return members
+    def _native_target(self) -> LoadTarget:
+        return self._target(headers=_headers(self._address))
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         asked = {
-            "name": self._dataset,
+            "name": self._name,
             "filters": self._translate(where),
             "limit": limit,
             "columns": ["id"],
@@ -336,6 +293,17 @@ class FlightStore(Store):
 
     def _translate(self, where: Filter) -> list[dict[str, Any]]:
         return written(renamed(coerce_values(where, self._schema), self._names))
+
+
+def _members(params: Params, returning: Returning) -> dict[str, Any]:
+    """Members of a search beside what every search has."""
+    members: dict[str, Any] = dict(_RETURNING[returning])
+    if isinstance(params, HnswSearch):
+        if params.ef_search is not None:
+            members["ef"] = params.ef_search
+    else:
+        assert isinstance(params, NoParams)
+    return members
 
 
 def _names(schema: Schema) -> Mapping[str, str]:

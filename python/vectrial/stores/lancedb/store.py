@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Bound
 
 from vectrial.model.errors import StoreError
-from vectrial.model.filters import Filter, renamed
+from vectrial.model.filters import Filter
 from vectrial.model.fusion import Blend
 from vectrial.model.metric import Metric, ScoreKind
 from vectrial.model.store import (
@@ -35,9 +35,9 @@ from vectrial.model.store import (
     Searcher,
     Store,
 )
-from vectrial.stores.common.arrow import batch_of, ids_of, table_of, vectors_of
+from vectrial.stores.common.arrow import batch_of_columns, table_of
 from vectrial.stores.common.sql import literal
-from vectrial.stores.common.typed import coerce_values
+from vectrial.stores.common.typed import on_columns
 from vectrial.stores.lancedb.text import LANCEDB_HYBRID, reranker, text_index
 
 _TABLE = "rows"
@@ -160,14 +160,14 @@ class LanceDB(Store):
         return str(self._lancedb.__version__)
 
     def create(self, schema: Schema, index: Index) -> None:
-        self._schema, self._index = schema, index
-        connection = self._lancedb.connect(self.location, session=self._session)
-        self._table = connection.create_table(_TABLE, schema=schema.arrow())
+        self._table = self._connect(schema, index).create_table(_TABLE, schema=schema.arrow())
 
     def open(self, schema: Schema, index: Index) -> None:
+        self._table = self._connect(schema, index).open_table(_TABLE)
+
+    def _connect(self, schema: Schema, index: Index) -> Any:
         self._schema, self._index = schema, index
-        connection = self._lancedb.connect(self.location, session=self._session)
-        self._table = connection.open_table(_TABLE)
+        return self._lancedb.connect(self.location, session=self._session)
 
     def close(self) -> None:
         self._table = self._async_table = None
@@ -228,25 +228,21 @@ class LanceDB(Store):
     def wait_indexed(self) -> str:
         for field in self._schema.fields:
             if field.text:
-                self._wait_for_words(f"{self._schema.columns[field.name]}_idx")
+                self._index_all(f"{self._schema.columns[field.name]}_idx")
         if self._index.kind == "flat":
             return "there is no vector index; searches bypass any"
-        found = self._table.index_stats(_VECTOR_INDEX)
-        if found is not None and found.num_unindexed_rows:  # written after the build
-            self._compact()
-            found = self._table.index_stats(_VECTOR_INDEX)
-        if found is None or found.num_unindexed_rows:
-            raise StoreError(f"not every row is in the index: {found}")
+        found = self._index_all(_VECTOR_INDEX)
         return f"index_stats: {found.num_indexed_rows} rows in {found.index_type}, 0 outside it"
 
-    def _wait_for_words(self, name: str) -> None:
-        """Bring rows that were written after the build into a full-text index."""
+    def _index_all(self, name: str) -> Any:
+        """Bring rows that were written after the build into an index; returns its state."""
         found = self._table.index_stats(name)
         if found is not None and found.num_unindexed_rows:
             self._compact()
             found = self._table.index_stats(name)
         if found is None or found.num_unindexed_rows:
-            raise StoreError(f"not every row is in the full-text index: {found}")
+            raise StoreError(f"not every row is in the index {name}: {found}")
+        return found
 
     # -- data ------------------------------------------------------------------------------
 
@@ -265,7 +261,8 @@ class LanceDB(Store):
         if not len(ids):
             return table_of(self._schema, [])
         found = self._table.search().where(_among(ids)).limit(len(ids)).to_arrow()
-        return table_of(self._schema, map(self._batch, found.to_batches()))
+        batches = found.to_batches()
+        return table_of(self._schema, (batch_of_columns(self._schema, one) for one in batches))
 
     def count(self) -> int:
         return int(self._table.count_rows())
@@ -274,12 +271,7 @@ class LanceDB(Store):
         everything = self._table.search().limit(max(1, self.count()))
         for batch in everything.to_batches(batch_size):
             if batch.num_rows:
-                yield self._batch(batch)
-
-    def _batch(self, found: pa.RecordBatch) -> pa.RecordBatch:
-        names = self._schema.columns
-        columns = {field: found.column(name) for field, name in names.items()}
-        return batch_of(self._schema, ids_of(found), vectors_of(found), columns)
+                yield batch_of_columns(self._schema, batch)
 
     # -- questions -------------------------------------------------------------------------
 
@@ -352,11 +344,7 @@ class LanceDB(Store):
         return np.asarray(found["id"].to_numpy())
 
     def _sql(self, where: Filter) -> str:
-        return literal(renamed(coerce_values(where, self._schema), self._schema.columns), _quoted)
-
-
-def _sql(where: Filter) -> str:
-    return literal(where, _quoted)
+        return literal(on_columns(where, self._schema), _quoted)
 
 
 def _quoted(name: str) -> str:

@@ -25,25 +25,33 @@ DURABILITY: Mapping[Durability, str] = {
 }
 
 
-class Segmented(Params):
+class SegmentParams(Params):
     """segments: at most so many are left by `build`, which merges them; each has a graph of its
     own, so that 1 gives the one final graph. None merges nothing."""
 
     segments: int | None = Bound(default=1, ge=1, le=1000)
 
 
-def told_scores(scores: NDArray[np.float64], metric: Metric) -> NDArray[np.float32]:
+class HnswBuild(SegmentParams):
+    """m, ef_construction: of each segment's graph (the lowest layer has up to 2m links).
+    segments: see `SegmentParams`."""
+
+    m: int = Bound(default=16, ge=2, le=512)
+    ef_construction: int = Bound(default=100, ge=2, le=3200)
+
+
+def to_declared_scores(scores: NDArray[np.float64], metric: Metric) -> NDArray[np.float32]:
     """A server's scores (k,), of which the larger is closer and none is negative, as `SCORES`
     declares them. By both servers' references they are 1 / (1 + d²), (1 + cos) / 2, and of a
     product p 1 + p, or 1 / (1 - p) where it is negative."""
     match metric:
         case Metric.L2:
-            told = 1.0 / scores - 1.0
+            declared = 1.0 / scores - 1.0
         case Metric.COSINE:
-            told = 2.0 * scores - 1.0
+            declared = 2.0 * scores - 1.0
         case Metric.IP:
-            told = np.where(scores < 1.0, 1.0 - 1.0 / scores, scores - 1.0)
-    return told.astype(np.float32)
+            declared = np.where(scores < 1.0, 1.0 - 1.0 / scores, scores - 1.0)
+    return declared.astype(np.float32)
 
 
 def authorization(address: Address) -> str | None:

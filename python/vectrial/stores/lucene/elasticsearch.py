@@ -25,25 +25,19 @@ from vectrial.model.store import (
     Schema,
 )
 from vectrial.stores.lucene import text as lucene_text
-from vectrial.stores.lucene.common import DURABILITY, SCORES, Segmented, authorization
+from vectrial.stores.lucene.common import (
+    DURABILITY,
+    SCORES,
+    HnswBuild,
+    SegmentParams,
+    authorization,
+)
 from vectrial.stores.lucene.filters import Query
 from vectrial.stores.lucene.store import CONNECTIONS, ID, MERGE_S, REQUEST_S, VECTOR, LuceneStore
 
-_SIMILARITIES = {
-    Metric.L2: "l2_norm",
-    Metric.COSINE: "cosine",
-    Metric.IP: "max_inner_product",
-}
+_SIMILARITIES = {Metric.L2: "l2_norm", Metric.COSINE: "cosine", Metric.IP: "max_inner_product"}
 #: What `num_candidates` may be.
 _MOST_CANDIDATES = 10_000
-
-
-class HnswBuild(Segmented):
-    """m, ef_construction: of each segment's graph (the lowest layer has up to 2m links).
-    segments: see `Segmented`."""
-
-    m: int = Bound(default=16, ge=2, le=512)
-    ef_construction: int = Bound(default=100, ge=2, le=3200)
 
 
 class HnswSearch(Params):
@@ -81,7 +75,7 @@ class Elasticsearch(LuceneStore):
                 high_recall_params={"ef_search": 500, "oversample": 5.0},
                 exact_scores=False,
             ),
-            "flat": IndexKind(Segmented, exact=True),
+            "flat": IndexKind(SegmentParams, exact=True),
         },
         filters=ALL_OPERATORS,
         find=ALL_OPERATORS,
@@ -145,7 +139,7 @@ class Elasticsearch(LuceneStore):
             knn["filter"] = kept
         return lambda vector: {"knn": {**knn, "query_vector": vector}}
 
-    def _wire_options(self, k: int, params: Params) -> dict[str, str]:
+    def _native_options(self, k: int, params: Params) -> dict[str, str]:
         options = {}
         if candidates := _candidates(k, params):
             options["num_candidates"] = str(candidates)
@@ -155,7 +149,7 @@ class Elasticsearch(LuceneStore):
 
     def _merge(self, segments: int) -> None:
         patient = self._client.options(request_timeout=MERGE_S)
-        patient.indices.forcemerge(index=self._collection, max_num_segments=segments)
+        patient.indices.forcemerge(index=self._name, max_num_segments=segments)
 
     def _with_vectors(self) -> dict[str, Any]:
         # Since 9.2 a document comes without its vectors unless they are named.

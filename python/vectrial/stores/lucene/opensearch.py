@@ -30,19 +30,11 @@ from vectrial.model.store import (
     Schema,
 )
 from vectrial.stores.lucene import text as lucene_text
-from vectrial.stores.lucene.common import DURABILITY, SCORES, Segmented
+from vectrial.stores.lucene.common import DURABILITY, SCORES, HnswBuild, SegmentParams
 from vectrial.stores.lucene.filters import Query
 from vectrial.stores.lucene.store import CONNECTIONS, MERGE_S, REQUEST_S, VECTOR, LuceneStore
 
 _SPACES = {Metric.L2: "l2", Metric.COSINE: "cosinesimil", Metric.IP: "innerproduct"}
-
-
-class HnswBuild(Segmented):
-    """m, ef_construction: of each segment's graph (the lowest layer has up to 2m links).
-    segments: see `Segmented`."""
-
-    m: int = Bound(default=16, ge=2, le=512)
-    ef_construction: int = Bound(default=100, ge=2, le=3200)
 
 
 class HnswSearch(Params):
@@ -68,7 +60,7 @@ class OpenSearch(LuceneStore):
         default_index="hnsw",
         indexes={
             "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
-            "flat": IndexKind(Segmented, exact=True),
+            "flat": IndexKind(SegmentParams, exact=True),
         },
         filters=ALL_OPERATORS,
         find=ALL_OPERATORS,
@@ -146,7 +138,7 @@ class OpenSearch(LuceneStore):
 
         return question
 
-    def _wire_options(self, k: int, params: Params) -> dict[str, str]:
+    def _native_options(self, k: int, params: Params) -> dict[str, str]:
         if isinstance(params, NoParams):
             return {"exact": _SPACES[self._schema.metric]}
         assert isinstance(params, HnswSearch)
@@ -154,5 +146,5 @@ class OpenSearch(LuceneStore):
 
     def _merge(self, segments: int) -> None:
         self._client.indices.forcemerge(
-            index=self._collection, max_num_segments=segments, request_timeout=MERGE_S
+            index=self._name, max_num_segments=segments, request_timeout=MERGE_S
         )

@@ -13,7 +13,6 @@ What is written is seen by searches after a refresh. Nothing that writes asks fo
 from __future__ import annotations
 
 import json
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.model.errors import PartialFailure, StoreError, Unsupported
+from vectrial.model.errors import PartialFailure, StoreError
 from vectrial.model.filters import Filter
 from vectrial.model.fusion import Blend
 from vectrial.model.store import (
@@ -40,21 +39,23 @@ from vectrial.model.store import (
     Returning,
     Schema,
     Searcher,
-    Store,
 )
-from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
-from vectrial.stores.common.naming import collection_name
+from vectrial.stores.common.arrow import (
+    batch_of_rows,
+    check,
+    get_pages,
+    id_pages,
+    ids_of,
+    row_values,
+    slices,
+    vectors_of,
+)
+from vectrial.stores.common.server import SearchRequest, ServerStore, wait_until
 from vectrial.stores.common.typed import coerce_values
-from vectrial.stores.lucene import (
-    files as lucene_files,
-)
-from vectrial.stores.lucene import (
-    filters as lucene_filters,
-)
-from vectrial.stores.lucene import (
-    text as lucene_text,
-)
-from vectrial.stores.lucene.common import Segmented, authorization, told_scores
+from vectrial.stores.lucene import files as lucene_files
+from vectrial.stores.lucene import filters as lucene_filters
+from vectrial.stores.lucene import text as lucene_text
+from vectrial.stores.lucene.common import SegmentParams, authorization, to_declared_scores
 
 if TYPE_CHECKING:
     from vectrial.model.target import LoadTarget
@@ -70,7 +71,6 @@ _PAGE = 10_000
 _REQUEST_BYTES = 20_000_000
 _BYTES_PER_NUMBER = 12
 _KEEP = "5m"
-_POLL_S = 0.05
 _TYPES: Mapping[FieldType, str] = {
     FieldType.INT: "long",
     FieldType.FLOAT: "double",
@@ -79,14 +79,15 @@ _TYPES: Mapping[FieldType, str] = {
 }
 
 
-class LuceneStore(Store):
+class LuceneStore(ServerStore):
     """One index with one shard and no replicas, refreshed every second once it has been loaded.
 
     vectors_in_columns: a search can return vectors from columns; else from documents.
     text_boost: what scores by text are multiplied by to be those of BM25.
     """
 
-    kind = "server"
+    collection_pattern = "vectrial_{}"  # lower case, as their names have to be
+    native_port = "http"
     protocol = "elasticsearch"
     files = lucene_files.FILES
     vectors_in_columns: ClassVar[bool]
@@ -94,20 +95,11 @@ class LuceneStore(Store):
 
     def __init__(self, location: Path, address: Address | None = None) -> None:
         super().__init__(location, address)
-        if address is None:
-            raise StoreError(f"{self.name} needs the address of a server")
-        self._address = address
-        self._collection = collection_name(location).lower()  # as their names have to be
-        self._client: Any = self._connect(address)
         #: Something was written here that no search may have seen.
         self._stale = True
         self._every_second = False
 
     # -- what differs ----------------------------------------------------------------------
-
-    @abstractmethod
-    def _connect(self, address: Address) -> Any:
-        """The official client, which asks once and never again by itself."""
 
     @abstractmethod
     def _settings(self, index: Index) -> Mapping[str, Any]:
@@ -124,7 +116,7 @@ class LuceneStore(Store):
         """What is asked of the neighbours of a vector: members of a search's body."""
 
     @abstractmethod
-    def _wire_options(self, k: int, params: Params) -> dict[str, str]:
+    def _native_options(self, k: int, params: Params) -> dict[str, str]:
         """The same question, as options of the protocol."""
 
     @abstractmethod
@@ -137,9 +129,8 @@ class LuceneStore(Store):
         node = next(iter(self._client.nodes.info()["nodes"].values()))
         return f"{node['version']} (Java {node['jvm']['version']})"
 
-    def create(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
-        self.drop()  # what a killed run left behind
+    def _create(self) -> None:
+        schema, index = self._schema, self._index
         durability = "async" if self.durability is Durability.BUFFERED else "request"
         settings = {
             "number_of_shards": 1,
@@ -162,61 +153,55 @@ class LuceneStore(Store):
         }
         mappings = {"dynamic": "strict", "properties": properties}
         self._client.indices.create(
-            index=self._collection, body={"settings": {"index": settings}, "mappings": mappings}
+            index=self._name, body={"settings": {"index": settings}, "mappings": mappings}
         )
 
-    def open(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
-        if not self._client.indices.exists(index=self._collection):
-            raise StoreError(f"the server has no index {self._collection}")
+    def _exists(self) -> bool:
+        return bool(self._client.indices.exists(index=self._name))
 
     def _bind(self, schema: Schema, index: Index) -> None:
+        super()._bind(schema, index)
         self._major = int(self.version().partition(".")[0])
-        self._schema, self._index = schema, index
-        self._names = schema.columns
-
-    def close(self) -> None:
-        self._client.close()
 
     def drop(self) -> None:
-        self._client.indices.delete(index=self._collection, ignore_unavailable=True)
+        self._client.indices.delete(index=self._name, ignore_unavailable=True)
 
     def flush(self) -> None:
-        self._client.indices.flush(index=self._collection)
-        self._refresh()
+        self._client.indices.flush(index=self._name)
+        self.refresh()
 
     def build(self) -> None:
         params = self._index.params
-        assert isinstance(params, Segmented)
+        assert isinstance(params, SegmentParams)
         if params.segments is not None:
-            self._refresh()
+            self.refresh()
             self._merge(params.segments)
-            self._refresh()
+            self.refresh()
 
     def wait_indexed(self) -> str:
         """A segment has its graph before it can be searched. What is left is to have every row
         in a segment, and to let merges end that would put other graphs in the place of these."""
-        self._refresh()
-        ends = time.monotonic() + MERGE_S
-        while merging := self._stats("merge")["merges"]["current"]:
-            if time.monotonic() > ends:
-                raise StoreError(f"{merging} merges are still under way after {MERGE_S:g} s")
-            time.sleep(_POLL_S)
-        self._refresh()
+        self.refresh()
+        wait_until(self._merged, MERGE_S)
+        self.refresh()
         if not self._every_second:
             wanted = {"index": {"refresh_interval": "1s"}}
-            self._client.indices.put_settings(index=self._collection, body=wanted)
+            self._client.indices.put_settings(index=self._name, body=wanted)
             self._every_second = True
         segments = self._stats("segments")["segments"]["count"]
         return f"every row is in a segment with its index ({segments} segments), no merge runs"
 
-    def _refresh(self) -> None:
-        self._client.indices.refresh(index=self._collection)
+    def _merged(self) -> tuple[bool, str]:
+        merging = self._stats("merge")["merges"]["current"]
+        return not merging, f"{merging} merges are still under way"
+
+    def refresh(self) -> None:
+        self._client.indices.refresh(index=self._name)
         self._stale = False
 
     def _stats(self, metric: str) -> Mapping[str, Any]:
-        told = self._client.indices.stats(index=self._collection, metric=metric)
-        found: Mapping[str, Any] = told["_all"]["primaries"]
+        stats = self._client.indices.stats(index=self._name, metric=metric)
+        found: Mapping[str, Any] = stats["_all"]["primaries"]
         return found
 
     def footprint(self) -> Footprint:
@@ -235,38 +220,26 @@ class LuceneStore(Store):
     def _write(self, action: str, batch: pa.RecordBatch) -> None:
         check(batch, self._schema)
         rows = max(1, _REQUEST_BYTES // (self._schema.dim * _BYTES_PER_NUMBER + 200))
-        for start in range(0, batch.num_rows, rows):
-            part = batch.slice(start, rows)
-            ids = ids_of(part).tolist()
+        for part in slices(batch, rows):
+            ids, documents = ids_of(part).tolist(), row_values(part, self._schema)
             lines: list[Any] = []
             for id_, vector, metadata in zip(
-                ids, vectors_of(part).tolist(), self._documents(part), strict=True
+                ids, vectors_of(part).tolist(), documents, strict=True
             ):
                 lines.append({action: {"_id": str(id_)}})
                 lines.append({VECTOR: vector, ID: id_, **metadata})
             self._bulk(lines)
 
-    def _documents(self, batch: pa.RecordBatch) -> Sequence[Mapping[str, Any]]:
-        columns = columns_of(batch, self._schema)
-        if not columns:
-            return [{}] * batch.num_rows
-        names = [self._names[column] for column in columns]
-        return [
-            {name: value for name, value in zip(names, row, strict=True) if value is not None}
-            for row in zip(*columns.values(), strict=True)
-        ]
-
     def delete(self, ids: NDArray[np.int64]) -> None:
-        for start in range(0, len(ids), _PAGE):
-            part = ids[start : start + _PAGE].tolist()
-            self._bulk([{"delete": {"_id": str(id_)}} for id_ in part])
+        for page in id_pages(ids, _PAGE):
+            self._bulk([{"delete": {"_id": str(id_)}} for id_ in page])
 
     def _bulk(self, lines: Sequence[Any]) -> None:
         self._stale = True
-        told = self._client.bulk(index=self._collection, body=lines)
-        if not told["errors"]:
+        answer = self._client.bulk(index=self._name, body=lines)
+        if not answer["errors"]:
             return
-        rows = [row for item in told["items"] for row in item.values()]
+        rows = [row for item in answer["items"] for row in item.values()]
         failed = [row for row in rows if "error" in row]
         if failed:
             error = failed[0]["error"]
@@ -275,29 +248,25 @@ class LuceneStore(Store):
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         """Read from the documents themselves, so that what was just written is there, too."""
+        return get_pages(self._schema, ids, _PAGE, self._read)
 
-        def parts() -> Iterator[pa.RecordBatch]:
-            wanted = np.unique(ids)
-            for start in range(0, len(wanted), _PAGE):
-                part = wanted[start : start + _PAGE].tolist()
-                body = {"ids": [str(id_) for id_ in part]}
-                told = self._client.mget(index=self._collection, body=body, **self._with_vectors())
-                yield self._batch([row["_source"] for row in told["docs"] if row["found"]])
-
-        return table_of(self._schema, parts())
+    def _read(self, ids: list[int]) -> pa.RecordBatch:
+        body = {"ids": [str(id_) for id_ in ids]}
+        answer = self._client.mget(index=self._name, body=body, **self._with_vectors())
+        return self._batch([row["_source"] for row in answer["docs"] if row["found"]])
 
     def _with_vectors(self) -> dict[str, Any]:
         """What has to be asked for to get vectors with a document."""
         return {}
 
     def count(self) -> int:
-        self._refresh()
-        return int(self._client.count(index=self._collection)["count"])
+        self.refresh()
+        return int(self._client.count(index=self._name)["count"])
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        self._refresh()
-        asked = {"sort": ["_doc"], **self._fields(ID, VECTOR, *self._names.values())}
-        for hits in self._pages(asked, min(batch_size, _PAGE)):
+        self.refresh()
+        body = {"sort": ["_doc"], **self._fields(ID, VECTOR, *self._names.values())}
+        for hits in self._pages(body, min(batch_size, _PAGE)):
             rows = [
                 {name: values[0] for name, values in hit["fields"].items()} | hit.get("_source", {})
                 for hit in hits
@@ -306,120 +275,87 @@ class LuceneStore(Store):
 
     def _pages(self, body: dict[str, Any], size: int) -> Iterator[list[Any]]:
         """The hits of a search, all of them, so many at a time."""
-        told = self._client.search(
-            index=self._collection, body={**body, "size": size}, scroll=_KEEP
-        )
+        search = self._client.search
+        page = search(index=self._name, body={**body, "size": size}, scroll=_KEEP)
         try:
-            while hits := told["hits"]["hits"]:
+            while hits := page["hits"]["hits"]:
                 yield hits
-                told = self._client.scroll(body={"scroll_id": told["_scroll_id"], "scroll": _KEEP})
+                page = self._client.scroll(body={"scroll_id": page["_scroll_id"], "scroll": _KEEP})
         finally:
-            self._client.clear_scroll(body={"scroll_id": [told["_scroll_id"]]})
+            self._client.clear_scroll(body={"scroll_id": [page["_scroll_id"]]})
 
     def _batch(self, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-        arrow = self._schema.arrow()
-        return batch_of(
-            self._schema,
-            np.array([row[ID] for row in rows], np.int64),
-            np.array([row[VECTOR] for row in rows], np.float32),
-            {
-                column: pa.array([row.get(name) for row in rows], arrow.field(name).type)
-                for column, name in self._names.items()
-            },
-        )
+        ids, vectors = [row[ID] for row in rows], [row[VECTOR] for row in rows]
+        return batch_of_rows(self._schema, ids, vectors, rows)
 
     # -- questions -------------------------------------------------------------------------
 
-    def refresh(self) -> None:
-        self._refresh()
-
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
-        return self.searcher_returning(Returning.IDS, k, params, where)
-
-    def searcher_returning(
-        self, returning: Returning, k: int, params: Params, where: Filter | None = None
-    ) -> Searcher:
+    def _searcher(self, request: SearchRequest) -> Searcher:
         if self.auto_refresh:
             self.refresh()
-        search, collection = self._client.search, self._collection
-        question = self._question(k, params, self._kept(where))
-        asked = {"size": k, **self._fields(*self._returned(returning))}
+        search, collection = self._client.search, self._name
+        question = self._question(request.k, request.params, self._kept(request.where))
+        common = {"size": request.k, **self._fields(*self._returned(request.returning))}
         metric = self._schema.metric
 
         def run(vector: NDArray[np.float32], /) -> Hits:
-            told = search(index=collection, body={**asked, **question(vector.tolist())})
-            if told["timed_out"] or told["_shards"]["failed"]:
-                raise StoreError(f"the answer is not complete: {told['_shards']}")
-            hits = told["hits"]["hits"]
+            answer = search(index=collection, body={**common, **question(vector.tolist())})
+            if answer["timed_out"] or answer["_shards"]["failed"]:
+                raise StoreError(f"the answer is not complete: {answer['_shards']}")
+            hits = answer["hits"]["hits"]
             ids = np.array([hit["fields"][ID][0] for hit in hits], dtype=np.int64)
             scores = np.array([hit["_score"] for hit in hits], dtype=np.float64)
-            return ids, told_scores(scores, metric)
+            return ids, to_declared_scores(scores, metric)
 
         return run
 
     def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
         if self.auto_refresh:
             self.refresh()
-        search, collection = self._client.search, self._collection
+        search, collection = self._client.search, self._name
         near = self._question(k if blend.alpha == 1.0 else max(k, blend.candidates), params, None)
         body = lucene_text.build_query(near, self._names[blend.field], blend, self.text_boost)
-        asked = {"size": k, **self._fields(ID)}
+        common = {"size": k, **self._fields(ID)}
 
         def run(vector: NDArray[np.float32], text: str, /) -> Hits:
-            told = search(index=collection, body={**asked, **body(vector.tolist(), text)})
-            if told["timed_out"] or told["_shards"]["failed"]:
-                raise StoreError(f"the answer is not complete: {told['_shards']}")
-            hits = told["hits"]["hits"]
+            answer = search(index=collection, body={**common, **body(vector.tolist(), text)})
+            if answer["timed_out"] or answer["_shards"]["failed"]:
+                raise StoreError(f"the answer is not complete: {answer['_shards']}")
+            hits = answer["hits"]["hits"]
             ids = np.array([hit["fields"][ID][0] for hit in hits], dtype=np.int64)
             return ids, np.array([hit["_score"] for hit in hits], dtype=np.float32)
 
         return run
 
-    def native_search(
-        self,
-        k: int,
-        params: Params,
-        where: Filter | None = None,
-        returning: Returning = Returning.IDS,
-    ) -> NativeSearch:
-        if returning not in self.capabilities.returns:
-            raise Unsupported(f"{self.name}: a search over the wire returns no {returning}")
-        self._refresh()
-        from_source, from_columns = self._sources(self._returned(returning))
+    def _native_search(self, request: SearchRequest) -> NativeSearch:
+        self.refresh()
+        from_source, from_columns = self._sources(self._returned(request.returning))
         options = {
-            "collection": self._collection,
+            "collection": self._name,
             "vector": VECTOR,
             "fields": ",".join(from_columns),
             **({"source": ",".join(from_source)} if from_source else {}),
-            **self._wire_options(k, params),
+            **self._native_options(request.k, request.params),
         }
-        kept = self._kept(where)
+        kept = self._kept(request.where)
         return NativeSearch(
-            self._target(), options, None if kept is None else json.dumps(kept).encode()
+            self._native_target(), options, None if kept is None else json.dumps(kept).encode()
         )
 
     def native_rows(self) -> NativeRows:
-        options = {"collection": self._collection, "vector": VECTOR, "id_field": ID}
-        return NativeRows(self._target(), options, dict(self._names))
+        options = {"collection": self._name, "vector": VECTOR, "id_field": ID}
+        return NativeRows(self._native_target(), options, dict(self._names))
 
-    def _target(self) -> LoadTarget:
-        from vectrial.engine.client import target
-
+    def _native_target(self) -> LoadTarget:
         allowed = authorization(self._address)
-        return target(
-            "elasticsearch",
-            self._address.host,
-            self._address.ports["http"],
-            headers=[("authorization", allowed)] if allowed else (),
-            options=self.dialect,
-        )
+        return self._target(headers=[("authorization", allowed)] if allowed else ())
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         if self._stale:  # at other times nothing but the question is asked, which may be timed
-            self._refresh()
-        asked = {"query": self._kept(where), "sort": ["_doc"], **self._fields(ID)}
+            self.refresh()
+        body = {"query": self._kept(where), "sort": ["_doc"], **self._fields(ID)}
         found: list[int] = []
-        for hits in self._pages(asked, min(limit, _PAGE)):
+        for hits in self._pages(body, min(limit, _PAGE)):
             found += [hit["fields"][ID][0] for hit in hits]
             if len(found) >= limit:
                 break

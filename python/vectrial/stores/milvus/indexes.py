@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +13,7 @@ from pydantic import Field as Bound
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.metric import Metric
 from vectrial.model.store import Field, FieldType, IndexKind, Params
+from vectrial.stores.common.server import wait_until
 
 #: Indexes of vectors, as the server names them.
 KINDS = {"hnsw": "HNSW", "ivf_flat": "IVF_FLAT", "ivf_sq8": "IVF_SQ8", "flat": "FLAT"}
@@ -183,11 +183,11 @@ class IndexProgress:
 
     def _not_indexed(self) -> str:
         for name in self.client.list_indexes(self.collection):
-            told = self.client.describe_index(self.collection, name)
-            if told["state"] == "Failed":
-                raise StoreError(f"index {name} failed: {told.get('index_state_fail_reason')}")
-            if told["state"] != "Finished" or told["indexed_rows"] != told["total_rows"]:
-                return f"{told['indexed_rows']} of {told['total_rows']} rows in index {name}"
+            index = self.client.describe_index(self.collection, name)
+            if index["state"] == "Failed":
+                raise StoreError(f"index {name} failed: {index.get('index_state_fail_reason')}")
+            if index["state"] != "Finished" or index["indexed_rows"] != index["total_rows"]:
+                return f"{index['indexed_rows']} of {index['total_rows']} rows in index {name}"
         return ""
 
     def _segments(self) -> set[int]:
@@ -230,8 +230,10 @@ def _state(segment: Any) -> str:
 
 
 def _until(what: str, lack: Callable[[], str]) -> None:
-    ends = time.monotonic() + _INDEXING_S
-    while found := lack():
-        if time.monotonic() > ends:
-            raise StoreError(f"{what} not done after {_INDEXING_S:g} s: {found}")
-        time.sleep(_POLL_S)
+    """Wait until nothing is lacking, within an hour."""
+
+    def state() -> tuple[bool, str]:
+        found = lack()
+        return not found, f"{what} not done: {found}"
+
+    wait_until(state, _INDEXING_S, _POLL_S)

@@ -6,8 +6,6 @@ Facts below are those of milvus-lite 3.2.2 with pymilvus 3.0.2, read from their 
 from __future__ import annotations
 
 import importlib.metadata
-import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric, ScoreKind
 from vectrial.model.store import (
@@ -32,15 +29,22 @@ from vectrial.model.store import (
     Searcher,
     Store,
 )
-from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
+from vectrial.stores.common.arrow import check, slices, table_of
+from vectrial.stores.common.files import empty_folder
+from vectrial.stores.common.server import wait_until
 from vectrial.stores.common.typed import coerce_values
+from vectrial.stores.milvus.collection import (
+    LONGEST_STRING,
+    METRICS,
+    collection_schema,
+    entities,
+    entities_batch,
+)
 from vectrial.stores.milvus.filters import expression
 
 _ROWS = "rows"
-_METRIC = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}
 _KINDS = {"hnsw": "HNSW", "ivf_flat": "IVF_FLAT", "flat": "FLAT"}
 _WRITE_ROWS = 1_000
-_LONGEST_STRING = 65_535
 
 
 class HnswBuild(Params):
@@ -95,7 +99,7 @@ class MilvusLite(Store):
         find=ALL_OPERATORS,
         field_types=frozenset(FieldType),
         nulls=True,
-        text_bytes=_LONGEST_STRING,
+        text_bytes=LONGEST_STRING,
         persistent=True,
         caveats=(
             "every call goes through gRPC to a server thread in the same process, which is Python",
@@ -122,19 +126,7 @@ class MilvusLite(Store):
 
     def create(self, schema: Schema, index: Index) -> None:
         self._connect(schema, index)
-        kinds = self._pymilvus.DataType
-        types = {
-            FieldType.INT: kinds.INT64,
-            FieldType.FLOAT: kinds.DOUBLE,
-            FieldType.STRING: kinds.VARCHAR,
-            FieldType.BOOL: kinds.BOOL,
-        }
-        made = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
-        made.add_field("id", kinds.INT64, is_primary=True)
-        made.add_field("vector", kinds.FLOAT_VECTOR, dim=schema.dim)
-        for field in schema.fields:
-            length = {"max_length": _LONGEST_STRING} if field.type is FieldType.STRING else {}
-            made.add_field(schema.columns[field.name], types[field.type], nullable=True, **length)
+        made = collection_schema(self._client, schema, nullable=True)
         build, params = index.params, {}
         if isinstance(build, HnswBuild):
             params = {"M": build.m, "efConstruction": build.ef_construction}
@@ -144,7 +136,7 @@ class MilvusLite(Store):
         indexes.add_index(
             "vector",
             index_type=_KINDS[index.kind],
-            metric_type=_METRIC[schema.metric],
+            metric_type=METRICS[schema.metric],
             params=params,
         )
         self._client.create_collection(_ROWS, schema=made, index_params=indexes)
@@ -168,11 +160,7 @@ class MilvusLite(Store):
 
     def drop(self) -> None:
         self.close()
-        for path in self.location.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+        empty_folder(self.location)
 
     def flush(self) -> None:
         self._client.flush(_ROWS)
@@ -187,12 +175,12 @@ class MilvusLite(Store):
         self.open(schema, index)
         if self._index.kind == "flat":
             return "there is no index to build: every search scans all rows"
-        until = time.monotonic() + 600
-        while missing := self._without_index():
-            if time.monotonic() > until:
-                raise StoreError(f"segments without an index after ten minutes: {missing}")
-            time.sleep(0.05)
+        wait_until(self._indexed, limit_s=600)
         return "flushed, opened anew and loaded; every data file has its index file beside it"
+
+    def _indexed(self) -> tuple[bool, str]:
+        missing = self._without_index()
+        return not missing, f"segments without an index: {missing}"
 
     def _without_index(self) -> list[str]:
         """Data files that have no index file."""
@@ -215,12 +203,8 @@ class MilvusLite(Store):
 
     def _write(self, write: Any, batch: pa.RecordBatch) -> None:
         check(batch, self._schema)
-        for start in range(0, batch.num_rows, _WRITE_ROWS):
-            part = batch.slice(start, _WRITE_ROWS)
-            values = columns_of(part, self._schema).values()
-            rows = zip(ids_of(part).tolist(), vectors_of(part), *values, strict=True)
-            names = self._columns()
-            write(_ROWS, [dict(zip(names, row, strict=True)) for row in rows])
+        for part in slices(batch, _WRITE_ROWS):
+            write(_ROWS, entities(part, self._schema))
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         if len(ids):
@@ -229,8 +213,9 @@ class MilvusLite(Store):
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         if not len(ids):
             return table_of(self._schema, [])
-        found = self._client.get(_ROWS, ids=ids.tolist(), output_fields=self._columns())
-        return table_of(self._schema, [self._batch(list(found))] if len(found) else [])
+        names = ["id", "vector", *self._schema.columns.values()]
+        found = list(self._client.get(_ROWS, ids=ids.tolist(), output_fields=names))
+        return table_of(self._schema, [entities_batch(self._schema, found)])
 
     def count(self) -> int:
         found = self._client.query(_ROWS, filter="", output_fields=["count(*)"])
@@ -241,29 +226,15 @@ class MilvusLite(Store):
         for start in range(0, len(ids), batch_size):
             yield from self.get(ids[start : start + batch_size]).to_batches()
 
-    def _columns(self) -> list[str]:
-        return ["id", "vector", *self._schema.columns.values()]
-
-    def _batch(self, found: list[dict[str, Any]]) -> pa.RecordBatch:
-        return batch_of(
-            self._schema,
-            np.array([row["id"] for row in found], dtype=np.int64),
-            np.array([row["vector"] for row in found], dtype=np.float32),
-            {
-                field: [row.get(name) for row in found]
-                for field, name in self._schema.columns.items()
-            },
-        )
-
     # -- questions -------------------------------------------------------------------------
 
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
-        search, given = self._client.search, {}
+        search, tuning = self._client.search, {}
         if isinstance(params, HnswSearch):
-            given = {"ef": params.ef_search}
+            tuning = {"ef": params.ef_search}
         elif isinstance(params, IvfSearch):
-            given = {"nprobe": params.nprobe}
-        settings = {"metric_type": _METRIC[self._schema.metric], "params": given}
+            tuning = {"nprobe": params.nprobe}
+        settings = {"metric_type": METRICS[self._schema.metric], "params": tuning}
         condition = "" if where is None else self._translate(where)
 
         def run(vector: NDArray[np.float32], /) -> Hits:

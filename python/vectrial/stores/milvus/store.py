@@ -12,9 +12,8 @@ from __future__ import annotations
 import base64
 import importlib.metadata
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,16 +32,21 @@ from vectrial.model.store import (
     Index,
     NativeRows,
     NativeSearch,
-    Params,
     Returning,
     Schema,
     Searcher,
-    Store,
 )
-from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
-from vectrial.stores.common.naming import collection_name
+from vectrial.stores.common.arrow import check, get_pages, id_pages, slices
+from vectrial.stores.common.server import SearchRequest, ServerStore
 from vectrial.stores.common.typed import coerce_values
 from vectrial.stores.milvus import files as milvus_files
+from vectrial.stores.milvus.collection import (
+    LONGEST_STRING,
+    METRICS,
+    collection_schema,
+    entities,
+    entities_batch,
+)
 from vectrial.stores.milvus.filters import expression
 from vectrial.stores.milvus.indexes import (
     FIELD_INDEX,
@@ -57,23 +61,23 @@ from vectrial.stores.milvus.indexes import (
     search_params,
 )
 
+if TYPE_CHECKING:
+    from vectrial.model.target import LoadTarget
+
 #: The version that this was tried with, and the part of it that others must share.
 TESTED, MAJOR = "2.3.5", "2."
 _ID, _VECTOR = "id", "vector"
-_METRIC = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}
 #: Rows of one request that writes or reads, and the most bytes of vectors in one that writes.
 _ROWS, _BYTES = 1_000, 16 << 20
-_LONGEST_STRING = 65_535
 #: The most rows that a query with a limit may ask for.
 _WINDOW = 16_384
 
 
-class Milvus(Store):
+class Milvus(ServerStore):
     """One collection of one shard and one replica."""
 
     name = "milvus"
     title = "Milvus"
-    kind = "server"
     module = "pymilvus"
     extra = "milvus"
     server = "vectrial.stores.milvus.server:MILVUS"
@@ -94,7 +98,7 @@ class Milvus(Store):
         payload_index=True,
         persistent=True,
         concurrent_search=True,
-        text_bytes=_LONGEST_STRING,
+        text_bytes=LONGEST_STRING,
         columns=62,  # proxy.maxFieldNum is 64, id and vector among them
         returns=frozenset(Returning),
         durability={
@@ -122,68 +126,48 @@ class Milvus(Store):
         ),
     )
 
-    def __init__(self, location: Path, address: Address | None = None) -> None:
-        super().__init__(location, address)
-        if address is None:
-            raise StoreError("milvus needs the address of a server")
+    def _connect(self, address: Address) -> Any:
         import pymilvus
 
-        self._pymilvus, self._address = pymilvus, address
-        self._name = collection_name(location)
+        self._serving = self._flushed = self._natively_written = False
         secrets = address.secrets
-        self._client = pymilvus.MilvusClient(
+        return pymilvus.MilvusClient(
             f"http://{address.host}:{address.ports['grpc']}",
             user=secrets.get("user", ""),
             password=secrets.get("password", ""),
             token=secrets.get("token", ""),
             timeout=10,
         )
-        self._serving = self._flushed = self._wired = False
 
     # -- life ------------------------------------------------------------------------------
 
     def version(self) -> str:
-        told = str(self._client.get_server_version()).removeprefix("v")
-        return f"{told}, pymilvus {importlib.metadata.version('pymilvus')}"
+        return f"{self._server_version()}, pymilvus {importlib.metadata.version('pymilvus')}"
 
-    def create(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
-        self.drop()  # what a killed run left behind
-        kinds = self._pymilvus.DataType
-        types = {
-            FieldType.INT: kinds.INT64,
-            FieldType.FLOAT: kinds.DOUBLE,
-            FieldType.STRING: kinds.VARCHAR,
-            FieldType.BOOL: kinds.BOOL,
-        }
-        made = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
-        made.add_field(_ID, kinds.INT64, is_primary=True)
-        made.add_field(_VECTOR, kinds.FLOAT_VECTOR, dim=schema.dim)
-        for field in schema.fields:
-            length = {"max_length": _LONGEST_STRING} if field.type is FieldType.STRING else {}
-            made.add_field(self._names[field.name], types[field.type], **length)
+    def _server_version(self) -> str:
+        return str(self._client.get_server_version()).removeprefix("v")
+
+    def _create(self) -> None:
+        made = collection_schema(self._client, self._schema)
         self._client.create_collection(
             self._name, schema=made, num_shards=1, consistency_level="Bounded"
         )
         self._serving, self._flushed = False, True
 
+    def _exists(self) -> bool:
+        return bool(self._client.has_collection(self._name))
+
     def open(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
-        if not self._client.has_collection(self._name):
-            raise StoreError(f"the server has no collection {self._name}")
+        super().open(schema, index)
         self._index_and_load()
         self._flushed = False
         self.count()  # reads below need not wait for what was written before
 
     def _bind(self, schema: Schema, index: Index) -> None:
-        told = str(self._client.get_server_version()).removeprefix("v")
-        if not told.startswith(MAJOR):
-            raise StoreError(f"this is Milvus {told}, and what is here was made for {TESTED}")
-        self._schema, self._index = schema, index
-        self._names = schema.columns
-
-    def close(self) -> None:
-        self._client.close()
+        version = self._server_version()
+        if not version.startswith(MAJOR):
+            raise StoreError(f"this is Milvus {version}, and what is here was made for {TESTED}")
+        super()._bind(schema, index)
 
     def drop(self) -> None:
         """Released first: a server that is told to end while it lets go of what was dropped asks
@@ -209,7 +193,7 @@ class Milvus(Store):
         self._make_index(
             _VECTOR,
             index_type=KINDS[self._index.kind],
-            metric_type=_METRIC[self._schema.metric],
+            metric_type=METRICS[self._schema.metric],
             params=build_params(self._index.params),
         )
         for field in filter(has_index, self._schema.fields):
@@ -241,7 +225,8 @@ class Milvus(Store):
     def wait_indexed(self) -> str:
         """Flushes what is not flushed, then asks for the state of every index, and compares the
         segments that the query nodes hold with those that are stored."""
-        if self._wired or not self._flushed:  # what is written over the wire is not known here
+        # What the native lane wrote is not known here.
+        if self._natively_written or not self._flushed:
             self.flush()
         self._index_and_load()
         progress = self._progress()
@@ -250,14 +235,14 @@ class Milvus(Store):
         self.count()  # strong: from here on no read sees less
         segments = self._client.list_loaded_segments(self._name)
         scanned = sum(one.num_rows for one in segments if one.num_rows < INDEXED_FROM)
-        told = (
+        known = (
             "every index is Finished with no rows pending; each of the"
             f" {len(segments)} flushed segments is loaded"
             f"{' with its index' if progress.structure else ''}, and no other is"
         )
         if scanned and progress.structure:
-            told += f"; {scanned} rows are in segments below {INDEXED_FROM:,} rows and scanned"
-        return told
+            known += f"; {scanned} rows are in segments below {INDEXED_FROM:,} rows and scanned"
+        return known
 
     # -- data ------------------------------------------------------------------------------
 
@@ -274,35 +259,25 @@ class Milvus(Store):
                 raise StoreError(f"column '{name}' has missing values, which Milvus cannot keep")
         self._flushed = False
         rows = max(1, min(_ROWS, _BYTES // (4 * self._schema.dim)))
-        for start in range(0, batch.num_rows, rows):
-            part = batch.slice(start, rows)
-            columns = {_ID: ids_of(part).tolist(), _VECTOR: vectors_of(part)}
-            metadata = columns_of(part, self._schema)
-            columns |= {self._names[name]: cells for name, cells in metadata.items()}
-            each = zip(*columns.values(), strict=True)
-            write(self._name, [dict(zip(columns, row, strict=True)) for row in each])
+        for part in slices(batch, rows):
+            write(self._name, entities(part, self._schema))
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         self._flushed = False
-        for start in range(0, len(ids), _ROWS):
-            self._client.delete(self._name, ids=ids[start : start + _ROWS].tolist())
+        for page in id_pages(ids, _ROWS):
+            self._client.delete(self._name, ids=page)
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        client = self._served()
+        return get_pages(self._schema, ids, _ROWS, self._read)
 
-        def parts() -> Iterator[pa.RecordBatch]:
-            for start in range(0, len(ids), _ROWS):
-                wanted = ", ".join(map(str, ids[start : start + _ROWS].tolist()))
-                yield self._batch(
-                    client.query(
-                        self._name,
-                        filter=f"{_ID} in [{wanted}]",
-                        output_fields=self._fields(),
-                        consistency_level=self._own_writes(),
-                    )
-                )
-
-        return table_of(self._schema, parts())
+    def _read(self, ids: list[int]) -> pa.RecordBatch:
+        found = self._served().query(
+            self._name,
+            filter=f"{_ID} in [{', '.join(map(str, ids))}]",
+            output_fields=self._fields(),
+            consistency_level=self._own_writes(),
+        )
+        return entities_batch(self._schema, found)
 
     def count(self) -> int:
         found = self._served().query(
@@ -317,43 +292,31 @@ class Milvus(Store):
         )
         try:
             while page := pages.next():
-                yield self._batch(page)
+                yield entities_batch(self._schema, page)
         finally:
             pages.close()
 
     def _own_writes(self) -> str:
         """The level at which this store's own writes are seen: a session's are those that went
         through its client."""
-        return "Strong" if self._wired else "Session"
+        return "Strong" if self._natively_written else "Session"
 
     def _fields(self) -> list[str]:
         return [_ID, _VECTOR, *self._names.values()]
 
-    def _batch(self, found: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-        return batch_of(
-            self._schema,
-            np.array([row[_ID] for row in found], dtype=np.int64),
-            np.array([row[_VECTOR] for row in found], dtype=np.float32),
-            {column: [row[name] for row in found] for column, name in self._names.items()},
-        )
-
     # -- questions -------------------------------------------------------------------------
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
-        return self.searcher_returning(Returning.IDS, k, params, where)
-
-    def searcher_returning(
-        self, returning: Returning, k: int, params: Params, where: Filter | None = None
-    ) -> Searcher:
+    def _searcher(self, request: SearchRequest) -> Searcher:
         search, name = self._served().search, self._name
+        params, where = request.params, request.where
         assert isinstance(params, Reads)
-        settled = {
+        arguments = {
             "filter": "" if where is None else self._translate(where),
-            "limit": k,
-            "output_fields": self._returned(returning),
+            "limit": request.k,
+            "output_fields": self._returned(request.returning),
             "search_params": {
-                "metric_type": _METRIC[self._schema.metric],
-                "params": search_params(params, k),
+                "metric_type": METRICS[self._schema.metric],
+                "params": search_params(params, request.k),
             },
             "anns_field": _VECTOR,
             "consistency_level": params.consistency.capitalize(),
@@ -361,7 +324,7 @@ class Milvus(Store):
         }
 
         def run(vector: NDArray[np.float32], /) -> Hits:
-            (found,) = search(name, [vector], **settled)
+            (found,) = search(name, [vector], **arguments)
             ids = np.array([hit[_ID] for hit in found], dtype=np.int64)
             return ids, np.array([hit["distance"] for hit in found], dtype=np.float32)
 
@@ -376,50 +339,38 @@ class Milvus(Store):
             case Returning.VECTORS:
                 return [_VECTOR]
 
-    def native_search(
-        self,
-        k: int,
-        params: Params,
-        where: Filter | None = None,
-        returning: Returning = Returning.IDS,
-    ) -> NativeSearch:
+    def _native_search(self, request: SearchRequest) -> NativeSearch:
         self._served()
+        params, where = request.params, request.where
         assert isinstance(params, Reads)
         options = {
-            **self._wire_options(),
-            "metric": _METRIC[self._schema.metric],
-            "params": json.dumps(search_params(params, k)),
+            **self._native_options(),
+            "metric": METRICS[self._schema.metric],
+            "params": json.dumps(search_params(params, request.k)),
             "consistency": params.consistency.value,
         }
-        if fields := self._returned(returning):
+        if fields := self._returned(request.returning):
             options["output_fields"] = ",".join(fields)
         kept = None if where is None else self._translate(where).encode()
-        return NativeSearch(self._target(), options, kept)
+        return NativeSearch(self._native_target(), options, kept)
 
     def native_rows(self) -> NativeRows:
         """Reads are bounded: a row written a moment ago may be missing from a get; before `build`
         there are none, since what is loaded in bulk is indexed and served when it is whole."""
-        self._wired = True
+        self._natively_written = True
         options = {
-            **self._wire_options(),
+            **self._native_options(),
             "consistency": Consistency.BOUNDED.value,
             "output_fields": ",".join(self._fields()),
         }
-        return NativeRows(self._target(), options, self._names)
+        return NativeRows(self._native_target(), options, self._names)
 
-    def _wire_options(self) -> dict[str, str]:
+    def _native_options(self) -> dict[str, str]:
         return {"collection": self._name, "id": _ID, "vector": _VECTOR}
 
-    def _target(self) -> Any:
-        from vectrial.engine.client import target
-
+    def _native_target(self) -> LoadTarget:
         header = credentials(self._address)
-        return target(
-            "milvus",
-            self._address.host,
-            self._address.ports["grpc"],
-            headers=[("authorization", header)] if header else (),
-        )
+        return self._target(headers=[("authorization", header)] if header else ())
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         within = {"limit": limit} if limit <= _WINDOW else {}

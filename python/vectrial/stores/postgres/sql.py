@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 from pydantic import Field as Bound
 from pydantic import model_validator
@@ -99,11 +97,6 @@ class IvfSearch(Params):
     iterative_scan: IvfScan | None = None
 
 
-def table_name(location: Path) -> str:
-    """The table of a store at `location`: the same for the same folder."""
-    return f"vectrial_{hashlib.sha256(str(location.resolve()).encode()).hexdigest()[:20]}"
-
-
 def index_name(table: str) -> str:
     """The index of a table's vectors."""
     return f"{table}_vector"
@@ -164,10 +157,10 @@ class Search:
         filtered = self.condition is not None
         match self.params:
             case HnswSearch(ef_search=ef, iterative_scan=scan, max_scan_tuples=most):
-                given = scan or (HnswScan.STRICT if filtered else HnswScan.OFF)
+                scan = scan or (HnswScan.STRICT if filtered else HnswScan.OFF)
                 own = {
                     "hnsw.ef_search": str(ef),
-                    "hnsw.iterative_scan": given.value,
+                    "hnsw.iterative_scan": scan.value,
                     "hnsw.max_scan_tuples": str(most),
                 }
             case IvfSearch(nprobe=probes):

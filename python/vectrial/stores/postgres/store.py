@@ -11,7 +11,6 @@ out and the query as the one parameter.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,15 +38,24 @@ from vectrial.model.store import (
     Returning,
     Schema,
     Searcher,
-    Store,
 )
-from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
+from vectrial.model.target import LoadTarget
+from vectrial.stores.common.arrow import (
+    batch_of,
+    check,
+    columns_of,
+    get_pages,
+    id_pages,
+    ids_of,
+    vectors_of,
+)
+from vectrial.stores.common.server import SearchRequest, ServerStore
 from vectrial.stores.common.sql import literal
-from vectrial.stores.common.typed import coerce_values
+from vectrial.stores.common.typed import on_columns
 from vectrial.stores.postgres import sql
 from vectrial.stores.postgres import text as pgvector_text
 from vectrial.stores.postgres.sessions import Sessions
-from vectrial.stores.postgres.sql import HnswBuild, HnswSearch, IvfBuild, IvfSearch, table_name
+from vectrial.stores.postgres.sql import HnswBuild, HnswSearch, IvfBuild, IvfSearch
 
 #: Rows of one request that reads or deletes.
 _ROWS = 1_000
@@ -56,12 +64,13 @@ _INDEXED_DIM = 2_000
 _COMMIT = {Durability.SYNCED: "on", Durability.BUFFERED: "off"}
 
 
-class PgVector(Store):
+class PgVector(ServerStore):
     """One table in a database."""
 
     name = "pgvector"
     title = "PostgreSQL + pgvector"
-    kind = "server"
+    collection_pattern = "vectrial_{}"
+    native_port = "postgres"
     module = "psycopg"
     extra = "pgvector"
     server = "vectrial.stores.postgres.server:POSTGRES"
@@ -110,13 +119,8 @@ class PgVector(Store):
         ),
     )
 
-    def __init__(self, location: Path, address: Address | None = None) -> None:
-        super().__init__(location, address)
-        if address is None:
-            raise StoreError("pgvector needs the address of a server")
-        self._address = address
-        self._table = table_name(location)
-        self._sessions = Sessions(address)
+    def _connect(self, address: Address) -> Sessions:
+        return Sessions(address)
 
     # -- life ------------------------------------------------------------------------------
 
@@ -125,32 +129,24 @@ class PgVector(Store):
         found = self._sql("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
         return f"{server} + pgvector {found[0]}"
 
-    def create(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
+    def _create(self) -> None:
+        self._sql(sql.create(self._name, self._schema, pgvector_text.columns(self._schema)))
+
+    def _exists(self) -> bool:
+        return self._sql(f"SELECT to_regclass('{self._name}')").fetchone()[0] is not None
+
+    def _bind(self, schema: Schema, index: Index) -> None:
         if index.kind != "flat" and schema.dim > _INDEXED_DIM:
             raise StoreError(
                 f"pgvector indexes vectors of up to {_INDEXED_DIM} dimensions; these have "
                 f"{schema.dim}: use the index 'flat'"
             )
-        self._sql(f"DROP TABLE IF EXISTS {self._table}")  # what a killed run left behind
-        self._sql(sql.create(self._table, schema, pgvector_text.columns(schema)))
-
-    def open(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
-        if self._sql(f"SELECT to_regclass('{self._table}')").fetchone()[0] is None:
-            raise StoreError(f"the database has no table {self._table}")
-
-    def _bind(self, schema: Schema, index: Index) -> None:
-        self._schema, self._index = schema, index
-        self._names = schema.columns
+        super()._bind(schema, index)
         commit = _COMMIT[self.durability or Durability.SYNCED]
         self._settings = {"synchronous_commit": commit}
 
-    def close(self) -> None:
-        self._sessions.close()
-
     def drop(self) -> None:
-        self._sql(f"DROP TABLE IF EXISTS {self._table}")
+        self._sql(f"DROP TABLE IF EXISTS {self._name}")
 
     def flush(self) -> None:
         """A checkpoint: with it, all that was committed is on the disk, and in the tables."""
@@ -158,13 +154,13 @@ class PgVector(Store):
 
     def build(self) -> None:
         params = self._index.params
-        with self._sessions.main.transaction():
+        with self._client.main.transaction():
             if isinstance(params, HnswBuild | IvfBuild):
                 for name, value in params.session().items():
                     self._sql(f"SELECT set_config('{name}', '{value}', true)")
-            for statement in sql.build(self._table, self._schema, params):
+            for statement in sql.build(self._name, self._schema, params):
                 self._sql(statement)
-            for statement in pgvector_text.indexes(self._table, self._schema):
+            for statement in pgvector_text.indexes(self._name, self._schema):
                 self._sql(statement)
 
     def wait_indexed(self) -> str:
@@ -175,10 +171,10 @@ class PgVector(Store):
         Raises:
             StoreError: `build` was not called, or its index is not used.
         """
-        self._sql(f"VACUUM (ANALYZE) {self._table}")
+        self._sql(f"VACUUM (ANALYZE) {self._name}")
         if self._index.kind == "flat":
             return "VACUUM ANALYZE is done; there is no index of the vectors, every row is read"
-        name = sql.index_name(self._table)
+        name = sql.index_name(self._name)
         valid = self._sql(
             f"SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = "
             f"to_regclass('{name}')"
@@ -186,8 +182,8 @@ class PgVector(Store):
         if valid is None or not valid[0]:
             raise StoreError(f"there is no valid index {name}: was build called?")
         kind = self.capabilities.indexes[self._index.kind]
-        search = sql.Search(self._table, self._schema, 1, kind.search(), None, ())
-        session = self._sessions.of(search.settings())
+        search = sql.Search(self._name, self._schema, 1, kind.search(), None, ())
+        session = self._client.of(search.settings())
         zero = np.ones(self._schema.dim, np.float32)
         plan = session.execute(f"EXPLAIN {search.text()}", (zero,)).fetchall()
         if not any(name in line for (line,) in plan):
@@ -198,8 +194,7 @@ class PgVector(Store):
 
     def insert(self, batch: pa.RecordBatch) -> None:
         check(batch, self._schema)
-        columns = ", ".join(["id", "vector", *self._names.values()])
-        into = f"COPY {self._table} ({columns}) FROM STDIN (FORMAT binary)"
+        into = f"COPY {self._name} ({self._columns()}) FROM STDIN (FORMAT binary)"
         types = ["int8", "vector", *(sql.TYPES[field.type] for field in self._schema.fields)]
         with self._writes() as session, session.cursor().copy(into) as copy:
             copy.set_types(types)
@@ -208,36 +203,32 @@ class PgVector(Store):
 
     def upsert(self, batch: pa.RecordBatch) -> None:
         check(batch, self._schema)
-        statement = sql.upsert(self._table, self._schema)
+        statement = sql.upsert(self._name, self._schema)
         with self._writes() as session, session.transaction(), session.cursor() as cursor:
             cursor.executemany(statement, _rows(batch, self._schema))
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         with self._writes() as session:
-            for start in range(0, len(ids), _ROWS):
-                part = ids[start : start + _ROWS].tolist()
-                session.execute(f"DELETE FROM {self._table} WHERE id = ANY ($1)", (part,))
+            for page in id_pages(ids, _ROWS):
+                session.execute(f"DELETE FROM {self._name} WHERE id = ANY ($1)", (page,))
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        def parts() -> Iterator[pa.RecordBatch]:
-            wanted = np.unique(ids)
-            asked = f"SELECT {self._columns()} FROM {self._table} WHERE id = ANY ($1)"
-            for start in range(0, len(wanted), _ROWS):
-                part = wanted[start : start + _ROWS].tolist()
-                yield self._batch(self._sql(asked, (part,)).fetchall())
+        return get_pages(self._schema, ids, _ROWS, self._read)
 
-        return table_of(self._schema, parts())
+    def _read(self, ids: list[int]) -> pa.RecordBatch:
+        statement = f"SELECT {self._columns()} FROM {self._name} WHERE id = ANY ($1)"
+        return self._batch(self._sql(statement, (ids,)).fetchall())
 
     def count(self) -> int:
-        return int(self._sql(f"SELECT count(*) FROM {self._table}").fetchone()[0])
+        return int(self._sql(f"SELECT count(*) FROM {self._name}").fetchone()[0])
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         """By a cursor of the server's, in one transaction."""
-        cursor = f"{self._table}_scan"
-        session = self._sessions.main
+        cursor = f"{self._name}_scan"
+        session = self._client.main
         with session.transaction():
-            asked = f"SELECT {self._columns()} FROM {self._table}"
-            self._sql(f"DECLARE {cursor} NO SCROLL CURSOR FOR {asked}")
+            every = f"SELECT {self._columns()} FROM {self._name}"
+            self._sql(f"DECLARE {cursor} NO SCROLL CURSOR FOR {every}")
             while page := self._sql(f"FETCH {batch_size} FROM {cursor}").fetchall():
                 yield self._batch(page)
 
@@ -255,21 +246,16 @@ class PgVector(Store):
         )
 
     def _sql(self, text: str, values: tuple[Any, ...] = ()) -> Any:
-        return self._sessions.main.execute(text, values, binary=True)
+        return self._client.main.execute(text, values, binary=True)
 
     def _writes(self) -> Any:
-        return self._sessions.lent(self._settings)
+        return self._client.lent(self._settings)
 
     # -- questions -------------------------------------------------------------------------
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
-        return self.searcher_returning(Returning.IDS, k, params, where)
-
-    def searcher_returning(
-        self, returning: Returning, k: int, params: Params, where: Filter | None = None
-    ) -> Searcher:
-        search = self._search(k, params, where, returning)
-        text, settings, sessions = search.text(), search.settings(), self._sessions
+    def _searcher(self, request: SearchRequest) -> Searcher:
+        search = self._search(request)
+        text, settings, sessions = search.text(), search.settings(), self._client
         sessions.of(settings)  # connected before the clock starts
 
         def run(vector: NDArray[np.float32], /) -> Hits:
@@ -281,81 +267,66 @@ class PgVector(Store):
         return run
 
     def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
-        near = self._search(k, params, None, Returning.IDS)
+        near = self._search(SearchRequest(k, params))
         column = f"t{self._names[blend.field][1:]}"
         search = pgvector_text.HybridSearch(near, column, blend)
-        text, settings, sessions = search.text(), search.settings(), self._sessions
+        text, settings, sessions = search.text(), search.settings(), self._client
         sessions.of(settings)
 
         def run(vector: NDArray[np.float32], words: str, /) -> Hits:
-            asked: tuple[Any, ...] = (vector, pgvector_text.any_of(words))
+            values: tuple[Any, ...] = (vector, pgvector_text.any_of(words))
             if blend.alpha in (0.0, 1.0):
-                asked = asked[:1] if blend.alpha else asked[1:]
-            found = sessions.of(settings).execute(text, asked, prepare=True, binary=True)
+                values = values[:1] if blend.alpha else values[1:]
+            found = sessions.of(settings).execute(text, values, prepare=True, binary=True)
             rows = found.fetchall()
             ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
             return ids, np.fromiter((row[1] for row in rows), np.float32, len(rows))
 
         return run
 
-    def _search(
-        self, k: int, params: Params, where: Filter | None, returning: Returning
-    ) -> sql.Search:
+    def _search(self, request: SearchRequest) -> sql.Search:
         further = {
             Returning.IDS: (),
             Returning.METADATA: tuple(self._names.values()),
             Returning.VECTORS: ("vector",),
-        }[returning]
-        return sql.Search(self._table, self._schema, k, params, self._condition(where), further)
+        }[request.returning]
+        condition = None if request.where is None else self._condition(request.where)
+        return sql.Search(self._name, self._schema, request.k, request.params, condition, further)
 
-    def _condition(self, where: Filter | None) -> str | None:
-        return (
-            None
-            if where is None
-            else literal(coerce_values(where, self._schema), self._names.__getitem__)
-        )
+    def _condition(self, where: Filter) -> str:
+        return literal(on_columns(where, self._schema), str)
 
-    def native_search(
-        self,
-        k: int,
-        params: Params,
-        where: Filter | None = None,
-        returning: Returning = Returning.IDS,
-    ) -> NativeSearch:
-        search = self._search(k, params, where, returning)
+    def _native_search(self, request: SearchRequest) -> NativeSearch:
+        search = self._search(request)
         condition = search.condition
         return NativeSearch(
-            self._target(search.settings()),
+            self._session_target(search.settings()),
             search.options(),
             None if condition is None else condition.encode(),
         )
 
     def native_rows(self) -> NativeRows:
         fields = ",".join(["vector", *self._names.values()])
-        options = {"table": self._table, "fields": fields}
-        return NativeRows(self._target(self._settings), options, self._names)
+        options = {"table": self._name, "fields": fields}
+        return NativeRows(self._session_target(self._settings), options, self._names)
 
-    def _target(self, settings: dict[str, str]) -> Any:
-        from vectrial.engine.client import target
+    def _session_target(self, settings: dict[str, str]) -> LoadTarget:
         from vectrial.stores.postgres.server import DATABASE, USER
 
-        secrets = self._address.secrets
-        options = {"user": USER, "database": DATABASE, **secrets}
-        options |= {f"set.{name}": value for name, value in settings.items()}
-        port = self._address.ports["postgres"]
-        return target("postgres", self._address.host, port, options=options)
+        options = {"user": USER, "database": DATABASE, **self._address.secrets}
+        return self._target(options | {f"set.{name}": value for name, value in settings.items()})
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
-        condition = self._condition(where)
-        asked = f"SELECT id FROM {self._table} WHERE {condition} LIMIT {limit}"
-        rows = self._sql(asked).fetchall()
+        rows = self._sql(
+            f"SELECT id FROM {self._name} WHERE {self._condition(where)} LIMIT {limit}"
+        ).fetchall()
         return np.fromiter((row[0] for row in rows), np.int64, len(rows))
 
     def footprint(self) -> Footprint:
-        if self._sql(f"SELECT to_regclass('{self._table}')").fetchone()[0] is None:
+        if not self._exists():
             return Footprint()
-        told = f"SELECT pg_table_size('{self._table}'), pg_indexes_size('{self._table}')"
-        raw, index = self._sql(told).fetchone()
+        sizes = f"SELECT pg_table_size('{self._name}'), pg_indexes_size('{self._name}')"
+        raw, index = self._sql(sizes).fetchone()
         return Footprint(raw_bytes=int(raw), index_bytes=int(index))
 
 

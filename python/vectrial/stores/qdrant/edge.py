@@ -32,9 +32,9 @@ from vectrial.model.store import (
     Searcher,
     Store,
 )
-from vectrial.stores.common.arrow import batch_of, ids_of, table_of, vectors_of
+from vectrial.stores.common.arrow import ids_of, row_values, slices, table_of, vectors_of
 from vectrial.stores.qdrant.filters import Words, translate
-from vectrial.stores.qdrant.points import payloads, signed, unsigned
+from vectrial.stores.qdrant.points import points_batch, signed, unsigned
 
 _UPSERT_ROWS = 1_000
 #: Above any collection that fits this machine, so that optimizing ends with one segment.
@@ -210,24 +210,17 @@ class QdrantEdge(Store):
 
     def upsert(self, batch: pa.RecordBatch) -> None:
         make, write = self._q.Point, self._q.UpdateOperation.upsert_points
-        for start in range(0, batch.num_rows, _UPSERT_ROWS):
-            part = batch.slice(start, _UPSERT_ROWS)
-            points = list(
-                map(
-                    make,
-                    unsigned(ids_of(part)),
-                    vectors_of(part).tolist(),
-                    payloads(part, self._schema),
-                )
-            )
-            self._shard.update(write(points))
+        for part in slices(batch, _UPSERT_ROWS):
+            ids, vectors = unsigned(ids_of(part)), vectors_of(part).tolist()
+            points = map(make, ids, vectors, row_values(part, self._schema))
+            self._shard.update(write(list(points)))
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         self._shard.update(self._q.UpdateOperation.delete_points(unsigned(ids)))
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         found = self._shard.retrieve(unsigned(ids), with_payload=True, with_vector=True)
-        return table_of(self._schema, [self._batch(found)])
+        return table_of(self._schema, [points_batch(self._schema, found)])
 
     def count(self) -> int:
         return int(self._shard.count(self._q.CountRequest(exact=True)))
@@ -240,21 +233,9 @@ class QdrantEdge(Store):
             )
             found, offset = self._shard.scroll(request)
             if found:
-                yield self._batch(found)
+                yield points_batch(self._schema, found)
             if offset is None:
                 return
-
-    def _batch(self, records: list[Any]) -> pa.RecordBatch:
-        payloads = [record.payload or {} for record in records]
-        return batch_of(
-            self._schema,
-            signed([record.id for record in records]),
-            np.array([record.vector for record in records], dtype=np.float32),
-            {
-                field: [payload.get(name) for payload in payloads]
-                for field, name in self._names.items()
-            },
-        )
 
     # -- questions -------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.model.store import Schema
-from vectrial.stores.common.arrow import columns_of
+from vectrial.stores.common.arrow import batch_of_rows
 
 
 def unsigned(ids: NDArray[np.int64]) -> list[Any]:
@@ -23,14 +23,7 @@ def signed(ids: list[Any]) -> NDArray[np.int64]:
     return np.array(ids, dtype=np.uint64).view(np.int64)
 
 
-def payloads(batch: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]]:
-    """One payload per row, under the names of the batch's columns, without missing values."""
-    metadata = columns_of(batch, schema)
-    if not metadata:
-        return [{}] * batch.num_rows
-    names = schema.columns.values()
-    columns = zip(*metadata.values(), strict=True)
-    return [
-        {name: value for name, value in zip(names, row, strict=True) if value is not None}
-        for row in columns
-    ]
+def points_batch(schema: Schema, records: list[Any]) -> pa.RecordBatch:
+    """Rows in the layout of `schema`, from points with their vectors and payloads."""
+    ids, vectors = signed([one.id for one in records]), [one.vector for one in records]
+    return batch_of_rows(schema, ids, vectors, [one.payload or {} for one in records])

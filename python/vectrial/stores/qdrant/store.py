@@ -7,10 +7,8 @@ of the native lane against the client's message types.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,12 +36,11 @@ from vectrial.model.store import (
     Returning,
     Schema,
     Searcher,
-    Store,
 )
-from vectrial.stores.common.arrow import batch_of, check, ids_of, table_of, vectors_of
-from vectrial.stores.common.naming import collection_name
+from vectrial.stores.common.arrow import check, get_pages, ids_of, row_values, slices, vectors_of
+from vectrial.stores.common.server import SearchRequest, ServerStore, wait_until
 from vectrial.stores.qdrant.filters import Words, translate
-from vectrial.stores.qdrant.points import payloads, signed, unsigned
+from vectrial.stores.qdrant.points import points_batch, signed, unsigned
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -53,8 +50,6 @@ if TYPE_CHECKING:
 #: Rows of one request that writes or reads.
 _ROWS = 1_000
 _POLL_S = 0.1
-#: How long the server may take to index what was written.
-_INDEXING_S = 3600.0
 _TIMEOUT_S = 300
 #: Kilobytes of vectors from which a segment gets its graph once the load is over.
 _INDEX_ALL_KB = 1
@@ -99,7 +94,7 @@ class QuantizedSearch(HnswSearch):
     oversampling: float | None = Bound(default=None, ge=1.0, le=1000.0)
 
 
-class Qdrant(Store):
+class Qdrant(ServerStore):
     """One collection with one unnamed vector per point, one shard; metadata is its payload.
 
     Ids are unsigned in Qdrant: int64 is kept as its two's complement.
@@ -107,7 +102,6 @@ class Qdrant(Store):
 
     name = "qdrant"
     title = "Qdrant"
-    kind = "server"
     module = "qdrant_client"
     extra = "qdrant"
     server = "vectrial.stores.qdrant.server:QDRANT"
@@ -160,16 +154,10 @@ class Qdrant(Store):
         ),
     )
 
-    def __init__(self, location: Path, address: Address | None = None) -> None:
-        super().__init__(location, address)
-        if address is None:
-            raise StoreError("qdrant needs the address of a server")
+    def _connect(self, address: Address) -> QdrantClient:
         from qdrant_client import models
 
         self._m = models
-        self._address = address
-        self._name = collection_name(location)
-        self._client = connected(address)
         self._where = Words(
             must=lambda conditions: models.Filter(must=conditions),
             should=lambda conditions: models.Filter(should=conditions),
@@ -184,11 +172,12 @@ class Qdrant(Store):
             ),
             within=self._within,
         )
+        return connected(address)
 
     def _within(self, key: str, where: Range) -> Any:
         each = {"gt": where.gt, "gte": where.gte, "lt": where.lt, "lte": where.lte}
-        said = {k: for_float64(v) if isinstance(v, int) else v for k, v in each.items()}
-        bounds = self._m.Range(**said)
+        exact = {k: for_float64(v) if isinstance(v, int) else v for k, v in each.items()}
+        bounds = self._m.Range(**exact)
         return self._m.FieldCondition(key=key, range=bounds)
 
     # -- life ------------------------------------------------------------------------------
@@ -196,10 +185,8 @@ class Qdrant(Store):
     def version(self) -> str:
         return str(self._client.info().version)
 
-    def create(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
-        self.drop()  # what a killed run left behind
-        models, build = self._m, index.params
+    def _create(self) -> None:
+        schema, models, build = self._schema, self._m, self._index.params
         distance = {
             Metric.L2: models.Distance.EUCLID,
             Metric.COSINE: models.Distance.COSINE,
@@ -250,18 +237,12 @@ class Qdrant(Store):
             case None:
                 return None
 
-    def open(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
-        if not self._client.collection_exists(self._name):
-            raise StoreError(f"the server has no collection {self._name}")
+    def _exists(self) -> bool:
+        return bool(self._client.collection_exists(self._name))
 
     def _bind(self, schema: Schema, index: Index) -> None:
-        self._schema, self._index = schema, index
-        self._names = schema.columns
+        super()._bind(schema, index)
         self._types = {self._names[field.name]: field.type for field in schema.fields}
-
-    def close(self) -> None:
-        self._client.close()
 
     def drop(self) -> None:
         self._client.delete_collection(self._name)
@@ -274,40 +255,35 @@ class Qdrant(Store):
     def wait_indexed(self) -> str:
         """A grey collection waits for a change before it goes on optimizing, which it gets. The
         number of indexed vectors is not exact: it may count replaced and deleted ones."""
-        ends = time.monotonic() + _INDEXING_S
-        while True:
-            info = self._client.get_collection(self._name)
-            queued = info.update_queue.length if info.update_queue else 0
-            points, indexed = info.points_count or 0, info.indexed_vectors_count or 0
-            loose = 0
-            if isinstance(self._index.params, HnswBuild):
-                loose = max(0, points - indexed) * self._schema.dim * 4
-            state = f"the collection is {info.status}, {indexed} of {points} vectors indexed"
-            if info.status == self._m.CollectionStatus.RED or info.optimizer_status != "ok":
-                raise StoreError(f"{state}, and its optimizer {info.optimizer_status}")
-            if info.status == self._m.CollectionStatus.GREY:
-                nothing = self._m.OptimizersConfigDiff()
-                self._client.update_collection(self._name, optimizers_config=nothing)
-            green = info.status == self._m.CollectionStatus.GREEN
-            if green and not queued and loose <= _INDEX_ALL_KB * 1024:
-                return f"{state}, and its optimizer ok"
-            if time.monotonic() > ends:
-                raise StoreError(f"{state}, {queued} updates queued")
-            time.sleep(_POLL_S)
+        return wait_until(self._progress, poll_s=_POLL_S)
+
+    def _progress(self) -> tuple[bool, str]:
+        status = self._m.CollectionStatus
+        info = self._client.get_collection(self._name)
+        queued = info.update_queue.length if info.update_queue else 0
+        points, indexed = info.points_count or 0, info.indexed_vectors_count or 0
+        loose = 0
+        if isinstance(self._index.params, HnswBuild):
+            loose = max(0, points - indexed) * self._schema.dim * 4
+        state = f"the collection is {info.status}, {indexed} of {points} vectors indexed"
+        if info.status == status.RED or info.optimizer_status != "ok":
+            raise StoreError(f"{state}, and its optimizer {info.optimizer_status}")
+        if info.status == status.GREY:
+            nothing = self._m.OptimizersConfigDiff()
+            self._client.update_collection(self._name, optimizers_config=nothing)
+        if info.status == status.GREEN and not queued and loose <= _INDEX_ALL_KB * 1024:
+            return True, f"{state}, and its optimizer ok"
+        return False, f"{state}, {queued} updates queued"
 
     # -- data ------------------------------------------------------------------------------
 
-    def insert(self, batch: pa.RecordBatch) -> None:
-        self.upsert(batch)
-
     def upsert(self, batch: pa.RecordBatch) -> None:
         check(batch, self._schema)
-        for start in range(0, batch.num_rows, _ROWS):
-            part = batch.slice(start, _ROWS)
+        for part in slices(batch, _ROWS):
             points = self._m.Batch(
                 ids=unsigned(ids_of(part)),
                 vectors=vectors_of(part).tolist(),
-                payloads=payloads(part, self._schema),
+                payloads=row_values(part, self._schema),
             )
             self._client.upsert(self._name, points, wait=True)
 
@@ -317,15 +293,11 @@ class Qdrant(Store):
             self._client.delete(self._name, which, wait=True)
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        def parts() -> Iterator[pa.RecordBatch]:
-            wanted = np.unique(ids)
-            for start in range(0, len(wanted), _ROWS):
-                part = unsigned(wanted[start : start + _ROWS])
-                yield self._batch(
-                    self._client.retrieve(self._name, part, with_payload=True, with_vectors=True)
-                )
+        return get_pages(self._schema, ids.view(np.uint64), _ROWS, self._read)
 
-        return table_of(self._schema, parts())
+    def _read(self, ids: list[int]) -> pa.RecordBatch:
+        found = self._client.retrieve(self._name, ids, with_payload=True, with_vectors=True)
+        return points_batch(self._schema, found)
 
     def count(self) -> int:
         return int(self._client.count(self._name, exact=True).count)
@@ -337,30 +309,18 @@ class Qdrant(Store):
                 self._name, limit=size, offset=offset, with_payload=True, with_vectors=True
             )
             if found:
-                yield self._batch(found)
+                yield points_batch(self._schema, found)
             if offset is None:
                 return
 
-    def _batch(self, records: list[Any]) -> pa.RecordBatch:
-        kept = [record.payload or {} for record in records]
-        vectors = np.array([record.vector for record in records], dtype=np.float32)
-        columns = {
-            field: [payload.get(name) for payload in kept] for field, name in self._names.items()
-        }
-        return batch_of(self._schema, signed([one.id for one in records]), vectors, columns)
-
     # -- questions -------------------------------------------------------------------------
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
-        return self.searcher_returning(Returning.IDS, k, params, where)
-
-    def searcher_returning(
-        self, returning: Returning, k: int, params: Params, where: Filter | None = None
-    ) -> Searcher:
+    def _searcher(self, request: SearchRequest) -> Searcher:
         from qdrant_client.conversions.conversion import RestToGrpc
 
-        ask, name = self._client.query_points, self._name
-        settings = RestToGrpc.convert_search_params(self._settings(params))
+        ask, name, k = self._client.query_points, self._name, request.k
+        settings = RestToGrpc.convert_search_params(self._settings(request.params))
+        where, returning = request.where, request.returning
         kept = None if where is None else RestToGrpc.convert_filter(self._translate(where))
         metadata, vectors = returning is Returning.METADATA, returning is Returning.VECTORS
 
@@ -391,19 +351,13 @@ class Qdrant(Store):
         assert isinstance(params, NoParams)
         return models.SearchParams(exact=True)
 
-    def native_search(
-        self,
-        k: int,
-        params: Params,
-        where: Filter | None = None,
-        returning: Returning = Returning.IDS,
-    ) -> NativeSearch:
+    def _native_search(self, request: SearchRequest) -> NativeSearch:
         # The client's own conversion, so that both lanes ask the same.
         from qdrant_client.conversions.conversion import RestToGrpc
 
-        settings = self._settings(params)
+        settings, returning = self._settings(request.params), request.returning
         quantized = settings.quantization
-        given = {
+        options = {
             "collection": self._name,
             "ef": settings.hnsw_ef,
             "exact": settings.exact,
@@ -414,20 +368,17 @@ class Qdrant(Store):
             "with_vector": returning is Returning.VECTORS or None,
         }
         kept = None
-        if where is not None:
-            kept = RestToGrpc.convert_filter(self._translate(where)).SerializeToString()
-        return NativeSearch(self._target(), _options(given), kept)
+        if request.where is not None:
+            kept = RestToGrpc.convert_filter(self._translate(request.where)).SerializeToString()
+        return NativeSearch(self._native_target(), _options(options), kept)
 
     def native_rows(self) -> NativeRows:
-        given = {"collection": self._name, "wait": True, "with_payload": True, "with_vector": True}
-        return NativeRows(self._target(), _options(given), self._names)
+        whole = {"collection": self._name, "wait": True, "with_payload": True, "with_vector": True}
+        return NativeRows(self._native_target(), _options(whole), self._names)
 
-    def _target(self) -> LoadTarget:
-        from vectrial.engine.client import target
-
-        to, key = self._address, self._address.secrets.get("api_key")
-        headers = [("api-key", key)] if key else ()
-        return target("qdrant", to.host, to.ports["grpc"], headers=headers)
+    def _native_target(self) -> LoadTarget:
+        key = self._address.secrets.get("api_key")
+        return self._target(headers=[("api-key", key)] if key else ())
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         found, _ = self._client.scroll(
@@ -462,10 +413,10 @@ def connected(address: Address) -> QdrantClient:
     )
 
 
-def _options(given: dict[str, Any]) -> dict[str, str]:
+def _options(values: dict[str, Any]) -> dict[str, str]:
     """As the engine's protocol takes them; what is None is left to the server."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in given.items()
+        for name, value in values.items()
         if value is not None
     }

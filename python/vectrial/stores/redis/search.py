@@ -11,9 +11,7 @@ follows the hashes.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +20,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import PartialFailure, StoreError, Unsupported
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric, ScoreKind
@@ -30,7 +27,6 @@ from vectrial.model.store import (
     ALL_OPERATORS,
     Address,
     Capabilities,
-    Durability,
     FieldType,
     Hits,
     Index,
@@ -41,25 +37,21 @@ from vectrial.model.store import (
     Returning,
     Schema,
     Searcher,
-    Store,
 )
-from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
+from vectrial.model.target import LoadTarget
+from vectrial.stores.common.arrow import (
+    batch_of_rows,
+    check,
+    get_pages,
+    id_pages,
+    ids_of,
+    row_values,
+    slices,
+    vectors_of,
+)
+from vectrial.stores.common.server import SearchRequest, wait_until
 from vectrial.stores.redis import query
-from vectrial.stores.redis.settings import (
-    DURABILITY,
-    FILES,
-    flush,
-    needs_version,
-    set_durability,
-    wire_target,
-)
-from vectrial.stores.redis.store import key_name
-
-_ROWS = 1_000
-_ASK_S = 300.0
-_POLL_S = 0.05
-#: How long the server may take to index what it holds.
-_INDEXING_S = 3600.0
+from vectrial.stores.redis.common import DURABILITY, FILES, ROWS, RedisStore
 
 
 class HnswBuild(Params):
@@ -75,17 +67,15 @@ class HnswSearch(Params):
     ef_search: int = Bound(default=10, ge=1, le=4096)
 
 
-class RedisSearch(Store):
+class RedisSearch(RedisStore):
     """Hashes under one prefix, and one index over them."""
 
     name = "redis-search"
     title = "Redis query engine"
-    kind = "server"
-    module = "redis"
-    extra = "redis"
     server = "vectrial.stores.redis.server:REDIS_SEARCH"
     files = MappingProxyType({**FILES, "*.rdb": FileKind.ROWS})  # its index is built anew
-    protocol = "redis"
+    least = (8, 0)
+    tried = "none of them"
     dialect = MappingProxyType({"engine": "search"})
     capabilities = Capabilities(
         scores={
@@ -121,75 +111,51 @@ class RedisSearch(Store):
         ),
     )
 
-    def __init__(self, location: Path, address: Address | None = None) -> None:
-        super().__init__(location, address)
-        if address is None:
-            raise StoreError("redis-search needs the address of a server")
-        from vectrial.stores.redis.server import connect
-
-        self._address = address
-        self._key = key_name(location)
-        self._prefix = f"{self._key}:"
-        self._client = connect(address, _ASK_S)
+    def _connect(self, address: Address) -> Any:
+        self._prefix = f"{self._name}:"
+        return super()._connect(address)
 
     # -- life ------------------------------------------------------------------------------
 
-    def version(self) -> str:
-        return str(self._client.info("server")["redis_version"])
-
-    def create(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
-        self.drop()  # what a killed run left behind
+    def _create(self) -> None:
         self._client.execute_command(
-            *("FT.CREATE", self._key, "ON", "HASH", "PREFIX", 1, self._prefix, "SCHEMA"),
-            *query.vector_field(schema, index.kind, index.params),
-            *query.fields(schema),
+            *("FT.CREATE", self._name, "ON", "HASH", "PREFIX", 1, self._prefix, "SCHEMA"),
+            *query.vector_field(self._schema, self._index.kind, self._index.params),
+            *query.fields(self._schema),
         )
 
-    def open(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
-        self._told()  # raises when there is none
+    def _exists(self) -> bool:
+        return bool(self._info())  # raises when there is none
 
     def _bind(self, schema: Schema, index: Index) -> None:
-        needs_version(self.name, self.version(), least=(8, 0), tried="none of them")
-        set_durability(self._client, self.durability or Durability.BUFFERED)
+        super()._bind(schema, index)
         # Else a slow search is cut short without a word.
         self._client.config_set("search-timeout", 0, "search-on-timeout", "fail")
-        self._schema, self._index = schema, index
-        self._names = schema.columns
-        self._types = {field.name: field.type for field in schema.fields}
-
-    def close(self) -> None:
-        self._client.close()
 
     def drop(self) -> None:
         import redis
 
         try:
-            self._client.execute_command("FT.DROPINDEX", self._key, "DD")
+            self._client.execute_command("FT.DROPINDEX", self._name, "DD")
         except redis.ResponseError as error:
             if not any(word in str(error).lower() for word in ("no such index", "unknown index")):
                 raise
 
-    def flush(self) -> None:
-        if self.durability is not Durability.MEMORY:
-            flush(self._client)
-
     def wait_indexed(self) -> str:
         """Hashes are indexed as they are written; after a restart or in the background, the
         index says how far it has come."""
-        ends = time.monotonic() + _INDEXING_S
-        while True:
-            told = self._told()
-            if float(told["percent_indexed"]) >= 1.0 and not int(told["indexing"]):
-                return "FT.INFO says that all is indexed, and that nothing is being indexed"
-            if time.monotonic() > ends:
-                raise StoreError(f"only {told['percent_indexed']} of the rows are indexed")
-            time.sleep(_POLL_S)
 
-    def _told(self) -> dict[str, Any]:
-        told = self._client.execute_command("FT.INFO", self._key)
-        pairs = told.items() if isinstance(told, dict) else zip(told[::2], told[1::2], strict=True)
+        def state() -> tuple[bool, str]:
+            info = self._info()
+            if float(info["percent_indexed"]) >= 1.0 and not int(info["indexing"]):
+                return True, "FT.INFO says that all is indexed, and that nothing is being indexed"
+            return False, f"only {info['percent_indexed']} of the rows are indexed"
+
+        return wait_until(state)
+
+    def _info(self) -> dict[str, Any]:
+        info = self._client.execute_command("FT.INFO", self._name)
+        pairs = info.items() if isinstance(info, dict) else zip(info[::2], info[1::2], strict=True)
         return {name.decode() if isinstance(name, bytes) else name: value for name, value in pairs}
 
     # -- data ------------------------------------------------------------------------------
@@ -202,62 +168,44 @@ class RedisSearch(Store):
 
     def _write(self, batch: pa.RecordBatch, *, replace: bool) -> None:
         check(batch, self._schema)
-        for start in range(0, batch.num_rows, _ROWS):
-            part = batch.slice(start, _ROWS)
-            ids = ids_of(part).tolist()
-            columns = columns_of(part, self._schema)
-            names = [self._names[column] for column in columns]
+        for part in slices(batch, ROWS):
+            ids, metadata = ids_of(part).tolist(), row_values(part, self._schema)
             with self._client.pipeline(transaction=False) as pipe:
-                for at, (id_, vector) in enumerate(zip(ids, vectors_of(part), strict=True)):
-                    row = [column[at] for column in columns.values()]
-                    there = {n: v for n, v in zip(names, row, strict=True) if v is not None}
-                    fields = {name: query.stored(value) for name, value in there.items()}
+                for id_, vector, row in zip(ids, vectors_of(part), metadata, strict=True):
+                    fields = {name: query.stored(value) for name, value in row.items()}
                     if replace:  # or fields that the new row lacks would stay
-                        pipe.delete(self._name(id_))
-                    pipe.hset(self._name(id_), mapping={"vector": vector.tobytes(), **fields})
-                told = pipe.execute(raise_on_error=False)
-            each = len(told) // max(len(ids), 1)
-            failed = {
-                ids[at // each]: str(one)
-                for at, one in enumerate(told)
-                if isinstance(one, Exception)
-            }
-            if failed:
-                raise PartialFailure(next(iter(failed.values())), list(failed))
+                        pipe.delete(self._key(id_))
+                    pipe.hset(self._key(id_), mapping={"vector": vector.tobytes(), **fields})
+                self._execute(pipe, ids)
 
-    def _name(self, id_: int) -> str:
+    def _key(self, id_: int) -> str:
         return f"{self._prefix}{id_}"
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        for start in range(0, len(ids), _ROWS):
-            names = [self._name(id_) for id_ in ids[start : start + _ROWS].tolist()]
-            self._client.delete(*names)
+        for page in id_pages(ids, ROWS):
+            self._client.delete(*map(self._key, page))
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        wanted = np.unique(ids)
-        parts = (wanted[at : at + _ROWS] for at in range(0, len(wanted), _ROWS))
-        return table_of(self._schema, map(self._rows, parts))
+        return get_pages(self._schema, ids, ROWS, self._read)
 
-    def _rows(self, ids: NDArray[np.int64]) -> pa.RecordBatch:
+    def _read(self, ids: list[int]) -> pa.RecordBatch:
         with self._client.pipeline(transaction=False) as pipe:
-            for id_ in ids.tolist():
-                pipe.hgetall(self._name(id_))
-            told = pipe.execute()
-        there = [at for at, row in enumerate(told) if row]
-        vectors = [np.frombuffer(told[at][b"vector"], "<f4") for at in there]
-        arrow = self._schema.arrow()
-        return batch_of(
+            for id_ in ids:
+                pipe.hgetall(self._key(id_))
+            answers = pipe.execute()
+        found = [(id_, row) for id_, row in zip(ids, answers, strict=True) if row]
+        return batch_of_rows(
             self._schema,
-            ids[there],
-            np.array(vectors, np.float32).reshape(-1, self._schema.dim),
-            {
-                column: pa.array(
-                    [query.read(told[at].get(name.encode()), self._types[column]) for at in there],
-                    arrow.field(name).type,
-                )
-                for column, name in self._names.items()
-            },
+            [id_ for id_, _ in found],
+            [np.frombuffer(row[b"vector"], "<f4") for _, row in found],
+            [self._values(row) for _, row in found],
         )
+
+    def _values(self, row: dict[bytes, bytes]) -> dict[str, Any]:
+        return {
+            name: query.read(row.get(name.encode()), self._types[field])
+            for field, name in self._names.items()
+        }
 
     def count(self) -> int:
         return self._found("*", 0)[0]
@@ -266,40 +214,34 @@ class RedisSearch(Store):
         """`SCAN` may give a key twice: those that were given are remembered."""
         seen: set[int] = set()
         page: list[int] = []
-        for name in self._client.scan_iter(match=f"{self._prefix}*", count=_ROWS):
+        for name in self._client.scan_iter(match=f"{self._prefix}*", count=ROWS):
             id_ = int(name[len(self._prefix) :])
             if id_ in seen:
                 continue
             seen.add(id_)
             page.append(id_)
             if len(page) == batch_size:
-                yield self._rows(np.array(page, np.int64))
+                yield self._read(page)
                 page = []
         if page:
-            yield self._rows(np.array(page, np.int64))
+            yield self._read(page)
 
     # -- questions -------------------------------------------------------------------------
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
-        return self.searcher_returning(Returning.IDS, k, params, where)
-
-    def searcher_returning(
-        self, returning: Returning, k: int, params: Params, where: Filter | None = None
-    ) -> Searcher:
-        if returning not in self.capabilities.returns:
-            return super().searcher_returning(returning, k, params, where)
+    def _searcher(self, request: SearchRequest) -> Searcher:
         from redis.commands.search.query import Query
 
-        search = self._client.ft(self._key).search
+        search = self._client.ft(self._name).search
+        k, params = request.k, request.params
         ef = f" EF_RUNTIME {params.ef_search}" if isinstance(params, HnswSearch) else ""
-        text = f"({self._condition(where)})=>[KNN {k} @vector $vector{ef} AS score]"
-        fields = self._names.values() if returning is Returning.METADATA else ()
-        asked = Query(text).sort_by("score").return_fields("score", *fields)
-        asked = asked.paging(0, k).dialect(2)
+        text = f"({self._condition(request.where)})=>[KNN {k} @vector $vector{ef} AS score]"
+        fields = self._names.values() if request.returning is Returning.METADATA else ()
+        prepared = Query(text).sort_by("score").return_fields("score", *fields)
+        prepared = prepared.paging(0, k).dialect(2)
         start = len(self._prefix)
 
         def run(vector: NDArray[np.float32], /) -> Hits:
-            found = search(asked, query_params={"vector": vector.tobytes()}).docs
+            found = search(prepared, query_params={"vector": vector.tobytes()}).docs
             ids = np.fromiter((int(row.id[start:]) for row in found), np.int64, len(found))
             return ids, np.fromiter((float(row.score) for row in found), np.float32, len(found))
 
@@ -308,30 +250,23 @@ class RedisSearch(Store):
     def _condition(self, where: Filter | None) -> str:
         return "*" if where is None else query.condition(where, self._names, self._types)
 
-    def native_search(
-        self,
-        k: int,
-        params: Params,
-        where: Filter | None = None,
-        returning: Returning = Returning.IDS,
-    ) -> NativeSearch:
-        if returning not in self.capabilities.returns:
-            raise Unsupported(f"{self.name}: a search over the wire returns no {returning}")
-        options = {"collection": self._key, "vector": "vector"}
+    def _native_search(self, request: SearchRequest) -> NativeSearch:
+        params, where = request.params, request.where
+        options = {"collection": self._name, "vector": "vector"}
         if isinstance(params, HnswSearch):
             options["ef"] = str(params.ef_search)
-        told = {}
-        if returning is Returning.METADATA:
-            told["returning"] = ",".join(self._names.values())
+        returned = {}
+        if request.returning is Returning.METADATA:
+            returned["returning"] = ",".join(self._names.values())
         condition = None if where is None else self._condition(where).encode()
-        return NativeSearch(self._target(told), options, condition)
+        return NativeSearch(self._prefixed(returned), options, condition)
 
     def native_rows(self) -> NativeRows:
-        options = {"collection": self._key, "vector": "vector"}
-        return NativeRows(self._target({}), options, self._names)
+        options = {"collection": self._name, "vector": "vector"}
+        return NativeRows(self._prefixed({}), options, self._names)
 
-    def _target(self, options: dict[str, str]) -> Any:
-        return wire_target(self._address, {**self.dialect, "prefix": self._prefix, **options})
+    def _prefixed(self, options: dict[str, str]) -> LoadTarget:
+        return self._target_with({"prefix": self._prefix, **options})
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         return np.array(self._found(self._condition(where), limit)[1], np.int64)
@@ -340,7 +275,7 @@ class RedisSearch(Store):
         """How many rows there are, and the ids of at most `limit`."""
         from redis.commands.search.query import Query
 
-        told = self._client.ft(self._key).search(
+        answer = self._client.ft(self._name).search(
             Query(text).no_content().paging(0, limit).dialect(2)
         )
-        return int(told.total), [int(row.id[len(self._prefix) :]) for row in told.docs]
+        return int(answer.total), [int(row.id[len(self._prefix) :]) for row in answer.docs]

@@ -11,15 +11,12 @@ a query took 1.3 to 2.2 times as long (four alternating repeats on a busy machin
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric, ScoreKind
 from vectrial.model.store import (
@@ -27,21 +24,18 @@ from vectrial.model.store import (
     Capabilities,
     FieldType,
     Hits,
-    Index,
     IndexKind,
     Params,
     Schema,
     Searcher,
-    Store,
 )
-from vectrial.stores.common.arrow import check
 from vectrial.stores.common.exact import block, nearest
-from vectrial.stores.sqlite.table import Table, unpacked
+from vectrial.stores.sqlite.table import SqliteFile, Table, unpacked
 
 _BLOCK_ROWS = 4096
 
 
-class SqliteStore(Store):
+class SqliteStore(SqliteFile):
     """One SQLite file with one table."""
 
     name: ClassVar[str] = "sqlite"
@@ -75,72 +69,16 @@ class SqliteStore(Store):
         from threadpoolctl import threadpool_limits
 
         self._threads = threadpool_limits(limits=1, user_api="blas")
-        self._table: Table | None = None
-
-    @property
-    def _file(self) -> Path:
-        return self.location / "rows.sqlite"
-
-    @property
-    def _open(self) -> Table:
-        assert self._table is not None, "create or open comes first"
-        return self._table
 
     def version(self) -> str:
         return sqlite3.sqlite_version
 
-    # -- life ------------------------------------------------------------------------------
-
-    def create(self, schema: Schema, index: Index) -> None:
-        self._table = Table(sqlite3, self._file, schema)
-        self._table.create()
-
-    def open(self, schema: Schema, index: Index) -> None:
-        if not self._file.exists():
-            raise StoreError(f"nothing was created at {self.location}")
-        self._table = Table(sqlite3, self._file, schema)
-
     def close(self) -> None:
         self._threads.restore_original_limits()
-        if self._table is not None:
-            self._table.close()
+        super().close()
 
-    def drop(self) -> None:
-        self._open.remove()
-
-    def flush(self) -> None:
-        self._open.checkpoint()
-
-    def build(self) -> None:
-        self._open.index()
-        self._open.checkpoint()
-
-    # -- data ------------------------------------------------------------------------------
-
-    def insert(self, batch: pa.RecordBatch) -> None:
-        check(batch, self._open.schema)
-        with self._open.connection() as connection:
-            self._open.insert(connection, batch)
-
-    def upsert(self, batch: pa.RecordBatch) -> None:
-        check(batch, self._open.schema)
-        with self._open.connection() as connection:
-            self._open.insert(connection, batch, replace=True)
-
-    def delete(self, ids: NDArray[np.int64]) -> None:
-        with self._open.connection() as connection:
-            self._open.delete(connection, ids)
-
-    def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        return self._open.get(ids)
-
-    def count(self) -> int:
-        return self._open.count()
-
-    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        return self._open.scan(batch_size)
-
-    # -- questions -------------------------------------------------------------------------
+    def _new_table(self, schema: Schema) -> Table:
+        return Table(sqlite3, self._file, schema)
 
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         table = self._open
@@ -163,6 +101,3 @@ class SqliteStore(Store):
             return best_ids, (sign * best).astype(np.float32)
 
         return search
-
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
-        return self._open.find(where, limit)

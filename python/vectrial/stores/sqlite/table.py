@@ -7,6 +7,7 @@ in the log, and durable once `checkpoint` has moved it into the file and synced 
 from __future__ import annotations
 
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter, Value, renamed
-from vectrial.model.store import FieldType, Schema
-from vectrial.stores.common.arrow import batch_of, columns_of, ids_of, vectors_of
+from vectrial.model.store import FieldType, Index, Schema, Store
+from vectrial.stores.common.arrow import batch_of, check, columns_of, get_pages, ids_of, vectors_of
 from vectrial.stores.common.sql import SQL_TYPES, condition
 
 #: Ids bound in one statement; SQLite's own limit is 32,766 variables.
@@ -29,8 +30,8 @@ class Table:
     """The table `rows(id, <fields>, vector)` of a collection in a file of its own.
 
     driver: a module like `sqlite3`. prepare: called with each new connection.
-    vectors: whether the vector lies in this table, as a BLOB of float32; else the caller keeps
-        it in the table named `beside(id, vector)`.
+    beside: the table `beside(id, vector)` that has the vectors; None: they are in this table, as
+        BLOBs of float32.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Table:
                     )
             connection.execute("ANALYZE")
 
-    # -- rows, within the caller's transaction -----------------------------------------------
+    # -- rows, within a transaction --------------------------------------------------------
 
     def insert(self, connection: Any, batch: pa.RecordBatch, *, replace: bool = False) -> None:
         """Add rows; with `replace`, in the place of those whose ids exist."""
@@ -135,13 +136,11 @@ class Table:
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         """The rows with these ids."""
-        wanted = np.unique(ids).tolist()
-        rows: list[tuple[Any, ...]] = []
-        for start in range(0, len(wanted), _IDS_AT_ONCE):
-            part = wanted[start : start + _IDS_AT_ONCE]
-            where = f"WHERE rows.id IN ({', '.join('?' * len(part))})"
-            rows += self.connection().execute(self._select(where), part).fetchall()
-        return pa.Table.from_batches([self._batch(rows)], schema=self.schema.arrow())
+        return get_pages(self.schema, ids, _IDS_AT_ONCE, self._read)
+
+    def _read(self, ids: list[int]) -> pa.RecordBatch:
+        where = f"WHERE rows.id IN ({', '.join('?' * len(ids))})"
+        return self._batch(self.connection().execute(self._select(where), ids).fetchall())
 
     def scan(self, batch_size: int) -> Iterator[pa.RecordBatch]:
         """Every row."""
@@ -176,6 +175,84 @@ class Table:
                 values = [None if value is None else bool(value) for value in values]
             columns[field.name] = values
         return batch_of(self.schema, ids, unpacked([row[1] for row in rows], self.schema), columns)
+
+
+class SqliteFile(Store):
+    """A store in one SQLite file. Where the vectors are in a table of their own, `_inserted` and
+    `_deleted` keep it up to date, within the transaction of the write."""
+
+    def __init__(self, location: Path) -> None:
+        super().__init__(location)
+        self._file = location / "rows.sqlite"
+        self._table: Table | None = None
+
+    @abstractmethod
+    def _new_table(self, schema: Schema) -> Table:
+        """The table of rows, not created yet."""
+
+    def _inserted(self, connection: Any, batch: pa.RecordBatch) -> None:
+        """These rows were inserted."""
+
+    def _deleted(self, connection: Any, ids: NDArray[np.int64]) -> None:
+        """The rows with these ids were deleted, or are being replaced."""
+
+    @property
+    def _open(self) -> Table:
+        assert self._table is not None, "create or open comes first"
+        return self._table
+
+    def create(self, schema: Schema, index: Index) -> None:
+        self._table = self._new_table(schema)
+        self._table.create()
+
+    def open(self, schema: Schema, index: Index) -> None:
+        if not self._file.exists():
+            raise StoreError(f"nothing was created at {self.location}")
+        self._table = self._new_table(schema)
+
+    def close(self) -> None:
+        if self._table is not None:
+            self._table.close()
+
+    def drop(self) -> None:
+        self._open.remove()
+
+    def flush(self) -> None:
+        self._open.checkpoint()
+
+    def build(self) -> None:
+        self._open.index()
+        self._open.checkpoint()
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        check(batch, self._open.schema)
+        with self._open.connection() as connection:
+            self._open.insert(connection, batch)
+            self._inserted(connection, batch)
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        check(batch, self._open.schema)
+        with self._open.connection() as connection:
+            self._open.insert(connection, batch, replace=True)
+            self._deleted(connection, ids_of(batch))  # vec0 has no INSERT OR REPLACE
+            self._inserted(connection, batch)
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        with self._open.connection() as connection:
+            self._open.delete(connection, ids)
+            self._deleted(connection, ids)
+
+    def get(self, ids: NDArray[np.int64]) -> pa.Table:
+        return self._open.get(ids)
+
+    def count(self) -> int:
+        return self._open.count()
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
+        return self._open.scan(batch_size)
+
+    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+        return self._open.find(where, limit)
 
 
 def blobs(vectors: NDArray[np.float32]) -> list[memoryview]:

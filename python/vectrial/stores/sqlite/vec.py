@@ -11,7 +11,6 @@ place of `sqlite3`, with its own, usually newer, SQLite.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,17 +32,16 @@ from vectrial.model.store import (
     Params,
     Schema,
     Searcher,
-    Store,
 )
-from vectrial.stores.common.arrow import check, ids_of, vectors_of
-from vectrial.stores.sqlite.table import Table, blobs
+from vectrial.stores.common.arrow import ids_of, vectors_of
+from vectrial.stores.sqlite.table import SqliteFile, Table, blobs
 
 _MEASURES = {Metric.L2: "l2", Metric.COSINE: "cosine"}
 #: The most neighbours that vec0 answers with.
 _MOST = 4096
 
 
-class SqliteVecStore(Store):
+class SqliteVecStore(SqliteFile):
     """One SQLite file: a vec0 table of vectors, a plain table of metadata."""
 
     name: ClassVar[str] = "sqlite-vec"
@@ -75,16 +73,6 @@ class SqliteVecStore(Store):
         super().__init__(location)
         self._driver = _driver()
         self._extension = import_module("sqlite_vec")
-        self._table: Table | None = None
-
-    @property
-    def _file(self) -> Path:
-        return self.location / "rows.sqlite"
-
-    @property
-    def _open(self) -> Table:
-        assert self._table is not None, "create or open comes first"
-        return self._table
 
     def version(self) -> str:
         connection = self._driver.connect(":memory:")
@@ -98,70 +86,24 @@ class SqliteVecStore(Store):
         self._extension.load(connection)
         connection.enable_load_extension(False)
 
-    # -- life ------------------------------------------------------------------------------
-
-    def _table_for(self, schema: Schema) -> Table:
+    def _new_table(self, schema: Schema) -> Table:
         return Table(self._driver, self._file, schema, beside="vectors", prepare=self._load)
 
     def create(self, schema: Schema, index: Index) -> None:
-        self._table = self._table_for(schema)
-        self._table.create()
+        super().create(schema, index)
         measure = _MEASURES[schema.metric]
-        with self._table.connection() as connection:
+        with self._open.connection() as connection:
             connection.execute(
                 "CREATE VIRTUAL TABLE vectors USING vec0"
                 f"(id INTEGER PRIMARY KEY, vector FLOAT[{schema.dim}] distance_metric={measure})"
             )
 
-    def open(self, schema: Schema, index: Index) -> None:
-        if not self._file.exists():
-            raise StoreError(f"nothing was created at {self.location}")
-        self._table = self._table_for(schema)
+    def _inserted(self, connection: Any, batch: pa.RecordBatch) -> None:
+        pairs = zip(ids_of(batch).tolist(), blobs(vectors_of(batch)), strict=True)
+        connection.executemany("INSERT INTO vectors (id, vector) VALUES (?, ?)", pairs)
 
-    def close(self) -> None:
-        if self._table is not None:
-            self._table.close()
-
-    def drop(self) -> None:
-        self._open.remove()
-
-    def flush(self) -> None:
-        self._open.checkpoint()
-
-    def build(self) -> None:
-        self._open.index()
-        self._open.checkpoint()
-
-    # -- data ------------------------------------------------------------------------------
-
-    def insert(self, batch: pa.RecordBatch) -> None:
-        check(batch, self._open.schema)
-        with self._open.connection() as connection:
-            self._open.insert(connection, batch)
-            _add_vectors(connection, batch)
-
-    def upsert(self, batch: pa.RecordBatch) -> None:
-        check(batch, self._open.schema)
-        with self._open.connection() as connection:
-            self._open.insert(connection, batch, replace=True)
-            _remove_vectors(connection, ids_of(batch))  # vec0 has no INSERT OR REPLACE
-            _add_vectors(connection, batch)
-
-    def delete(self, ids: NDArray[np.int64]) -> None:
-        with self._open.connection() as connection:
-            self._open.delete(connection, ids)
-            _remove_vectors(connection, ids)
-
-    def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        return self._open.get(ids)
-
-    def count(self) -> int:
-        return self._open.count()
-
-    def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        return self._open.scan(batch_size)
-
-    # -- questions -------------------------------------------------------------------------
+    def _deleted(self, connection: Any, ids: NDArray[np.int64]) -> None:
+        connection.executemany("DELETE FROM vectors WHERE id = ?", [(i,) for i in ids.tolist()])
 
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         if k > _MOST:
@@ -181,18 +123,6 @@ class SqliteVecStore(Store):
             )
 
         return search
-
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
-        return self._open.find(where, limit)
-
-
-def _add_vectors(connection: Any, batch: pa.RecordBatch) -> None:
-    pairs = zip(ids_of(batch).tolist(), blobs(vectors_of(batch)), strict=True)
-    connection.executemany("INSERT INTO vectors (id, vector) VALUES (?, ?)", pairs)
-
-
-def _remove_vectors(connection: Any, ids: NDArray[np.int64]) -> None:
-    connection.executemany("DELETE FROM vectors WHERE id = ?", [(i,) for i in ids.tolist()])
 
 
 def _driver() -> Any:

@@ -11,10 +11,9 @@ of columns; a missing value is a missing property.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from enum import StrEnum
-from pathlib import Path
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -23,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import PartialFailure, StoreError
+from vectrial.model.errors import PartialFailure
 from vectrial.model.filters import Filter
 from vectrial.model.fusion import Blend
 from vectrial.model.metric import Metric, ScoreKind
@@ -46,10 +45,18 @@ from vectrial.model.store import (
     Returning,
     Schema,
     Searcher,
-    Store,
 )
-from vectrial.stores.common.arrow import batch_of, check, columns_of, ids_of, table_of, vectors_of
-from vectrial.stores.common.naming import collection_name
+from vectrial.stores.common.arrow import (
+    batch_of_rows,
+    check,
+    get_pages,
+    id_pages,
+    ids_of,
+    row_values,
+    slices,
+    vectors_of,
+)
+from vectrial.stores.common.server import SearchRequest, ServerStore, wait_until
 from vectrial.stores.weaviate import files as weaviate_files
 from vectrial.stores.weaviate import text as weaviate_text
 from vectrial.stores.weaviate.filters import translate
@@ -63,9 +70,6 @@ _ID_BITS = (1 << 64) - 1
 _VECTOR = "vector"
 #: Rows of one request that writes, reads or deletes.
 _ROWS = 1_000
-_POLL_S = 0.05
-#: How long the server may take to index what is queued, or to bring settings into force.
-_INDEXING_S = 3600.0
 
 
 class FilterStrategy(StrEnum):
@@ -93,12 +97,11 @@ class HnswSearch(Params):
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
-class Weaviate(Store):
+class Weaviate(ServerStore):
     """One collection with one named vector per row, one shard, no replicas."""
 
     name = "weaviate"
     title = "Weaviate"
-    kind = "server"
     module = "weaviate"
     extra = "weaviate"
     server = "vectrial.stores.weaviate.server:WEAVIATE"
@@ -149,17 +152,12 @@ class Weaviate(Store):
         ),
     )
 
-    def __init__(self, location: Path, address: Address | None = None) -> None:
-        super().__init__(location, address)
-        if address is None:
-            raise StoreError("weaviate needs the address of a server")
+    def _connect(self, address: Address) -> Any:
         import weaviate
         from weaviate.classes.init import AdditionalConfig, Auth, Timeout
 
         key = address.secrets.get("api_key")
-        self._address = address
-        self._collection_name = collection_name(location)
-        self._client = weaviate.connect_to_custom(
+        client = weaviate.connect_to_custom(
             http_host=address.host,
             http_port=address.ports["http"],
             http_secure=False,
@@ -170,32 +168,32 @@ class Weaviate(Store):
             additional_config=AdditionalConfig(timeout=Timeout(init=10, query=60, insert=300)),
             skip_init_checks=True,  # they ask a registry for newer versions of the client
         )
-        self._collection: Any = self._client.collections.get(self._collection_name)
+        self._collection: Any = client.collections.get(self._name)
         self._ef_search: int | None = None
+        return client
 
     # -- life ------------------------------------------------------------------------------
 
     def version(self) -> str:
         return str(self._client.get_meta()["version"])
 
-    def create(self, schema: Schema, index: Index) -> None:
+    def _create(self) -> None:
         from weaviate.classes.config import Configure, Property, StopwordsPreset, VectorDistances
 
-        self._bind(schema, index)
+        schema = self._schema
         distance = {
             Metric.L2: VectorDistances.L2_SQUARED,
             Metric.COSINE: VectorDistances.COSINE,
             Metric.IP: VectorDistances.DOT,
         }[schema.metric]
-        self._client.collections.delete(self._collection_name)  # what a killed run left behind
         self._collection = self._client.collections.create(
-            self._collection_name,
+            self._name,
             properties=[
                 Property(name=self._names[field.name], **_property(field))
                 for field in schema.fields
             ],
             vector_config=Configure.Vectors.self_provided(
-                name=_VECTOR, vector_index_config=_vector_index(index.params, distance)
+                name=_VECTOR, vector_index_config=_vector_index(self._index.params, distance)
             ),
             inverted_index_config=Configure.inverted_index(
                 index_null_state=True, stopwords_preset=StopwordsPreset.NONE
@@ -204,136 +202,100 @@ class Weaviate(Store):
             replication_config=Configure.replication(factor=1),
         )
 
+    def _exists(self) -> bool:
+        return bool(self._client.collections.exists(self._name))
+
     def open(self, schema: Schema, index: Index) -> None:
-        self._bind(schema, index)
-        if not self._client.collections.exists(self._collection_name):
-            raise StoreError(f"the server has no collection {self._collection_name}")
+        super().open(schema, index)
         if index.kind == "hnsw":
             config = self._collection.config.get().vector_config[_VECTOR]
             self._ef_search = config.vector_index_config.ef
 
     def _bind(self, schema: Schema, index: Index) -> None:
-        self._schema, self._index = schema, index
-        self._names = schema.columns
+        super()._bind(schema, index)
         self._types = {field.name: ARROW_TYPES[field.type] for field in schema.fields}
 
-    def close(self) -> None:
-        self._client.close()
-
     def drop(self) -> None:
-        self._client.collections.delete(self._collection_name)
+        self._client.collections.delete(self._name)
 
     def wait_indexed(self) -> str:
         """With ASYNC_INDEXING off, as our own server runs, a vector is in the index before its
         insert is acknowledged; on a server where it is on, the shard's queue says."""
-        ends = time.monotonic() + _INDEXING_S
-        while True:
-            shards = [
-                shard
-                for node in self._client.cluster.nodes(self._collection_name, output="verbose")
-                for shard in node.shards
-            ]
+
+        def state() -> tuple[bool, str]:
+            nodes = self._client.cluster.nodes(self._name, output="verbose")
+            shards = [shard for node in nodes for shard in node.shards]
             queued = sum(shard.vector_queue_length for shard in shards)
             states = {shard.vector_indexing_status for shard in shards}
             if shards and not queued and states <= {"READY"}:
-                return "the shard's status is READY and its queue of vectors to index is empty"
-            if time.monotonic() > ends:
-                raise StoreError(f"{queued} vectors still queued, status {', '.join(states)}")
-            time.sleep(_POLL_S)
+                return (
+                    True,
+                    "the shard's status is READY and its queue of vectors to index is empty",
+                )
+            return False, f"{queued} vectors still queued, status {', '.join(states)}"
+
+        return wait_until(state)
 
     # -- data ------------------------------------------------------------------------------
-
-    def insert(self, batch: pa.RecordBatch) -> None:
-        self.upsert(batch)
 
     def upsert(self, batch: pa.RecordBatch) -> None:
         from weaviate.classes.data import DataObject
 
         check(batch, self._schema)
-        for start in range(0, batch.num_rows, _ROWS):
-            part = batch.slice(start, _ROWS)
-            ids = ids_of(part).tolist()
-            rows = zip(ids, vectors_of(part).tolist(), self._properties(part), strict=True)
+        for part in slices(batch, _ROWS):
+            ids, metadata = ids_of(part).tolist(), row_values(part, self._schema)
+            rows = zip(ids, vectors_of(part).tolist(), metadata, strict=True)
             objects = [
                 DataObject(uuid=_uuid(id_), vector={_VECTOR: vector}, properties=properties)
                 for id_, vector, properties in rows
             ]
-            told = self._collection.data.insert_many(objects)
-            if told.errors:
-                reason = next(iter(told.errors.values())).message
-                raise PartialFailure(reason, [ids[at] for at in told.errors])
-
-    def _properties(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
-        columns = columns_of(batch, self._schema)
-        if not columns:
-            return [{}] * batch.num_rows
-        names = [self._names[column] for column in columns]
-        return [
-            {name: value for name, value in zip(names, row, strict=True) if value is not None}
-            for row in zip(*columns.values(), strict=True)
-        ]
+            errors = self._collection.data.insert_many(objects).errors
+            if errors:
+                reason = next(iter(errors.values())).message
+                raise PartialFailure(reason, [ids[at] for at in errors])
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         from weaviate.classes.query import Filter as Where
 
-        for start in range(0, len(ids), _ROWS):
-            part = ids[start : start + _ROWS].tolist()
-            which = Where.by_id().contains_any([_uuid(id_) for id_ in part])
-            told = self._collection.data.delete_many(where=which, verbose=True)
-            if told.failed:
-                failed = [row for row in told.objects if not row.successful]
+        for page in id_pages(ids, _ROWS):
+            which = Where.by_id().contains_any([_uuid(id_) for id_ in page])
+            deleted = self._collection.data.delete_many(where=which, verbose=True)
+            if deleted.failed:
+                failed = [row for row in deleted.objects if not row.successful]
                 raise PartialFailure(str(failed[0].error), [_id(row.uuid) for row in failed])
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        def parts() -> Iterator[pa.RecordBatch]:
-            wanted = np.unique(ids)
-            for start in range(0, len(wanted), _ROWS):
-                part = wanted[start : start + _ROWS].tolist()
-                told = self._collection.query.fetch_objects_by_ids(
-                    [_uuid(id_) for id_ in part], limit=len(part), include_vector=True
-                )
-                yield self._batch(told.objects)
+        return get_pages(self._schema, ids, _ROWS, self._read)
 
-        return table_of(self._schema, parts())
+    def _read(self, ids: list[int]) -> pa.RecordBatch:
+        uuids = [_uuid(id_) for id_ in ids]
+        query = self._collection.query
+        return self._batch(
+            query.fetch_objects_by_ids(uuids, limit=len(ids), include_vector=True).objects
+        )
 
     def count(self) -> int:
         return int(self._collection.aggregate.over_all(total_count=True).total_count)
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        page: list[Any] = []
         size = min(batch_size, _ROWS)
-        for row in self._collection.iterator(include_vector=True, cache_size=size):
-            page.append(row)
-            if len(page) == size:
-                yield self._batch(page)
-                page = []
-        if page:
+        iterator = self._collection.iterator(include_vector=True, cache_size=size)
+        rows = (row for row in iterator)  # iter() of the client's own starts anew
+        while page := list(islice(rows, size)):
             yield self._batch(page)
 
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:
-        return batch_of(
-            self._schema,
-            np.array([_id(row.uuid) for row in rows], dtype=np.int64),
-            np.array([row.vector[_VECTOR] for row in rows], dtype=np.float32),
-            {
-                column: pa.array([row.properties.get(name) for row in rows], self._types[column])
-                for column, name in self._names.items()
-            },
-        )
+        ids, vectors = [_id(row.uuid) for row in rows], [row.vector[_VECTOR] for row in rows]
+        return batch_of_rows(self._schema, ids, vectors, [row.properties for row in rows])
 
     # -- questions -------------------------------------------------------------------------
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
-        return self.searcher_returning(Returning.IDS, k, params, where)
-
-    def searcher_returning(
-        self, returning: Returning, k: int, params: Params, where: Filter | None = None
-    ) -> Searcher:
+    def _searcher(self, request: SearchRequest) -> Searcher:
         from weaviate.classes.query import MetadataQuery
 
-        self._apply_search_params(params)
-        search = self._collection.query.near_vector
-        kept = None if where is None else translate(where, self._names, self._types)
+        self._apply_search_params(request.params)
+        search, k, returning = self._collection.query.near_vector, request.k, request.returning
+        kept = None if request.where is None else self._translate(request.where)
         distance = MetadataQuery(distance=True)
         properties = list(self._names.values()) if returning is Returning.METADATA else False
         vector_too = [_VECTOR] if returning is Returning.VECTORS else False
@@ -356,53 +318,44 @@ class Weaviate(Store):
     def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
         self._apply_search_params(params)
         column = self._names[blend.field]
-        ask = weaviate_text.build_query(self._collection.query, column, k, blend)
+        search = weaviate_text.build_query(self._collection.query, column, k, blend)
 
         def run(vector: NDArray[np.float32], text: str, /) -> Hits:
-            found = ask(vector, text)
+            found = search(vector, text)
             ids = np.array([row.uuid.int & _ID_BITS for row in found], dtype=np.uint64)
             scores = np.array([row.metadata.score for row in found], dtype=np.float32)
             return ids.view(np.int64), scores
 
         return run
 
-    def native_search(
-        self,
-        k: int,
-        params: Params,
-        where: Filter | None = None,
-        returning: Returning = Returning.IDS,
-    ) -> NativeSearch:
+    def _native_search(self, request: SearchRequest) -> NativeSearch:
         # The client's own conversion, so that both lanes ask the same.
         from weaviate.collections.filters import _FilterToGRPC
 
-        self._apply_search_params(params)
+        self._apply_search_params(request.params)
         kept = None
-        if where is not None:
-            condition = translate(where, self._names, self._types)
+        if request.where is not None:
+            condition = self._translate(request.where)
             kept = _FilterToGRPC.convert(condition).SerializeToString()
-        options = self._wire_options()
-        match returning:
+        options = self._native_options()
+        match request.returning:
             case Returning.METADATA:
                 options["properties"] = ",".join(self._names.values())
             case Returning.VECTORS:
                 options["with_vector"] = "true"
-        return NativeSearch(self._wire_target(), options, kept)
+        return NativeSearch(self._native_target(), options, kept)
 
     def native_rows(self) -> NativeRows:
         # What `get` brings: every property, and the vector.
         whole = {"properties": ",".join(self._names.values()), "with_vector": "true"}
-        return NativeRows(self._wire_target(), self._wire_options() | whole, self._names)
+        return NativeRows(self._native_target(), self._native_options() | whole, self._names)
 
-    def _wire_target(self) -> LoadTarget:
-        from vectrial.engine.client import target
-
+    def _native_target(self) -> LoadTarget:
         key = self._address.secrets.get("api_key")
-        headers = [("authorization", f"Bearer {key}")] if key else ()
-        return target("weaviate", self._address.host, self._address.ports["grpc"], headers=headers)
+        return self._target(headers=[("authorization", f"Bearer {key}")] if key else ())
 
-    def _wire_options(self) -> dict[str, str]:
-        return {"collection": self._collection_name, "vector": _VECTOR}
+    def _native_options(self) -> dict[str, str]:
+        return {"collection": self._name, "vector": _VECTOR}
 
     def _apply_search_params(self, params: Params) -> None:
         """Bring the search parameters into force, which the server keeps with the collection."""
@@ -421,9 +374,12 @@ class Weaviate(Store):
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         found = self._collection.query.fetch_objects(
-            filters=translate(where, self._names, self._types), limit=limit, return_properties=False
+            filters=self._translate(where), limit=limit, return_properties=False
         ).objects
         return np.array([row.uuid.int & _ID_BITS for row in found], np.uint64).view(np.int64)
+
+    def _translate(self, where: Filter) -> Any:
+        return translate(where, self._names, self._types)
 
 
 def _uuid(id_: int) -> UUID:

@@ -1,0 +1,53 @@
+"""Collections of Milvus and Milvus Lite: their schema, and rows as entities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from vectrial.model.metric import Metric
+from vectrial.model.store import FieldType, Schema
+from vectrial.stores.common.arrow import batch_of_rows, ids_of, row_values, vectors_of
+
+METRICS = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}
+LONGEST_STRING = 65_535  #: bytes
+
+
+def collection_schema(client: Any, schema: Schema, *, nullable: bool = False) -> Any:
+    """A `pymilvus.CollectionSchema` with the fields `id`, `vector`, `f0`, `f1`, …"""
+    from pymilvus import DataType
+
+    types = {
+        FieldType.INT: DataType.INT64,
+        FieldType.FLOAT: DataType.DOUBLE,
+        FieldType.STRING: DataType.VARCHAR,
+        FieldType.BOOL: DataType.BOOL,
+    }
+    made = client.create_schema(auto_id=False, enable_dynamic_field=False)
+    made.add_field("id", DataType.INT64, is_primary=True)
+    made.add_field("vector", DataType.FLOAT_VECTOR, dim=schema.dim)
+    for field in schema.fields:
+        options: dict[str, Any] = {"nullable": True} if nullable else {}
+        if field.type is FieldType.STRING:
+            options["max_length"] = LONGEST_STRING
+        made.add_field(schema.columns[field.name], types[field.type], **options)
+    return made
+
+
+def entities(batch: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]]:
+    """The rows as `insert` and `upsert` take them."""
+    rows = zip(
+        ids_of(batch).tolist(),
+        vectors_of(batch),
+        row_values(batch, schema, missing=True),
+        strict=True,
+    )
+    return [{"id": id_, "vector": vector, **metadata} for id_, vector, metadata in rows]
+
+
+def entities_batch(schema: Schema, found: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Entities with all fields, in the layout of `schema`."""
+    ids, vectors = [row["id"] for row in found], [row["vector"] for row in found]
+    return batch_of_rows(schema, ids, vectors, found)

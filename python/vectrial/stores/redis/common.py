@@ -1,0 +1,144 @@
+"""What both stores in a Redis server share: the client, its version and durability, pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from vectrial.model.errors import PartialFailure, StoreError
+from vectrial.model.file_categories import FileKind, FileKinds
+from vectrial.model.store import Address, Durability, Index, Schema
+from vectrial.model.target import LoadTarget
+from vectrial.stores.common.server import ServerStore, wait_until
+
+#: Settings of the server under which a write is as durable as that.
+DURABILITY = {
+    Durability.BUFFERED: "appendonly yes, appendfsync everysec",
+    Durability.SYNCED: "appendonly yes, appendfsync always",
+    Durability.MEMORY: "appendonly no",
+}
+#: A snapshot has a vector set with its rows and its graph; the append-only file has the commands
+#: since then.
+FILES: FileKinds = MappingProxyType(
+    {"*.rdb": FileKind.MIXED, "*.aof": FileKind.LOG, "*.manifest": FileKind.CATALOG}
+)
+#: Commands of one pipeline.
+ROWS = 1_000
+_APPEND = {
+    Durability.BUFFERED: ("yes", "everysec"),
+    Durability.SYNCED: ("yes", "always"),
+    Durability.MEMORY: ("no", "everysec"),
+}
+_POLL_S = 0.02
+#: How long the server may take to write its data to the disk.
+_WRITING_S = 600.0
+#: How long an answer may take: a linear scan of a large set takes its time.
+_ANSWER_S = 300.0
+_FLUSHED = "vectrial:flush"
+
+
+class RedisStore(ServerStore):
+    """A collection in a Redis server.
+
+    least: the oldest version that has the commands. tried: the one that this was tried with.
+    """
+
+    module = "redis"
+    extra = "redis"
+    files = FILES
+    protocol = "redis"
+    collection_pattern = "vectrial:{}"
+    native_port = "redis"
+    least: ClassVar[tuple[int, int]]
+    tried: ClassVar[str]
+
+    def _connect(self, address: Address) -> Any:
+        from vectrial.stores.redis.server import connect
+
+        return connect(address, _ANSWER_S)
+
+    def version(self) -> str:
+        return str(self._client.info("server")["redis_version"])
+
+    def _bind(self, schema: Schema, index: Index) -> None:
+        needs_version(self.name, self.version(), least=self.least, tried=self.tried)
+        set_durability(self._client, self.durability or Durability.BUFFERED)
+        super()._bind(schema, index)
+        self._types = {field.name: field.type for field in schema.fields}
+
+    def flush(self) -> None:
+        """Return when everything written before, over any connection, is on the disk.
+
+        `WAITAOF` waits for the last write of its own connection, which comes after all others in
+        the file: so this connection writes something last.
+
+        Raises:
+            StoreError: it was not on the disk in time.
+        """
+        if self.durability is Durability.MEMORY:
+            return
+        with self._client.client() as one:
+            one.set(_FLUSHED, 1)
+            one.delete(_FLUSHED)
+            synced, _ = one.execute_command("WAITAOF", 1, 0, int(_WRITING_S * 1000))
+            if not synced:
+                raise StoreError(f"writes were not on the disk within {_WRITING_S:g} s")
+
+    def _execute(self, pipe: Any, ids: list[int]) -> None:
+        """Send a pipeline that has the same number of commands for each of the rows `ids`.
+
+        Raises:
+            PartialFailure: some failed.
+        """
+        answers = pipe.execute(raise_on_error=False)
+        each = len(answers) // max(len(ids), 1)
+        errors = ((at, one) for at, one in enumerate(answers) if isinstance(one, Exception))
+        failed = {ids[at // each]: str(error) for at, error in errors}
+        if failed:
+            raise PartialFailure(next(iter(failed.values())), list(failed))
+
+    def _target_with(self, options: Mapping[str, str]) -> LoadTarget:
+        secrets = self._address.secrets
+        login = {name: secrets[name] for name in ("user", "password") if name in secrets}
+        return self._target({**login, **options})
+
+
+def needs_version(store: str, version: str, *, least: tuple[int, int], tried: str) -> None:
+    """Raise `StoreError` unless the server's version is one that the store's commands fit: of the
+    major version of `least`, and not before it."""
+    try:
+        major, minor = (int(part) for part in version.split(".")[:2])
+    except ValueError as error:
+        raise StoreError(f"{store}: the server says its version is '{version}'") from error
+    if major != least[0] or (major, minor) < least:
+        wanted = ".".join(map(str, least))
+        raise StoreError(
+            f"{store} is written for Redis {wanted} and later {least[0]}.x, tried with {tried}; "
+            f"this server is {version}"
+        )
+
+
+def set_durability(client: Any, durability: Durability) -> None:
+    """Set what a write promises, and wait until it holds for the rows that exist.
+
+    Raises:
+        StoreError: the server does not let its settings be changed.
+    """
+    import redis
+
+    append, fsync = _APPEND[durability]
+    try:
+        client.config_set("appendonly", append, "appendfsync", fsync)
+    except redis.ResponseError as error:
+        raise StoreError(
+            f"the server refuses CONFIG SET appendonly {append} appendfsync {fsync}: {error}"
+        ) from error
+
+    def rewritten() -> tuple[bool, str]:
+        info = client.info("persistence")
+        rewriting = info["aof_rewrite_in_progress"] or info["aof_rewrite_scheduled"]
+        return not rewriting, "the append-only file is not written"
+
+    if append == "yes":  # switched on, the file is first written anew in the background
+        wait_until(rewritten, _WRITING_S, _POLL_S)
