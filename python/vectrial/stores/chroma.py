@@ -14,53 +14,29 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import StoreError
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Hits,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-    Store,
-)
-from vectrial.stores.common.arrow import (
-    batch_of_rows,
-    check,
-    ids_of,
-    row_values,
-    slices,
-    table_of,
-    vectors_of,
-)
-from vectrial.stores.common.files import empty_folder
-from vectrial.stores.common.typed import on_columns
+from vectrial.stores import common as vt
 
 _COLLECTION = "rows"
-_SPACE = {Metric.L2: "l2", Metric.COSINE: "cosine", Metric.IP: "ip"}
+_SPACE = {vt.Metric.L2: "l2", vt.Metric.COSINE: "cosine", vt.Metric.IP: "ip"}
 #: Stands for a missing value, which Chroma can neither keep nor ask for.
 _MISSING = "␀ no value"
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m (`max_neighbors`), ef_construction: of the graph."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=100, ge=1, le=100_000)
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates held during the search."""
 
     ef_search: int = Bound(default=100, ge=1, le=1_000_000)
 
 
-class Chroma(Store):
+class Chroma(vt.Store):
     """One collection without documents. Ids are decimal text, as Chroma wants text.
 
     Every row has every metadata key: upserting leaves keys alone that it is not given, and no
@@ -71,25 +47,25 @@ class Chroma(Store):
     title: ClassVar[str] = "Chroma"
     module: ClassVar[str | None] = "chromadb"
     extra: ClassVar[str | None] = "chroma"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[vt.Capabilities] = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2_SQUARED,
-            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
-            Metric.IP: ScoreKind.ONE_MINUS_INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2_SQUARED,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE,
+            vt.Metric.IP: vt.ScoreKind.ONE_MINUS_INNER_PRODUCT,
         },
         indexes={
             # Tried with rows replaced by far ones under inner product: filtered recall is between
             # 0.78 and 0.95 however large ef_search, and under the other metrics nearly 1.
-            "hnsw": IndexKind(
+            "hnsw": vt.IndexKind(
                 HnswBuild,
                 HnswSearch,
-                recall_floors={Metric.IP: 0.7},
+                recall_floors={vt.Metric.IP: 0.7},
                 high_recall_params={"ef_search": 1000},
             )
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         persistent=True,
         concurrent_search=True,
@@ -122,7 +98,7 @@ class Chroma(Store):
     def version(self) -> str:
         return str(self._chromadb.__version__)
 
-    def create(self, schema: Schema, index: Index) -> None:
+    def create(self, schema: vt.Schema, index: vt.Index) -> None:
         self._schema = schema
         self._connect()
         build = index.params
@@ -140,7 +116,7 @@ class Chroma(Store):
             },
         )
 
-    def open(self, schema: Schema, index: Index) -> None:
+    def open(self, schema: vt.Schema, index: vt.Index) -> None:
         self._schema = schema
         self._connect()
         self._rows = self._client.get_collection(_COLLECTION, embedding_function=None)
@@ -160,7 +136,7 @@ class Chroma(Store):
 
     def drop(self) -> None:
         self.close()
-        empty_folder(self.location)
+        vt.empty_folder(self.location)
 
     def wait_indexed(self) -> str:
         known = "a search reads the graph alone, and writes are applied to it in order as they come"
@@ -169,7 +145,7 @@ class Chroma(Store):
         # Embeddings are read from the graph; an id that is not in it would be an error.
         found = self._rows.get(ids=[self._last], include=["embeddings"])
         if len(found["ids"]) != 1:
-            raise StoreError(f"the row written last, {self._last}, is not there")
+            raise vt.StoreError(f"the row written last, {self._last}, is not there")
         return f"{known}; the last row written was read back from it"
 
     # -- data ------------------------------------------------------------------------------
@@ -181,10 +157,10 @@ class Chroma(Store):
         self._write(self._rows.upsert, batch)
 
     def _write(self, write: Any, batch: pa.RecordBatch) -> None:
-        check(batch, self._schema)
-        for part in slices(batch, self._client.get_max_batch_size()):
-            ids = _texts(ids_of(part))
-            write(ids=ids, embeddings=vectors_of(part), metadatas=_metadatas(part, self._schema))
+        vt.check(batch, self._schema)
+        for part in vt.slices(batch, self._client.get_max_batch_size()):
+            ids = _texts(vt.ids_of(part))
+            write(ids=ids, embeddings=vt.vectors_of(part), metadatas=_metadatas(part, self._schema))
             self._last = ids[-1]
 
     def delete(self, ids: NDArray[np.int64]) -> None:
@@ -197,9 +173,9 @@ class Chroma(Store):
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         if not len(ids):
-            return table_of(self._schema, [])
+            return vt.table_of(self._schema, [])
         found = self._rows.get(ids=_texts(ids), include=["embeddings", "metadatas"])
-        return table_of(self._schema, [self._batch(found)])
+        return vt.table_of(self._schema, [self._batch(found)])
 
     def count(self) -> int:
         return int(self._rows.count())
@@ -220,18 +196,18 @@ class Chroma(Store):
             {name: None if value == _MISSING else value for name, value in row.items()}
             for row in found["metadatas"]
         ]
-        return batch_of_rows(self._schema, _numbers(found["ids"]), found["embeddings"], rows)
+        return vt.batch_of_rows(self._schema, _numbers(found["ids"]), found["embeddings"], rows)
 
     # -- questions -------------------------------------------------------------------------
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: Filter | None = None) -> vt.Searcher:
         assert isinstance(params, HnswSearch)
         ef = params.ef_search
         self._search_with(ef)
         condition = None if where is None else self._condition(where)
         include = ["distances"]
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             if self._ef != ef:
                 self._search_with(ef)
             found = self._rows.query(
@@ -257,7 +233,7 @@ class Chroma(Store):
         )
 
     def _condition(self, where: Filter) -> dict[str, Any]:
-        return _translated(on_columns(where, self._schema), holds=True)
+        return _translated(vt.on_columns(where, self._schema), holds=True)
 
 
 def _translated(where: Filter, *, holds: bool) -> dict[str, Any]:
@@ -302,10 +278,10 @@ def _numbers(ids: list[str]) -> NDArray[np.int64]:
     return np.array(list(map(int, ids)), dtype=np.int64)
 
 
-def _metadatas(batch: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]] | None:
+def _metadatas(batch: pa.RecordBatch, schema: vt.Schema) -> list[dict[str, Any]] | None:
     if not schema.fields:
         return None
-    rows = row_values(batch, schema, missing=True)
+    rows = vt.row_values(batch, schema, missing=True)
     return [
         {name: _MISSING if value is None else value for name, value in row.items()} for row in rows
     ]

@@ -17,48 +17,31 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import NotInstalled, StoreError
-from vectrial.model.filters import Filter, Value, renamed
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Footprint,
-    Hits,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-    Store,
-)
-from vectrial.stores.common.arrow import batch_of_columns, check, table_of
-from vectrial.stores.common.sql import SQL_TYPES, condition
+from vectrial.stores import common as vt
 
 _FILE = "rows.duckdb"
-_METRIC = {Metric.L2: "l2sq", Metric.COSINE: "cosine", Metric.IP: "ip"}
+_METRIC = {vt.Metric.L2: "l2sq", vt.Metric.COSINE: "cosine", vt.Metric.IP: "ip"}
 _FUNCTION = {
-    Metric.L2: "array_distance",
-    Metric.COSINE: "array_cosine_distance",
-    Metric.IP: "array_negative_inner_product",
+    vt.Metric.L2: "array_distance",
+    vt.Metric.COSINE: "array_cosine_distance",
+    vt.Metric.IP: "array_negative_inner_product",
 }
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m, ef_construction: of the graph; the lowest layer has 2·m links."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=128, ge=1, le=100_000)
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates held during the search."""
 
     ef_search: int = Bound(default=64, ge=1, le=1_000_000)
 
 
-class DuckDB(Store):
+class DuckDB(vt.Store):
     """One table with the id as its primary key and, under `hnsw`, an index of vss.
 
     Under `hnsw` a filter would be applied to the k rows that the index returns, so that fewer
@@ -69,26 +52,26 @@ class DuckDB(Store):
     title: ClassVar[str] = "DuckDB with vss"
     module: ClassVar[str | None] = "duckdb_extension_vss"
     extra: ClassVar[str | None] = "duckdb-vss"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[vt.Capabilities] = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2,
-            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
-            Metric.IP: ScoreKind.NEGATIVE_INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE,
+            vt.Metric.IP: vt.ScoreKind.NEGATIVE_INNER_PRODUCT,
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(
+            "hnsw": vt.IndexKind(
                 HnswBuild,
                 HnswSearch,
                 high_recall_params={"ef_search": 512},
                 filters=frozenset(),
                 unsupported=frozenset({"concurrent_search", "persistent"}),
             ),
-            "flat": IndexKind(exact=True),
+            "flat": vt.IndexKind(exact=True),
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         persistent=True,
         concurrent_search=True,
@@ -122,16 +105,16 @@ class DuckDB(Store):
     def version(self) -> str:
         return str(self._duckdb.__version__)
 
-    def create(self, schema: Schema, index: Index) -> None:
+    def create(self, schema: vt.Schema, index: vt.Index) -> None:
         self._connect(schema, index)
-        columns = [f"{schema.columns[f.name]} {SQL_TYPES[f.type]}" for f in schema.fields]
+        columns = [f"{schema.columns[f.name]} {vt.SQL_TYPES[f.type]}" for f in schema.fields]
         columns = ["id BIGINT PRIMARY KEY", f"vector FLOAT[{schema.dim}] NOT NULL", *columns]
         self._connection.execute(f"CREATE TABLE rows ({', '.join(columns)})")
 
-    def open(self, schema: Schema, index: Index) -> None:
+    def open(self, schema: vt.Schema, index: vt.Index) -> None:
         self._connect(schema, index)
 
-    def _connect(self, schema: Schema, index: Index) -> None:
+    def _connect(self, schema: vt.Schema, index: vt.Index) -> None:
         self._schema, self._index = schema, index
         self._connection = self._duckdb.connect(
             str(self.location / _FILE),
@@ -178,13 +161,13 @@ class DuckDB(Store):
         plan = self._plan()
         if self._index.kind == "flat":
             if "HNSW_INDEX_SCAN" in plan:
-                raise StoreError("an exact search would use an index")
+                raise vt.StoreError("an exact search would use an index")
             return "there is no index; EXPLAIN shows a scan of the table"
         indexed, rows = self._index_info()[0], self.count()
         if indexed != rows:
-            raise StoreError(f"the index has {indexed} vectors for {rows} rows")
+            raise vt.StoreError(f"the index has {indexed} vectors for {rows} rows")
         if rows and "HNSW_INDEX_SCAN" not in plan:
-            raise StoreError(f"searches do not use the index: {plan}")
+            raise vt.StoreError(f"searches do not use the index: {plan}")
         return f"EXPLAIN shows HNSW_INDEX_SCAN; the index has {indexed} vectors for {rows} rows"
 
     def _plan(self) -> str:
@@ -198,7 +181,7 @@ class DuckDB(Store):
             "SELECT count, approx_memory_usage FROM pragma_hnsw_index_info()"
         ).fetchone()
         if found is None:
-            raise StoreError("there is no index")
+            raise vt.StoreError("there is no index")
         return int(found[0]), int(found[1])
 
     # -- data ------------------------------------------------------------------------------
@@ -210,7 +193,7 @@ class DuckDB(Store):
         self._write("INSERT OR REPLACE INTO rows SELECT * FROM batch", batch)
 
     def _write(self, statement: str, batch: pa.RecordBatch) -> None:
-        check(batch, self._schema)
+        vt.check(batch, self._schema)
         self._connection.register("batch", pa.Table.from_batches([batch]))
         self._connection.execute(statement)
         self._connection.unregister("batch")
@@ -223,7 +206,9 @@ class DuckDB(Store):
             "SELECT * FROM rows WHERE id IN (SELECT unnest(?))", [ids.tolist()]
         )
         batches = found.to_arrow_table().to_batches()
-        return table_of(self._schema, (batch_of_columns(self._schema, one) for one in batches))
+        return vt.table_of(
+            self._schema, (vt.batch_of_columns(self._schema, one) for one in batches)
+        )
 
     def count(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM rows").fetchone()[0])
@@ -232,11 +217,11 @@ class DuckDB(Store):
         found = self._cursor().execute("SELECT * FROM rows")
         for batch in found.to_arrow_reader(batch_size):
             if batch.num_rows:
-                yield batch_of_columns(self._schema, batch)
+                yield vt.batch_of_columns(self._schema, batch)
 
     # -- questions -------------------------------------------------------------------------
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         self._connection.execute("SET threads = 1")
         clause, values = ("", []) if where is None else self._condition(where)
         question = self._question(k, f"WHERE {clause}" if clause else "")
@@ -252,7 +237,7 @@ class DuckDB(Store):
 
         connection()
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             cursor = getattr(own, "cursor", None) or connection()
             found = cursor.execute(question, [vector.tolist(), *values]).fetchnumpy()
             return found["id"], found["score"]
@@ -269,20 +254,20 @@ class DuckDB(Store):
         distance = f"{_FUNCTION[self._schema.metric]}(vector, ?::FLOAT[{self._schema.dim}])"
         return f"SELECT id, {distance} AS score FROM rows {clause} ORDER BY score LIMIT {k}"
 
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+    def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         clause, values = self._condition(where)
         found = self._connection.execute(
             f"SELECT id FROM rows WHERE {clause} LIMIT {limit}", values
         )
         return np.asarray(found.fetchnumpy()["id"])
 
-    def _condition(self, where: Filter) -> tuple[str, list[Value]]:
-        return condition(renamed(where, self._schema.columns))
+    def _condition(self, where: vt.Filter) -> tuple[str, list[vt.Value]]:
+        return vt.condition(vt.renamed(where, self._schema.columns))
 
-    def footprint(self) -> Footprint:
+    def footprint(self) -> vt.Footprint:
         if self._index.kind == "flat":
-            return Footprint()
-        return Footprint(index_bytes=self._index_info()[1])
+            return vt.Footprint()
+        return vt.Footprint(index_bytes=self._index_info()[1])
 
 
 def _extension(version: str) -> Path:
@@ -292,4 +277,6 @@ def _extension(version: str) -> Path:
         folder = Path(spec.origin).parent / "extensions"
         for path in folder.glob(f"v{version}/vss.duckdb_extension"):
             return path
-    raise NotInstalled(f"vss for duckdb {version} is missing: pip install 'vectrial[duckdb-vss]'")
+    raise vt.NotInstalled(
+        f"vss for duckdb {version} is missing: pip install 'vectrial[duckdb-vss]'"
+    )

@@ -26,40 +26,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.filters import Filter
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Footprint,
-    Hits,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-)
-from vectrial.stores.common.arrow import batch_of
-from vectrial.stores.common.library import LibraryIndex
-from vectrial.stores.common.rows import Rows
+from vectrial.stores import common as vt
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m: links per node and level; ef_construction: candidates while building."""
 
     m: int = Bound(default=32, ge=2, le=512)
     ef_construction: int = Bound(default=40, ge=1, le=100_000)
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates while searching."""
 
     ef_search: int = Bound(default=16, ge=1, le=1_000_000)
 
 
-class IvfPqBuild(Params):
+class IvfPqBuild(vt.Params):
     """nlist: coarse cells; m_pq: codes per vector (sub-quantizers); nbits: bits of each code.
 
     nlist None means 4·sqrt(n), m_pq None the largest divisor of d up to d/2.
@@ -70,13 +53,13 @@ class IvfPqBuild(Params):
     nbits: int = Bound(default=8, ge=4, le=12)
 
 
-class IvfPqSearch(Params):
+class IvfPqSearch(vt.Params):
     """nprobe: cells looked into."""
 
     nprobe: int = Bound(default=1, ge=1, le=1_000_000)
 
 
-class FaissStore(LibraryIndex):
+class FaissStore(vt.LibraryIndex):
     """One FAISS index, its rows, and two files."""
 
     name: ClassVar[str] = "faiss"
@@ -84,21 +67,21 @@ class FaissStore(LibraryIndex):
     module: ClassVar[str | None] = "faiss"
     extra: ClassVar[str | None] = "faiss"
     suffix = "faiss"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[vt.Capabilities] = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2_SQUARED,
-            Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
-            Metric.IP: ScoreKind.INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2_SQUARED,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_SIMILARITY,
+            vt.Metric.IP: vt.ScoreKind.INNER_PRODUCT,
         },
         indexes={
-            "flat": IndexKind(exact=True, recall_floor=1.0),
-            "hnsw": IndexKind(
+            "flat": vt.IndexKind(exact=True, recall_floor=1.0),
+            "hnsw": vt.IndexKind(
                 build=HnswBuild,
                 search=HnswSearch,
                 high_recall_params={"ef_search": 512},
                 unsupported=frozenset({"upsert", "delete"}),
             ),
-            "ivf_pq": IndexKind(
+            "ivf_pq": vt.IndexKind(
                 build=IvfPqBuild,
                 search=IvfPqSearch,
                 recall_floor=0.5,
@@ -107,9 +90,9 @@ class FaissStore(LibraryIndex):
                 exact_scores=False,
             ),
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         persistent=True,
         concurrent_search=True,
@@ -129,36 +112,36 @@ class FaissStore(LibraryIndex):
         import faiss
 
         self._faiss = faiss
-        self._waiting: Rows | None = None  # what ivf_pq is to be trained on
+        self._waiting: vt.Rows | None = None  # what ivf_pq is to be trained on
 
     def version(self) -> str:
         return str(self._faiss.__version__)
 
     # -- life ------------------------------------------------------------------------------
 
-    def create(self, schema: Schema, index: Index) -> None:
+    def create(self, schema: vt.Schema, index: vt.Index) -> None:
         self._requested = index
         super().create(schema, index)
 
-    def open(self, schema: Schema, index: Index) -> None:
+    def open(self, schema: vt.Schema, index: vt.Index) -> None:
         self._requested = index
         super().open(schema, index)
 
-    def _make(self, schema: Schema, index: Index) -> Any:
+    def _make(self, schema: vt.Schema, index: vt.Index) -> Any:
         faiss = self._faiss
-        measure = faiss.METRIC_L2 if schema.metric is Metric.L2 else faiss.METRIC_INNER_PRODUCT
+        measure = faiss.METRIC_L2 if schema.metric is vt.Metric.L2 else faiss.METRIC_INNER_PRODUCT
         match index.params:
             case HnswBuild() as params:
                 bare = faiss.IndexHNSWFlat(schema.dim, params.m, measure)
                 bare.hnsw.efConstruction = params.ef_construction
                 return faiss.IndexIDMap2(bare)
             case IvfPqBuild():
-                self._waiting = Rows(Schema(schema.dim, schema.metric), keep_vectors=True)
+                self._waiting = vt.Rows(vt.Schema(schema.dim, schema.metric), keep_vectors=True)
                 return None
             case _:
                 return faiss.IndexIDMap2(faiss.IndexFlat(schema.dim, measure))
 
-    def _load(self, schema: Schema, index: Index) -> Any:
+    def _load(self, schema: vt.Schema, index: vt.Index) -> Any:
         return self._faiss.read_index(str(self._index_file))
 
     def _save(self, path: Path) -> None:
@@ -186,8 +169,8 @@ class FaissStore(LibraryIndex):
         nlist = params.nlist or max(1, min(rows // 40, int(4 * rows**0.5)))
         parts = params.m_pq or _largest_divisor(schema.dim, schema.dim // 2)
         if schema.dim % parts:
-            raise StoreError(f"m_pq = {parts} does not divide the {schema.dim} dimensions")
-        l2 = schema.metric is Metric.L2
+            raise vt.StoreError(f"m_pq = {parts} does not divide the {schema.dim} dimensions")
+        l2 = schema.metric is vt.Metric.L2
         coarse = (faiss.IndexFlatL2 if l2 else faiss.IndexFlatIP)(schema.dim)
         measure = faiss.METRIC_L2 if l2 else faiss.METRIC_INNER_PRODUCT
         index = faiss.IndexIVFPQ(coarse, schema.dim, nlist, parts, params.nbits, measure)
@@ -215,10 +198,10 @@ class FaissStore(LibraryIndex):
         return super().scan(batch_size)
 
     def _add(self, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
-        if self._open.schema.metric is Metric.COSINE:
+        if self._open.schema.metric is vt.Metric.COSINE:
             vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         if self._waiting is not None:
-            self._waiting.insert(batch_of(self._waiting.schema, ids, vectors, {}))
+            self._waiting.insert(vt.batch_of(self._waiting.schema, ids, vectors, {}))
             return
         self._use_all_cores()
         self._index.add_with_ids(vectors, ids)
@@ -237,9 +220,9 @@ class FaissStore(LibraryIndex):
 
     # -- questions -------------------------------------------------------------------------
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         if self._index is None:
-            raise StoreError("ivf_pq cannot be searched before build has trained it")
+            raise vt.StoreError("ivf_pq cannot be searched before build has trained it")
         faiss, rows = self._faiss, self._open
         faiss.omp_set_num_threads(1)
         if isinstance(params, IvfPqSearch):
@@ -260,12 +243,12 @@ class FaissStore(LibraryIndex):
                 settings = faiss.SearchParametersHNSW(efSearch=params.ef_search, sel=selector)
             else:
                 settings = faiss.SearchParameters(sel=selector)
-        cosine = rows.schema.metric is Metric.COSINE
+        cosine = rows.schema.metric is vt.Metric.COSINE
         return _searcher(index, ids, k, settings, cosine, faiss.swig_ptr)
 
-    def footprint(self) -> Footprint:
+    def footprint(self) -> vt.Footprint:
         exists = self._index_file.exists()
-        return Footprint(index_bytes=self._index_file.stat().st_size if exists else None)
+        return vt.Footprint(index_bytes=self._index_file.stat().st_size if exists else None)
 
     def _use_all_cores(self) -> None:
         self._faiss.omp_set_num_threads(len(os.sched_getaffinity(0)))
@@ -273,7 +256,7 @@ class FaissStore(LibraryIndex):
     def _refuse_unsupported(self, operation: str) -> None:
         kind = self.capabilities.indexes[self._requested.kind]
         if operation in kind.unsupported:
-            raise Unsupported(f"{self.name}: index '{self._requested.kind}' has no {operation}")
+            raise vt.Unsupported(f"{self.name}: index '{self._requested.kind}' has no {operation}")
 
 
 def _largest_divisor(number: int, most: int) -> int:
@@ -287,16 +270,16 @@ def _searcher(
     settings: Any,
     normalise: bool,
     pointer: Callable[[Any], Any],
-) -> Searcher:
+) -> vt.Searcher:
     """A search of `index`, whose answers are ids, or positions in `ids` where these are given."""
     # What `index.search` itself calls for many queries at once, without its checks and copies.
     search, dim = index.search_c, index.d
     if ids is not None and np.array_equal(ids, np.arange(len(ids))):
         ids = None  # the positions are the ids
 
-    def plain(vector: NDArray[np.float32], /) -> Hits:
+    def plain(vector: NDArray[np.float32], /) -> vt.Hits:
         if len(vector) != dim:
-            raise StoreError(f"a query has {len(vector)} components, and the index {dim}")
+            raise vt.StoreError(f"a query has {len(vector)} components, and the index {dim}")
         scores, found = np.empty(k, np.float32), np.empty(k, np.int64)
         search(1, pointer(vector), k, pointer(scores), pointer(found), settings)
         if found.item(-1) < 0:  # fewer than k: the rest is padding
@@ -304,7 +287,7 @@ def _searcher(
             scores, found = scores[:count], found[:count]
         return (found if ids is None else ids[found]), scores
 
-    def cosine(vector: NDArray[np.float32], /) -> Hits:
+    def cosine(vector: NDArray[np.float32], /) -> vt.Hits:
         return plain(vector / np.sqrt(vector @ vector))
 
     return cosine if normalise else plain

@@ -20,40 +20,26 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.filters import Filter
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Footprint,
-    Hits,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-)
-from vectrial.stores.common.library import LibraryIndex
+from vectrial.stores import common as vt
 
-_SPACES = {Metric.L2: "l2", Metric.COSINE: "cosine", Metric.IP: "ip"}
+_SPACES = {vt.Metric.L2: "l2", vt.Metric.COSINE: "cosine", vt.Metric.IP: "ip"}
 _FIRST_CAPACITY = 1024
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m: links per node and level; ef_construction: candidates while building."""
 
     m: int = Bound(default=16, ge=2, le=512)
     ef_construction: int = Bound(default=200, ge=1, le=100_000)
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates while searching; hnswlib's own default is 10."""
 
     ef_search: int = Bound(default=10, ge=1, le=1_000_000)
 
 
-class HnswlibStore(LibraryIndex):
+class HnswlibStore(vt.LibraryIndex):
     """One hnswlib index, its rows, and two files."""
 
     name: ClassVar[str] = "hnswlib"
@@ -61,20 +47,20 @@ class HnswlibStore(LibraryIndex):
     module: ClassVar[str | None] = "hnswlib"
     extra: ClassVar[str | None] = "hnswlib"
     suffix = "hnsw"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[vt.Capabilities] = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2_SQUARED,
-            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
-            Metric.IP: ScoreKind.ONE_MINUS_INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2_SQUARED,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE,
+            vt.Metric.IP: vt.ScoreKind.ONE_MINUS_INNER_PRODUCT,
         },
         indexes={
-            "hnsw": IndexKind(
+            "hnsw": vt.IndexKind(
                 build=HnswBuild, search=HnswSearch, high_recall_params={"ef_search": 512}
             )
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         persistent=True,
         concurrent_search=True,
@@ -98,13 +84,13 @@ class HnswlibStore(LibraryIndex):
     def version(self) -> str:
         return version("hnswlib")
 
-    def _make(self, schema: Schema, index: Index) -> Any:
+    def _make(self, schema: vt.Schema, index: vt.Index) -> Any:
         params = HnswBuild.model_validate(index.params.model_dump())
         made = self._hnswlib.Index(_SPACES[schema.metric], schema.dim)
         made.init_index(_FIRST_CAPACITY, params.m, params.ef_construction)
         return made
 
-    def _load(self, schema: Schema, index: Index) -> Any:
+    def _load(self, schema: vt.Schema, index: vt.Index) -> Any:
         made = self._hnswlib.Index(_SPACES[schema.metric], schema.dim)
         made.load_index(str(self._index_file))
         return made
@@ -135,7 +121,7 @@ class HnswlibStore(LibraryIndex):
         vectors: NDArray[np.float32] = self._index.get_items(ids, return_type="numpy")
         return vectors
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         assert isinstance(params, HnswSearch)
         rows = self._open
         ef, query, index = params.ef_search, self._index.knn_query, self._index
@@ -145,7 +131,7 @@ class HnswlibStore(LibraryIndex):
         if not most:
             return lambda vector: (np.empty(0, np.int64), np.empty(0, np.float32))
 
-        def plain(vector: NDArray[np.float32], /) -> Hits:
+        def plain(vector: NDArray[np.float32], /) -> vt.Hits:
             index.ef = ef
             ids, scores = query(vector, most, 1)
             return ids[0].view(np.int64), scores[0]
@@ -154,12 +140,12 @@ class HnswlibStore(LibraryIndex):
             return plain
         keep = kept.__contains__
 
-        def filtered(vector: NDArray[np.float32], /) -> Hits:
+        def filtered(vector: NDArray[np.float32], /) -> vt.Hits:
             index.ef = ef
             ids, scores = query(vector, most, 1, keep)
             return ids[0].view(np.int64), scores[0]
 
         return filtered
 
-    def footprint(self) -> Footprint:
-        return Footprint(index_bytes=int(self._index.index_file_size()))
+    def footprint(self) -> vt.Footprint:
+        return vt.Footprint(index_bytes=int(self._index.index_file_size()))

@@ -10,40 +10,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.model.filters import Filter
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Footprint,
-    Hits,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-)
+from vectrial.stores import common as vt
 from vectrial.stores.common.exact import block, nearest
-from vectrial.stores.common.library import RowsStore
-from vectrial.stores.common.rows import Rows
 
 
-class MemoryStore(RowsStore):
+class MemoryStore(vt.RowsStore):
     """Vectors in one array, metadata in Arrow columns, nothing on disk."""
 
     name: ClassVar[str] = "memory"
     title: ClassVar[str] = "In memory, exact (numpy)"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[vt.Capabilities] = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2,
-            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
-            Metric.IP: ScoreKind.INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE,
+            vt.Metric.IP: vt.ScoreKind.INNER_PRODUCT,
         },
-        indexes={"flat": IndexKind(exact=True, recall_floor=1.0)},
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        indexes={"flat": vt.IndexKind(exact=True, recall_floor=1.0)},
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         concurrent_search=True,
         refuses_duplicates=True,
@@ -64,8 +49,8 @@ class MemoryStore(RowsStore):
     def version(self) -> str:
         return f"numpy {np.__version__}, Python {platform.python_version()}"
 
-    def create(self, schema: Schema, index: Index) -> None:
-        self._rows = Rows(schema, keep_vectors=True)
+    def create(self, schema: vt.Schema, index: vt.Index) -> None:
+        self._rows = vt.Rows(schema, keep_vectors=True)
 
     def close(self) -> None:
         self._threads.restore_original_limits()
@@ -86,17 +71,17 @@ class MemoryStore(RowsStore):
     def _vectors(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         return self._open.vectors[slots]
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         rows = self._open
         metric = rows.schema.metric
         candidates = block(metric, rows.vectors, rows.ids, rows.kept(where))
-        sign = -1 if metric is Metric.IP else 1
+        sign = -1 if metric is vt.Metric.IP else 1
 
-        def search(vector: NDArray[np.float32], /) -> Hits:
+        def search(vector: NDArray[np.float32], /) -> vt.Hits:
             ids, distances = nearest(candidates, vector, k)
             return ids, (sign * distances).astype(np.float32)
 
         return search
 
-    def footprint(self) -> Footprint:
-        return Footprint(raw_bytes=self._open.vectors.nbytes)
+    def footprint(self) -> vt.Footprint:
+        return vt.Footprint(raw_bytes=self._open.vectors.nbytes)

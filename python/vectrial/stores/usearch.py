@@ -17,26 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.filters import Filter
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Footprint,
-    Hits,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-)
-from vectrial.stores.common.library import LibraryIndex
+from vectrial.stores import common as vt
 
-_METRICS = {Metric.L2: "l2sq", Metric.COSINE: "cos", Metric.IP: "ip"}
+_METRICS = {vt.Metric.L2: "l2sq", vt.Metric.COSINE: "cos", vt.Metric.IP: "ip"}
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m: links per node and level ("connectivity"); ef_construction: candidates while building
     ("expansion_add")."""
 
@@ -44,13 +30,13 @@ class HnswBuild(Params):
     ef_construction: int = Bound(default=128, ge=1, le=100_000)
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates while searching ("expansion_search")."""
 
     ef_search: int = Bound(default=64, ge=1, le=1_000_000)
 
 
-class USearchStore(LibraryIndex):
+class USearchStore(vt.LibraryIndex):
     """One USearch index, its rows, and two files."""
 
     name: ClassVar[str] = "usearch"
@@ -58,19 +44,19 @@ class USearchStore(LibraryIndex):
     module: ClassVar[str | None] = "usearch"
     extra: ClassVar[str | None] = "usearch"
     suffix = "usearch"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[vt.Capabilities] = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2_SQUARED,
-            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
-            Metric.IP: ScoreKind.ONE_MINUS_INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2_SQUARED,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE,
+            vt.Metric.IP: vt.ScoreKind.ONE_MINUS_INNER_PRODUCT,
         },
         indexes={
-            "hnsw": IndexKind(
+            "hnsw": vt.IndexKind(
                 build=HnswBuild, search=HnswSearch, high_recall_params={"ef_search": 512}
             )
         },
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         persistent=True,
         concurrent_search=True,
@@ -93,7 +79,7 @@ class USearchStore(LibraryIndex):
     def version(self) -> str:
         return version("usearch")
 
-    def _make(self, schema: Schema, index: Index) -> Any:
+    def _make(self, schema: vt.Schema, index: vt.Index) -> Any:
         params = HnswBuild.model_validate(index.params.model_dump())
         return self._new_index(
             ndim=schema.dim,
@@ -103,7 +89,7 @@ class USearchStore(LibraryIndex):
             expansion_add=params.ef_construction,
         )
 
-    def _load(self, schema: Schema, index: Index) -> Any:
+    def _load(self, schema: vt.Schema, index: vt.Index) -> Any:
         made = self._make(schema, index)
         made.load(str(self._index_file))
         return made
@@ -121,17 +107,17 @@ class USearchStore(LibraryIndex):
         vectors: NDArray[np.float32] = self._index.get(ids.view(np.uint64))
         return vectors
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         assert isinstance(params, HnswSearch)
         assert where is None
         ef, index, query = params.ef_search, self._index, self._index.search
 
-        def search(vector: NDArray[np.float32], /) -> Hits:
+        def search(vector: NDArray[np.float32], /) -> vt.Hits:
             index.expansion_search = ef
             found = query(vector, k, threads=1)
             return found.keys.view(np.int64), found.distances
 
         return search
 
-    def footprint(self) -> Footprint:
-        return Footprint(index_bytes=int(self._index.serialized_length))
+    def footprint(self) -> vt.Footprint:
+        return vt.Footprint(index_bytes=int(self._index.serialized_length))

@@ -1,1 +1,63 @@
-"""What several stores share."""
+# mypy: implicit-reexport
+# ruff: noqa: F401
+"""Everything that a store is written with, under one name:
+
+    from vectrial.stores import common as vt
+
+The words of a store (`vt.Schema`, `vt.Capabilities`, …) are those of `vectrial.model`.
+"""
+
+from vectrial.model.errors import (
+    NotInstalled,
+    PartialFailure,
+    StoreError,
+    Unsupported,
+    UserError,
+)
+from vectrial.model.filters import Filter, Value, renamed
+from vectrial.model.fusion import Blend, Fusion
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.store import (
+    ALL_OPERATORS,
+    ARROW_TYPES,
+    Address,
+    Capabilities,
+    Durability,
+    Environment,
+    Field,
+    FieldType,
+    Footprint,
+    Hits,
+    Hybrid,
+    HybridSearcher,
+    Index,
+    IndexKind,
+    NativeRows,
+    NativeSearch,
+    NoParams,
+    Params,
+    Returning,
+    Schema,
+    Searcher,
+    Store,
+)
+from vectrial.stores.common.arrow import (
+    batch_of,
+    batch_of_columns,
+    batch_of_rows,
+    check,
+    columns_of,
+    get_pages,
+    id_pages,
+    ids_of,
+    row_values,
+    slices,
+    table_of,
+    vectors_of,
+)
+from vectrial.stores.common.files import atomic_replace, empty_folder
+from vectrial.stores.common.library import LibraryIndex, RowsStore
+from vectrial.stores.common.rows import Rows
+from vectrial.stores.common.server import SearchRequest, ServerStore, wait_until
+from vectrial.stores.common.sql import SQL_TYPES, condition, literal
+from vectrial.stores.common.typed import coerce_values, on_columns

@@ -19,7 +19,6 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from vectrial.model.errors import PartialFailure
@@ -257,6 +256,8 @@ class Rows:
 
     def save(self, path: Path) -> None:
         """Write ids and metadata of the live rows to a Parquet file, replaced as a whole."""
+        import pyarrow.parquet as pq
+
         slots = np.flatnonzero(self.live)
         ids = pa.array(self._ids[slots])
         names = ["id", *self.schema.columns.values()]
@@ -266,7 +267,9 @@ class Rows:
         atomic_replace(aside, path)
 
     def load(self, path: Path) -> None:
-        """Take the place of whatever was here with what `save` wrote."""
+        """Replace all rows by those that `save` wrote."""
+        import pyarrow.parquet as pq
+
         table = pq.read_table(path)
         ids = np.array(table.column("id").to_numpy(), dtype=np.int64)
         metadata = table.drop_columns(["id"]).rename_columns(list(self.schema.columns))

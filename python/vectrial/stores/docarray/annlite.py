@@ -12,21 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bounded
 
-from vectrial.model.errors import Unsupported
-from vectrial.model.filters import Filter
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    Capabilities,
-    FieldType,
-    Hits,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-    Store,
-)
-from vectrial.stores.common.arrow import table_of
+from vectrial.stores import common as vt
 from vectrial.stores.docarray.documents import (
     ENVIRONMENT,
     ids_of,
@@ -35,12 +21,17 @@ from vectrial.stores.docarray.documents import (
     to_query,
 )
 
-_METRICS = {Metric.L2: "euclidean", Metric.COSINE: "cosine", Metric.IP: "inner_product"}
+_METRICS = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "inner_product"}
 #: What a column may hold in AnnLite's own table; truth values are kept there as 0 and 1.
-_COLUMNS = {FieldType.INT: int, FieldType.BOOL: int, FieldType.FLOAT: float, FieldType.STRING: str}
+_COLUMNS = {
+    vt.FieldType.INT: int,
+    vt.FieldType.BOOL: int,
+    vt.FieldType.FLOAT: float,
+    vt.FieldType.STRING: str,
+}
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m: links of a node per layer (`max_connection`). ef_construction: candidates kept while
     a node is linked. Defaults are AnnLite's."""
 
@@ -48,13 +39,13 @@ class HnswBuild(Params):
     ef_construction: int = Bounded(200, ge=1)
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates kept during a search; AnnLite raises it to k where it is smaller."""
 
     ef_search: int = Bounded(50, ge=1)
 
 
-class AnnLiteStore(Store):
+class AnnLiteStore(vt.Store):
     """AnnLite used directly, without a DocumentArray around it.
 
     `flush` dumps the graph beside the documents, as AnnLite's own guide does, so that `open`
@@ -67,14 +58,14 @@ class AnnLiteStore(Store):
     title = "AnnLite"
     module = "annlite"
     environment = ENVIRONMENT
-    capabilities = Capabilities(
+    capabilities = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2,
-            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
-            Metric.IP: ScoreKind.ONE_MINUS_INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE,
+            vt.Metric.IP: vt.ScoreKind.ONE_MINUS_INNER_PRODUCT,
         },
         indexes={
-            "hnsw": IndexKind(
+            "hnsw": vt.IndexKind(
                 build=HnswBuild,
                 search=HnswSearch,
                 high_recall_params={"ef_search": 400},
@@ -109,10 +100,10 @@ class AnnLiteStore(Store):
     def version(self) -> str:
         return str(self._module.__version__)
 
-    def create(self, schema: Schema, index: Index) -> None:
+    def create(self, schema: vt.Schema, index: vt.Index) -> None:
         self.open(schema, index)
 
-    def open(self, schema: Schema, index: Index) -> None:
+    def open(self, schema: vt.Schema, index: vt.Index) -> None:
         assert isinstance(index.params, HnswBuild)
         self._schema = schema
         self._ann = self._module.AnnLite(
@@ -172,7 +163,7 @@ class AnnLiteStore(Store):
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         found = [self._ann.get_doc_by_id(str(id_)) for id_ in ids.tolist()]
         rows = [document for document in found if document is not None]
-        return table_of(self._schema, [to_batch(rows, self._schema)])
+        return vt.table_of(self._schema, [to_batch(rows, self._schema)])
 
     def count(self) -> int:
         return int(self._ann.index_size)
@@ -181,21 +172,21 @@ class AnnLiteStore(Store):
         for documents in self._ann.documents_generator(0, batch_size):
             yield to_batch(documents, self._schema)
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         assert isinstance(params, HnswSearch)
         if where is not None:
-            raise Unsupported(f"{self.name} does not search under a filter")
+            raise vt.Unsupported(f"{self.name} does not search under a filter")
         search, graph, ef = self._ann.search_numpy, self._ann.vec_index(0), params.ef_search
 
         def search_one(
             vector: NDArray[np.float32],
-        ) -> Hits:
+        ) -> vt.Hits:
             graph.ef_search = ef  # AnnLite applies it at every search; another searcher may differ
             scores, ids = search(vector[np.newaxis], limit=k)
             return ids[0], np.asarray(scores[0], dtype=np.float32)
 
         return search_one
 
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+    def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         query = to_query(where, self._schema, sql_nulls=True)
         return ids_of(self._ann.filter(query, limit=limit, include_metadata=False))

@@ -16,22 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.model.errors import Unsupported
-from vectrial.model.filters import Filter
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Hits,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-    Store,
-)
-from vectrial.stores.common.arrow import table_of
+from vectrial.stores import common as vt
 from vectrial.stores.docarray.documents import (
     ENVIRONMENT,
     ids_of,
@@ -42,18 +27,21 @@ from vectrial.stores.docarray.documents import (
 
 # By these names DocArray offers them. Its "euclidean" is the root of a difference that rounding
 # can push below zero, where the nearest row then vanishes as not-a-number; the square is safe.
-_METRICS = {Metric.L2: "sqeuclidean", Metric.COSINE: "cosine"}
+_METRICS = {vt.Metric.L2: "sqeuclidean", vt.Metric.COSINE: "cosine"}
 
 _COMMON: dict[str, Any] = {
-    "scores": {Metric.L2: ScoreKind.L2_SQUARED, Metric.COSINE: ScoreKind.COSINE_DISTANCE},
-    "indexes": {"flat": IndexKind(exact=True, recall_floor=0.999)},
-    "find": ALL_OPERATORS,
-    "field_types": frozenset(FieldType),
+    "scores": {
+        vt.Metric.L2: vt.ScoreKind.L2_SQUARED,
+        vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE,
+    },
+    "indexes": {"flat": vt.IndexKind(exact=True, recall_floor=0.999)},
+    "find": vt.ALL_OPERATORS,
+    "field_types": frozenset(vt.FieldType),
     "nulls": True,
 }
 
 
-class _DocumentArrayStore(Store):
+class _DocumentArrayStore(vt.Store):
     """What both have in common: everything done through a DocumentArray's public interface,
     `extend`, `da[id]`, `da[id] = document`, `del da[id]` and `find`."""
 
@@ -72,7 +60,7 @@ class _DocumentArrayStore(Store):
     def version(self) -> str:
         return str(self._module.__version__)
 
-    def create(self, schema: Schema, index: Index) -> None:
+    def create(self, schema: vt.Schema, index: vt.Index) -> None:
         self._schema = schema
         self._rows = self._new()
 
@@ -110,7 +98,7 @@ class _DocumentArrayStore(Store):
             # Absent ids raise, which spares the present ones a statement each on SQLite.
             with suppress(KeyError):
                 found.append(self._rows[id_])
-        return table_of(self._schema, [to_batch(found, self._schema)])
+        return vt.table_of(self._schema, [to_batch(found, self._schema)])
 
     def count(self) -> int:
         return len(self._rows)
@@ -119,9 +107,9 @@ class _DocumentArrayStore(Store):
         for documents in self._rows.batch(batch_size):
             yield to_batch(documents, self._schema)
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         if where is not None:
-            raise Unsupported(f"{self.name} does not search under a filter")
+            raise vt.Unsupported(f"{self.name} does not search under a filter")
         metric = _METRICS[self._schema.metric]
         find = self._rows.find
         nothing = np.zeros(0, np.int64), np.zeros(0, np.float32)
@@ -130,14 +118,14 @@ class _DocumentArrayStore(Store):
 
         def search_one(
             vector: NDArray[np.float32],
-        ) -> Hits:
+        ) -> vt.Hits:
             found = find(vector, metric=metric, limit=k, only_id=True)
             scores = (document.scores[metric].value for document in found)
             return ids_of(found), np.fromiter(scores, dtype=np.float32, count=len(found))
 
         return search_one
 
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+    def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         # DocArray ignores `limit` here and returns every Document that matches.
         query = to_query(where, self._schema, prefix="tags__", sql_nulls=False)
         return ids_of(self._rows.find(query)[:limit])
@@ -148,7 +136,7 @@ class DocArrayMemory(_DocumentArrayStore):
 
     name = "docarray-memory"
     title = "DocArray in memory"
-    capabilities = Capabilities(
+    capabilities = vt.Capabilities(
         **_COMMON,
         concurrent_search=True,
         caveats=(
@@ -172,7 +160,7 @@ class DocArraySqlite(_DocumentArrayStore):
 
     name = "docarray-sqlite"
     title = "DocArray on SQLite"
-    capabilities = Capabilities(
+    capabilities = vt.Capabilities(
         **_COMMON,
         persistent=True,
         caveats=(
@@ -196,7 +184,7 @@ class DocArraySqlite(_DocumentArrayStore):
         config = {"connection": str(self._file), "table_name": "documents"}
         return self._module.DocumentArray(storage="sqlite", config=config)
 
-    def open(self, schema: Schema, index: Index) -> None:
+    def open(self, schema: vt.Schema, index: vt.Index) -> None:
         self.create(schema, index)
 
     def close(self) -> None:

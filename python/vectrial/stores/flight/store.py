@@ -20,29 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Bound
 
 from vectrial.model.filters import Filter, In, renamed
-from vectrial.model.fusion import Blend
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Address,
-    Capabilities,
-    Durability,
-    FieldType,
-    Hits,
-    HybridSearcher,
-    Index,
-    IndexKind,
-    NativeRows,
-    NativeSearch,
-    NoParams,
-    Params,
-    Returning,
-    Schema,
-    Searcher,
-)
-from vectrial.stores.common.arrow import check, table_of
-from vectrial.stores.common.server import SearchRequest, ServerStore, wait_until
-from vectrial.stores.common.typed import coerce_values
+from vectrial.stores import common as vt
 from vectrial.stores.flight import text as flight_text
 from vectrial.stores.flight.filters import written
 
@@ -53,31 +31,31 @@ if TYPE_CHECKING:
 
 #: Names that the protocol has for columns of its own, in puts and in answers.
 _RESERVED = frozenset({"id", "vector", "embedding", "score", "metadata"})
-_METRICS = {Metric.L2: "euclidean", Metric.COSINE: "cosine", Metric.IP: "dot_product"}
+_METRICS = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "dot_product"}
 #: What a search is to bring back, as members of its ticket.
-_RETURNING: Mapping[Returning, Mapping[str, bool]] = {
-    Returning.IDS: {},
-    Returning.METADATA: {"include_metadata": True},
-    Returning.VECTORS: {"include_vectors": True},
+_RETURNING: Mapping[vt.Returning, Mapping[str, bool]] = {
+    vt.Returning.IDS: {},
+    vt.Returning.METADATA: {"include_metadata": True},
+    vt.Returning.VECTORS: {"include_vectors": True},
 }
 #: How long a call may take.
 _ASK_S = 300.0
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m: links per node and level; ef_construction: candidates while building."""
 
     m: int = Bound(default=16, ge=2, le=512)
     ef_construction: int = Bound(default=200, ge=1, le=100_000)
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates held during the search; None leaves it to the server (10)."""
 
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
-class FlightStore(ServerStore):
+class FlightStore(vt.ServerStore):
     """One dataset of a Flight server."""
 
     name = "flight"
@@ -86,26 +64,26 @@ class FlightStore(ServerStore):
     extra = "flight"
     server = "vectrial.stores.flight.server:FLIGHT"
     protocol = "flight"
-    capabilities = Capabilities(
+    capabilities = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.INVERSE_L2,
-            Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
-            Metric.IP: ScoreKind.INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.INVERSE_L2,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_SIMILARITY,
+            vt.Metric.IP: vt.ScoreKind.INNER_PRODUCT,
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
-            "flat": IndexKind(exact=True),
+            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
+            "flat": vt.IndexKind(exact=True),
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         persistent=True,
         concurrent_search=True,
-        returns=frozenset(Returning),
+        returns=frozenset(vt.Returning),
         durability={
-            Durability.MEMORY: "a put is acknowledged when it is in the index; flush writes it",
+            vt.Durability.MEMORY: "a put is acknowledged when it is in the index; flush writes it",
         },
         hybrid=flight_text.HYBRID,
         caveats=(
@@ -123,7 +101,7 @@ class FlightStore(ServerStore):
         ),
     )
 
-    def _connect(self, address: Address) -> Any:
+    def _connect(self, address: vt.Address) -> Any:
         self._options = call_options(address)
         # Making numpy's arrays of its own for the first time pyarrow imports pandas, where that is
         # installed: seconds that the first search of a process would be charged with.
@@ -153,7 +131,7 @@ class FlightStore(ServerStore):
     def _exists(self) -> bool:
         return bool(self._readiness()["status"] != "NOT_FOUND")
 
-    def _bind(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         super()._bind(schema, index)
         self._names = _names(schema)
         arrow = zip(schema.arrow(), self._on_wire, strict=True)
@@ -177,7 +155,7 @@ class FlightStore(ServerStore):
                 return False, f"the dataset is {answer['status']}: {answer.get('reason')}"
             return True, f"check_readiness says READY, with {answer['index_len']} rows in the index"
 
-        return wait_until(state)
+        return vt.wait_until(state)
 
     def _readiness(self) -> dict[str, Any]:
         return self._act("check_readiness", dataset=self._name)
@@ -196,7 +174,7 @@ class FlightStore(ServerStore):
     # -- data ------------------------------------------------------------------------------
 
     def upsert(self, batch: pa.RecordBatch) -> None:
-        check(batch, self._schema)
+        vt.check(batch, self._schema)
         if batch.num_rows:
             self._put(self._wire_schema, [batch.rename_columns(self._on_wire)])
 
@@ -214,9 +192,9 @@ class FlightStore(ServerStore):
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         if not len(ids):
-            return table_of(self._schema, [])
+            return vt.table_of(self._schema, [])
         which = written(In("id", tuple(np.unique(ids).tolist())))
-        return table_of(self._schema, self._scanned({"filters": which}))
+        return vt.table_of(self._schema, self._scanned({"filters": which}))
 
     def count(self) -> int:
         return int(self._readiness()["index_len"])
@@ -240,7 +218,7 @@ class FlightStore(ServerStore):
 
     # -- questions -------------------------------------------------------------------------
 
-    def _searcher(self, request: SearchRequest) -> Searcher:
+    def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         from pyarrow import flight
 
         search: dict[str, Any] = {"dataset": self._name, "vector": [], "k": request.k}
@@ -250,34 +228,34 @@ class FlightStore(ServerStore):
         head, tail = (part.encode() for part in json.dumps({"search": search}).split("[]", 1))
         get, options, ticket = self._client.do_get, self._options, flight.Ticket
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             asked = b"%b%b%b" % (head, json.dumps(vector.tolist()).encode(), tail)
             return _found(get(ticket(asked), options).read_all())
 
         return run
 
-    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+    def hybrid_searcher(self, k: int, params: vt.Params, blend: vt.Blend) -> vt.HybridSearcher:
         if blend.alpha == 1.0:
             near = self.searcher(k, params)
             return lambda vector, text, /: near(vector)
-        search = {"dataset": self._name, "k": k, **_members(params, Returning.IDS)}
+        search = {"dataset": self._name, "k": k, **_members(params, vt.Returning.IDS)}
         ticket, get = flight_text.build_query(search, blend, self._names[blend.field]), self._get
 
-        def run(vector: NDArray[np.float32], text: str, /) -> Hits:
+        def run(vector: NDArray[np.float32], text: str, /) -> vt.Hits:
             return _found(get(ticket(vector.tolist(), text)).read_all())
 
         return run
 
-    def _native_search(self, request: SearchRequest) -> NativeSearch:
+    def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         members = json.dumps(_members(request.params, request.returning))
         options = {"dataset": self._name, "params": members}
         where = request.where
         kept = None if where is None else json.dumps(self._translate(where)).encode()
-        return NativeSearch(self._native_target(), options, kept)
+        return vt.NativeSearch(self._native_target(), options, kept)
 
-    def native_rows(self) -> NativeRows:
+    def native_rows(self) -> vt.NativeRows:
         options = {"dataset": self._name, "metric": _METRICS[self._schema.metric]}
-        return NativeRows(self._native_target(), options, self._names)
+        return vt.NativeRows(self._native_target(), options, self._names)
 
     def _native_target(self) -> LoadTarget:
         return self._target(headers=_headers(self._address))
@@ -292,40 +270,40 @@ class FlightStore(ServerStore):
         return np.asarray(self._get(asked).read_all().column("id").to_numpy(), np.int64)
 
     def _translate(self, where: Filter) -> list[dict[str, Any]]:
-        return written(renamed(coerce_values(where, self._schema), self._names))
+        return written(renamed(vt.coerce_values(where, self._schema), self._names))
 
 
-def _members(params: Params, returning: Returning) -> dict[str, Any]:
+def _members(params: vt.Params, returning: vt.Returning) -> dict[str, Any]:
     """Members of a search beside what every search has."""
     members: dict[str, Any] = dict(_RETURNING[returning])
     if isinstance(params, HnswSearch):
         if params.ef_search is not None:
             members["ef"] = params.ef_search
     else:
-        assert isinstance(params, NoParams)
+        assert isinstance(params, vt.NoParams)
     return members
 
 
-def _names(schema: Schema) -> Mapping[str, str]:
+def _names(schema: vt.Schema) -> Mapping[str, str]:
     """Fields → columns on the wire: under their own names, which a server may be told for its
     text index, unless one of them is the protocol's; then `f0`, `f1`, …"""
     own = {field.name: field.name for field in schema.fields}
     return schema.columns if _RESERVED & set(own) else own
 
 
-def _found(rows: pa.Table) -> Hits:
+def _found(rows: pa.Table) -> vt.Hits:
     """Ids and scores of an answer."""
     return rows.column("id").to_numpy().view(np.int64), rows.column("score").to_numpy()
 
 
-def connected(address: Address) -> flight.FlightClient:
+def connected(address: vt.Address) -> flight.FlightClient:
     """A client of the server, which has not called it yet."""
     from pyarrow import flight
 
     return flight.FlightClient(f"grpc://{address.host}:{address.ports['grpc']}")
 
 
-def call_options(address: Address, timeout_s: float = _ASK_S) -> flight.FlightCallOptions:
+def call_options(address: vt.Address, timeout_s: float = _ASK_S) -> flight.FlightCallOptions:
     """What goes with every call, which fails when it takes longer than `timeout_s`."""
     from pyarrow import flight
 
@@ -334,6 +312,6 @@ def call_options(address: Address, timeout_s: float = _ASK_S) -> flight.FlightCa
     return flight.FlightCallOptions(timeout=timeout_s, headers=headers)
 
 
-def _headers(address: Address) -> list[tuple[str, str]]:
+def _headers(address: vt.Address) -> list[tuple[str, str]]:
     token = address.secrets.get("token")
     return [("authorization", f"Bearer {token}")] if token else []

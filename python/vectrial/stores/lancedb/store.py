@@ -18,38 +18,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import StoreError
-from vectrial.model.filters import Filter
-from vectrial.model.fusion import Blend
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Hits,
-    HybridSearcher,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-    Store,
-)
-from vectrial.stores.common.arrow import batch_of_columns, table_of
-from vectrial.stores.common.sql import literal
-from vectrial.stores.common.typed import on_columns
+from vectrial.stores import common as vt
 from vectrial.stores.lancedb.text import LANCEDB_HYBRID, reranker, text_index
 
 _TABLE = "rows"
 _VECTOR_INDEX = "vector_idx"
-_DISTANCE: dict[Metric, Literal["l2", "cosine", "dot"]] = {
-    Metric.L2: "l2",
-    Metric.COSINE: "cosine",
-    Metric.IP: "dot",
+_DISTANCE: dict[vt.Metric, Literal["l2", "cosine", "dot"]] = {
+    vt.Metric.L2: "l2",
+    vt.Metric.COSINE: "cosine",
+    vt.Metric.IP: "dot",
 }
 
 
-class IvfBuild(Params):
+class IvfBuild(vt.Params):
     """nlist: partitions (`num_partitions`); None lets LanceDB choose by the number of rows."""
 
     nlist: int | None = Bound(default=None, ge=1, le=1_000_000)
@@ -69,7 +50,7 @@ class HnswBuild(IvfBuild):
     ef_construction: int = Bound(default=300, ge=4, le=100_000)
 
 
-class IvfSearch(Params):
+class IvfSearch(vt.Params):
     """nprobe: partitions looked into (`nprobes`). refine_factor: k times this many candidates
     get their exact distance from the stored vectors before the k best are returned; None
     returns the index's own distances."""
@@ -85,43 +66,43 @@ class HnswSearch(IvfSearch):
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
-class LanceDB(Store):
+class LanceDB(vt.Store):
     """One table; scalar indexes on the id and on the fields that ask for one."""
 
     name: ClassVar[str] = "lancedb"
     title: ClassVar[str] = "LanceDB"
     module: ClassVar[str | None] = "lancedb"
     extra: ClassVar[str | None] = "lancedb"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[vt.Capabilities] = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2_SQUARED,
-            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
-            Metric.IP: ScoreKind.ONE_MINUS_INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2_SQUARED,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE,
+            vt.Metric.IP: vt.ScoreKind.ONE_MINUS_INNER_PRODUCT,
         },
         indexes={
-            "hnsw": IndexKind(
+            "hnsw": vt.IndexKind(
                 HnswBuild, HnswSearch, high_recall_params={"ef_search": 512, "nprobe": 64}
             ),
-            "hnsw_sq": IndexKind(
+            "hnsw_sq": vt.IndexKind(
                 HnswBuild,
                 HnswSearch,
                 high_recall_params={"ef_search": 512, "nprobe": 64, "refine_factor": 4},
                 exact_scores=False,
                 unsupported=frozenset({"inserts_after_build"}),
             ),
-            "ivf_flat": IndexKind(IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}),
-            "ivf_pq": IndexKind(
+            "ivf_flat": vt.IndexKind(IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}),
+            "ivf_pq": vt.IndexKind(
                 PqBuild,
                 IvfSearch,
                 high_recall_params={"nprobe": 1024, "refine_factor": 50},
                 exact_scores=False,
                 unsupported=frozenset({"inserts_after_build"}),
             ),
-            "flat": IndexKind(exact=True),
+            "flat": vt.IndexKind(exact=True),
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         payload_index=True,
         persistent=True,
@@ -159,13 +140,13 @@ class LanceDB(Store):
     def version(self) -> str:
         return str(self._lancedb.__version__)
 
-    def create(self, schema: Schema, index: Index) -> None:
+    def create(self, schema: vt.Schema, index: vt.Index) -> None:
         self._table = self._connect(schema, index).create_table(_TABLE, schema=schema.arrow())
 
-    def open(self, schema: Schema, index: Index) -> None:
+    def open(self, schema: vt.Schema, index: vt.Index) -> None:
         self._table = self._connect(schema, index).open_table(_TABLE)
 
-    def _connect(self, schema: Schema, index: Index) -> Any:
+    def _connect(self, schema: vt.Schema, index: vt.Index) -> Any:
         self._schema, self._index = schema, index
         return self._lancedb.connect(self.location, session=self._session)
 
@@ -187,7 +168,7 @@ class LanceDB(Store):
             if field.text:
                 table.create_index(column, config=text_index())
             elif field.indexed:
-                kind = Bitmap() if field.type is FieldType.BOOL else BTree()
+                kind = Bitmap() if field.type is vt.FieldType.BOOL else BTree()
                 table.create_index(column, config=kind)
         config = self._config()
         if config is not None:
@@ -241,7 +222,7 @@ class LanceDB(Store):
             self._compact()
             found = self._table.index_stats(name)
         if found is None or found.num_unindexed_rows:
-            raise StoreError(f"not every row is in the index {name}: {found}")
+            raise vt.StoreError(f"not every row is in the index {name}: {found}")
         return found
 
     # -- data ------------------------------------------------------------------------------
@@ -259,10 +240,12 @@ class LanceDB(Store):
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         if not len(ids):
-            return table_of(self._schema, [])
+            return vt.table_of(self._schema, [])
         found = self._table.search().where(_among(ids)).limit(len(ids)).to_arrow()
         batches = found.to_batches()
-        return table_of(self._schema, (batch_of_columns(self._schema, one) for one in batches))
+        return vt.table_of(
+            self._schema, (vt.batch_of_columns(self._schema, one) for one in batches)
+        )
 
     def count(self) -> int:
         return int(self._table.count_rows())
@@ -271,11 +254,11 @@ class LanceDB(Store):
         everything = self._table.search().limit(max(1, self.count()))
         for batch in everything.to_batches(batch_size):
             if batch.num_rows:
-                yield batch_of_columns(self._schema, batch)
+                yield vt.batch_of_columns(self._schema, batch)
 
     # -- questions -------------------------------------------------------------------------
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         prepared = self._latest().query().limit(k).select(["id", "_distance"])
         if where is not None:
             prepared = prepared.where(self._sql(where))
@@ -285,13 +268,13 @@ class LanceDB(Store):
             # On the loop's thread alone, since `prepared` must not be used by two at once.
             return await self._tuned(prepared.nearest_to(vector), k, params).to_arrow()
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = wait(ask(vector))
             return found["id"].to_numpy(), found["_distance"].to_numpy()
 
         return run
 
-    def _tuned(self, query: Any, k: int, params: Params) -> Any:
+    def _tuned(self, query: Any, k: int, params: vt.Params) -> Any:
         """A search for the k nearest, as the parameters want it."""
         query = query.column("vector").distance_type(_DISTANCE[self._schema.metric])
         if not isinstance(params, IvfSearch):
@@ -303,7 +286,7 @@ class LanceDB(Store):
             query = query.ef(max(params.ef_search, k * (params.refine_factor or 1)))
         return query
 
-    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+    def hybrid_searcher(self, k: int, params: vt.Params, blend: vt.Blend) -> vt.HybridSearcher:
         table, wait, fused = self._latest(), self._loop.run, reranker(blend)
         text_column = self._schema.columns[blend.field]
         rows = k if blend.alpha in (0.0, 1.0) else max(k, blend.candidates)
@@ -321,7 +304,7 @@ class LanceDB(Store):
         columns = ["id"] if fused is not None else ["id", score]
         sign = np.float32(-1 if blend.alpha == 1.0 else 1)
 
-        def run(vector: NDArray[np.float32], text: str, /) -> Hits:
+        def run(vector: NDArray[np.float32], text: str, /) -> vt.Hits:
             found = wait(ask(vector, text))
             return found["id"].to_numpy()[:k], sign * found[score].to_numpy()[:k]
 
@@ -339,12 +322,12 @@ class LanceDB(Store):
         connection = await self._lancedb.connect_async(self.location, session=self._session)
         return await connection.open_table(_TABLE)
 
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+    def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         found = self._table.search().where(self._sql(where)).select(["id"]).limit(limit).to_arrow()
         return np.asarray(found["id"].to_numpy())
 
-    def _sql(self, where: Filter) -> str:
-        return literal(on_columns(where, self._schema), _quoted)
+    def _sql(self, where: vt.Filter) -> str:
+        return vt.literal(vt.on_columns(where, self._schema), _quoted)
 
 
 def _quoted(name: str) -> str:

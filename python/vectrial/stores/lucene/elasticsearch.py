@@ -11,19 +11,7 @@ from typing import Any
 
 from pydantic import Field as Bound
 
-from vectrial.model.metric import Metric
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Address,
-    Capabilities,
-    FieldType,
-    Index,
-    IndexKind,
-    NoParams,
-    Params,
-    Returning,
-    Schema,
-)
+from vectrial.stores import common as vt
 from vectrial.stores.lucene import text as lucene_text
 from vectrial.stores.lucene.common import (
     DURABILITY,
@@ -35,12 +23,16 @@ from vectrial.stores.lucene.common import (
 from vectrial.stores.lucene.filters import Query
 from vectrial.stores.lucene.store import CONNECTIONS, ID, MERGE_S, REQUEST_S, VECTOR, LuceneStore
 
-_SIMILARITIES = {Metric.L2: "l2_norm", Metric.COSINE: "cosine", Metric.IP: "max_inner_product"}
+_SIMILARITIES = {
+    vt.Metric.L2: "l2_norm",
+    vt.Metric.COSINE: "cosine",
+    vt.Metric.IP: "max_inner_product",
+}
 #: What `num_candidates` may be.
 _MOST_CANDIDATES = 10_000
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: `num_candidates`, which each segment's graph is searched for, at least k; None
     lets the server choose 1.5k."""
 
@@ -64,28 +56,28 @@ class Elasticsearch(LuceneStore):
     server = "vectrial.stores.lucene.elasticsearch_server:ELASTICSEARCH"
     tested = ("8.19.", "9.2.")
     vectors_in_columns = True
-    capabilities = Capabilities(
+    capabilities = vt.Capabilities(
         scores=SCORES,
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
-            "int8_hnsw": IndexKind(
+            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
+            "int8_hnsw": vt.IndexKind(
                 HnswBuild,
                 QuantizedSearch,
                 high_recall_params={"ef_search": 500, "oversample": 5.0},
                 exact_scores=False,
             ),
-            "flat": IndexKind(SegmentParams, exact=True),
+            "flat": vt.IndexKind(SegmentParams, exact=True),
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         text_bytes=32_766,  # of a term
         payload_index=True,
         persistent=True,
         concurrent_search=True,
-        returns=frozenset(Returning),
+        returns=frozenset(vt.Returning),
         durability=DURABILITY,
         hybrid=lucene_text.ELASTICSEARCH,
         caveats=(
@@ -99,7 +91,7 @@ class Elasticsearch(LuceneStore):
         ),
     )
 
-    def _connect(self, address: Address) -> Any:
+    def _connect(self, address: vt.Address) -> Any:
         from elasticsearch import Elasticsearch as Client
 
         allowed = authorization(address)
@@ -112,10 +104,10 @@ class Elasticsearch(LuceneStore):
             retry_on_status=(),
         )
 
-    def _settings(self, index: Index) -> Mapping[str, Any]:
+    def _settings(self, index: vt.Index) -> Mapping[str, Any]:
         return {}
 
-    def _vector_field(self, schema: Schema, index: Index) -> Mapping[str, Any]:
+    def _vector_field(self, schema: vt.Schema, index: vt.Index) -> Mapping[str, Any]:
         options: dict[str, Any] = {"type": index.kind}
         if isinstance(index.params, HnswBuild):
             options |= {"m": index.params.m, "ef_construction": index.params.ef_construction}
@@ -128,7 +120,7 @@ class Elasticsearch(LuceneStore):
         }
 
     def _question(
-        self, k: int, params: Params, kept: Query | None
+        self, k: int, params: vt.Params, kept: Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
         knn: dict[str, Any] = {"field": VECTOR, "k": k}
         if candidates := _candidates(k, params):
@@ -139,7 +131,7 @@ class Elasticsearch(LuceneStore):
             knn["filter"] = kept
         return lambda vector: {"knn": {**knn, "query_vector": vector}}
 
-    def _native_options(self, k: int, params: Params) -> dict[str, str]:
+    def _native_options(self, k: int, params: vt.Params) -> dict[str, str]:
         options = {}
         if candidates := _candidates(k, params):
             options["num_candidates"] = str(candidates)
@@ -158,9 +150,9 @@ class Elasticsearch(LuceneStore):
         return {"source_includes": [ID, VECTOR, *self._names.values()]}
 
 
-def _candidates(k: int, params: Params) -> int | None:
+def _candidates(k: int, params: vt.Params) -> int | None:
     """`num_candidates`; None where the server chooses."""
-    if isinstance(params, NoParams):  # every row is compared
+    if isinstance(params, vt.NoParams):  # every row is compared
         return k
     assert isinstance(params, HnswSearch)
     return None if params.ef_search is None else max(params.ef_search, k)

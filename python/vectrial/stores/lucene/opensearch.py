@@ -16,28 +16,16 @@ from typing import Any
 
 from pydantic import Field as Bound
 
-from vectrial.model.metric import Metric
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Address,
-    Capabilities,
-    FieldType,
-    Index,
-    IndexKind,
-    NoParams,
-    Params,
-    Returning,
-    Schema,
-)
+from vectrial.stores import common as vt
 from vectrial.stores.lucene import text as lucene_text
 from vectrial.stores.lucene.common import DURABILITY, SCORES, HnswBuild, SegmentParams
 from vectrial.stores.lucene.filters import Query
 from vectrial.stores.lucene.store import CONNECTIONS, MERGE_S, REQUEST_S, VECTOR, LuceneStore
 
-_SPACES = {Metric.L2: "l2", Metric.COSINE: "cosinesimil", Metric.IP: "innerproduct"}
+_SPACES = {vt.Metric.L2: "l2", vt.Metric.COSINE: "cosinesimil", vt.Metric.IP: "innerproduct"}
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates for which each segment's graph is searched, at least k."""
 
     ef_search: int = Bound(default=100, ge=1, le=10_000)
@@ -55,22 +43,22 @@ class OpenSearch(LuceneStore):
     dialect = MappingProxyType({"flavor": "opensearch"})
     vectors_in_columns = False
     text_boost = 2.2
-    capabilities = Capabilities(
+    capabilities = vt.Capabilities(
         scores=SCORES,
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
-            "flat": IndexKind(SegmentParams, exact=True),
+            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
+            "flat": vt.IndexKind(SegmentParams, exact=True),
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         text_bytes=32_766,  # of a term
         payload_index=True,
         persistent=True,
         concurrent_search=True,
-        returns=frozenset(Returning),
+        returns=frozenset(vt.Returning),
         durability=DURABILITY,
         hybrid=lucene_text.OPENSEARCH,
         caveats=(
@@ -86,7 +74,7 @@ class OpenSearch(LuceneStore):
         ),
     )
 
-    def _connect(self, address: Address) -> Any:
+    def _connect(self, address: vt.Address) -> Any:
         from opensearchpy import OpenSearch as Client
 
         user, password = address.secrets.get("user"), address.secrets.get("password")
@@ -99,7 +87,7 @@ class OpenSearch(LuceneStore):
             retry_on_status=(),
         )
 
-    def _settings(self, index: Index) -> Mapping[str, Any]:
+    def _settings(self, index: vt.Index) -> Mapping[str, Any]:
         if index.kind != "hnsw":
             return {"knn": False}
         # Graphs are built however small a segment is. Documents keep their vectors: with those
@@ -107,7 +95,7 @@ class OpenSearch(LuceneStore):
         threshold = {"knn.advanced.approximate_threshold": 0}
         return {"knn": True, "knn.derived_source.enabled": False, **threshold}
 
-    def _vector_field(self, schema: Schema, index: Index) -> Mapping[str, Any]:
+    def _vector_field(self, schema: vt.Schema, index: vt.Index) -> Mapping[str, Any]:
         field = {"type": "knn_vector", "dimension": schema.dim}
         params = index.params
         if not isinstance(params, HnswBuild):
@@ -117,9 +105,9 @@ class OpenSearch(LuceneStore):
         return {**field, "space_type": _SPACES[schema.metric], "method": method}
 
     def _question(
-        self, k: int, params: Params, kept: Query | None
+        self, k: int, params: vt.Params, kept: Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
-        if isinstance(params, NoParams):
+        if isinstance(params, vt.NoParams):
             return self._scan(kept)
         assert isinstance(params, HnswSearch)
         asked: dict[str, Any] = {"k": k, "method_parameters": {"ef_search": params.ef_search}}
@@ -138,8 +126,8 @@ class OpenSearch(LuceneStore):
 
         return question
 
-    def _native_options(self, k: int, params: Params) -> dict[str, str]:
-        if isinstance(params, NoParams):
+    def _native_options(self, k: int, params: vt.Params) -> dict[str, str]:
+        if isinstance(params, vt.NoParams):
             return {"exact": _SPACES[self._schema.metric]}
         assert isinstance(params, HnswSearch)
         return {"ef": str(params.ef_search)}

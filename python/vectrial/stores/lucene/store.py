@@ -22,36 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.model.errors import PartialFailure, StoreError
-from vectrial.model.filters import Filter
-from vectrial.model.fusion import Blend
-from vectrial.model.store import (
-    Address,
-    Durability,
-    FieldType,
-    Footprint,
-    Hits,
-    HybridSearcher,
-    Index,
-    NativeRows,
-    NativeSearch,
-    Params,
-    Returning,
-    Schema,
-    Searcher,
-)
-from vectrial.stores.common.arrow import (
-    batch_of_rows,
-    check,
-    get_pages,
-    id_pages,
-    ids_of,
-    row_values,
-    slices,
-    vectors_of,
-)
-from vectrial.stores.common.server import SearchRequest, ServerStore, wait_until
-from vectrial.stores.common.typed import coerce_values
+from vectrial.stores import common as vt
 from vectrial.stores.lucene import files as lucene_files
 from vectrial.stores.lucene import filters as lucene_filters
 from vectrial.stores.lucene import text as lucene_text
@@ -71,15 +42,15 @@ _PAGE = 10_000
 _REQUEST_BYTES = 20_000_000
 _BYTES_PER_NUMBER = 12
 _KEEP = "5m"
-_TYPES: Mapping[FieldType, str] = {
-    FieldType.INT: "long",
-    FieldType.FLOAT: "double",
-    FieldType.STRING: "keyword",
-    FieldType.BOOL: "boolean",
+_TYPES: Mapping[vt.FieldType, str] = {
+    vt.FieldType.INT: "long",
+    vt.FieldType.FLOAT: "double",
+    vt.FieldType.STRING: "keyword",
+    vt.FieldType.BOOL: "boolean",
 }
 
 
-class LuceneStore(ServerStore):
+class LuceneStore(vt.ServerStore):
     """One index with one shard and no replicas, refreshed every second once it has been loaded.
 
     vectors_in_columns: a search can return vectors from columns; else from documents.
@@ -93,7 +64,7 @@ class LuceneStore(ServerStore):
     vectors_in_columns: ClassVar[bool]
     text_boost: ClassVar[float] = 1.0
 
-    def __init__(self, location: Path, address: Address | None = None) -> None:
+    def __init__(self, location: Path, address: vt.Address | None = None) -> None:
         super().__init__(location, address)
         #: Something was written here that no search may have seen.
         self._stale = True
@@ -102,21 +73,21 @@ class LuceneStore(ServerStore):
     # -- what differs ----------------------------------------------------------------------
 
     @abstractmethod
-    def _settings(self, index: Index) -> Mapping[str, Any]:
+    def _settings(self, index: vt.Index) -> Mapping[str, Any]:
         """Settings of the index beside those that both servers have."""
 
     @abstractmethod
-    def _vector_field(self, schema: Schema, index: Index) -> Mapping[str, Any]:
+    def _vector_field(self, schema: vt.Schema, index: vt.Index) -> Mapping[str, Any]:
         """How the vectors' field is mapped."""
 
     @abstractmethod
     def _question(
-        self, k: int, params: Params, kept: lucene_filters.Query | None
+        self, k: int, params: vt.Params, kept: lucene_filters.Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
         """What is asked of the neighbours of a vector: members of a search's body."""
 
     @abstractmethod
-    def _native_options(self, k: int, params: Params) -> dict[str, str]:
+    def _native_options(self, k: int, params: vt.Params) -> dict[str, str]:
         """The same question, as options of the protocol."""
 
     @abstractmethod
@@ -131,7 +102,7 @@ class LuceneStore(ServerStore):
 
     def _create(self) -> None:
         schema, index = self._schema, self._index
-        durability = "async" if self.durability is Durability.BUFFERED else "request"
+        durability = "async" if self.durability is vt.Durability.BUFFERED else "request"
         settings = {
             "number_of_shards": 1,
             "number_of_replicas": 0,
@@ -159,7 +130,7 @@ class LuceneStore(ServerStore):
     def _exists(self) -> bool:
         return bool(self._client.indices.exists(index=self._name))
 
-    def _bind(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         super()._bind(schema, index)
         self._major = int(self.version().partition(".")[0])
 
@@ -182,7 +153,7 @@ class LuceneStore(ServerStore):
         """A segment has its graph before it can be searched. What is left is to have every row
         in a segment, and to let merges end that would put other graphs in the place of these."""
         self.refresh()
-        wait_until(self._merged, MERGE_S)
+        vt.wait_until(self._merged, MERGE_S)
         self.refresh()
         if not self._every_second:
             wanted = {"index": {"refresh_interval": "1s"}}
@@ -204,9 +175,9 @@ class LuceneStore(ServerStore):
         found: Mapping[str, Any] = stats["_all"]["primaries"]
         return found
 
-    def footprint(self) -> Footprint:
+    def footprint(self) -> vt.Footprint:
         """The log; raw vectors and graph are files of the same segments, and not told apart."""
-        return Footprint(log_bytes=int(self._stats("translog")["translog"]["size_in_bytes"]))
+        return vt.Footprint(log_bytes=int(self._stats("translog")["translog"]["size_in_bytes"]))
 
     # -- data ------------------------------------------------------------------------------
 
@@ -218,20 +189,20 @@ class LuceneStore(ServerStore):
         self._write("index", batch)
 
     def _write(self, action: str, batch: pa.RecordBatch) -> None:
-        check(batch, self._schema)
+        vt.check(batch, self._schema)
         rows = max(1, _REQUEST_BYTES // (self._schema.dim * _BYTES_PER_NUMBER + 200))
-        for part in slices(batch, rows):
-            ids, documents = ids_of(part).tolist(), row_values(part, self._schema)
+        for part in vt.slices(batch, rows):
+            ids, documents = vt.ids_of(part).tolist(), vt.row_values(part, self._schema)
             lines: list[Any] = []
             for id_, vector, metadata in zip(
-                ids, vectors_of(part).tolist(), documents, strict=True
+                ids, vt.vectors_of(part).tolist(), documents, strict=True
             ):
                 lines.append({action: {"_id": str(id_)}})
                 lines.append({VECTOR: vector, ID: id_, **metadata})
             self._bulk(lines)
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        for page in id_pages(ids, _PAGE):
+        for page in vt.id_pages(ids, _PAGE):
             self._bulk([{"delete": {"_id": str(id_)}} for id_ in page])
 
     def _bulk(self, lines: Sequence[Any]) -> None:
@@ -244,11 +215,11 @@ class LuceneStore(ServerStore):
         if failed:
             error = failed[0]["error"]
             reason = f"{error['type']}: {error['reason']}"
-            raise PartialFailure(reason, [int(row["_id"]) for row in failed])
+            raise vt.PartialFailure(reason, [int(row["_id"]) for row in failed])
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         """Read from the documents themselves, so that what was just written is there, too."""
-        return get_pages(self._schema, ids, _PAGE, self._read)
+        return vt.get_pages(self._schema, ids, _PAGE, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         body = {"ids": [str(id_) for id_ in ids]}
@@ -286,11 +257,11 @@ class LuceneStore(ServerStore):
 
     def _batch(self, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
         ids, vectors = [row[ID] for row in rows], [row[VECTOR] for row in rows]
-        return batch_of_rows(self._schema, ids, vectors, rows)
+        return vt.batch_of_rows(self._schema, ids, vectors, rows)
 
     # -- questions -------------------------------------------------------------------------
 
-    def _searcher(self, request: SearchRequest) -> Searcher:
+    def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         if self.auto_refresh:
             self.refresh()
         search, collection = self._client.search, self._name
@@ -298,10 +269,10 @@ class LuceneStore(ServerStore):
         common = {"size": request.k, **self._fields(*self._returned(request.returning))}
         metric = self._schema.metric
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             answer = search(index=collection, body={**common, **question(vector.tolist())})
             if answer["timed_out"] or answer["_shards"]["failed"]:
-                raise StoreError(f"the answer is not complete: {answer['_shards']}")
+                raise vt.StoreError(f"the answer is not complete: {answer['_shards']}")
             hits = answer["hits"]["hits"]
             ids = np.array([hit["fields"][ID][0] for hit in hits], dtype=np.int64)
             scores = np.array([hit["_score"] for hit in hits], dtype=np.float64)
@@ -309,7 +280,7 @@ class LuceneStore(ServerStore):
 
         return run
 
-    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+    def hybrid_searcher(self, k: int, params: vt.Params, blend: vt.Blend) -> vt.HybridSearcher:
         if self.auto_refresh:
             self.refresh()
         search, collection = self._client.search, self._name
@@ -317,17 +288,17 @@ class LuceneStore(ServerStore):
         body = lucene_text.build_query(near, self._names[blend.field], blend, self.text_boost)
         common = {"size": k, **self._fields(ID)}
 
-        def run(vector: NDArray[np.float32], text: str, /) -> Hits:
+        def run(vector: NDArray[np.float32], text: str, /) -> vt.Hits:
             answer = search(index=collection, body={**common, **body(vector.tolist(), text)})
             if answer["timed_out"] or answer["_shards"]["failed"]:
-                raise StoreError(f"the answer is not complete: {answer['_shards']}")
+                raise vt.StoreError(f"the answer is not complete: {answer['_shards']}")
             hits = answer["hits"]["hits"]
             ids = np.array([hit["fields"][ID][0] for hit in hits], dtype=np.int64)
             return ids, np.array([hit["_score"] for hit in hits], dtype=np.float32)
 
         return run
 
-    def _native_search(self, request: SearchRequest) -> NativeSearch:
+    def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         self.refresh()
         from_source, from_columns = self._sources(self._returned(request.returning))
         options = {
@@ -338,19 +309,19 @@ class LuceneStore(ServerStore):
             **self._native_options(request.k, request.params),
         }
         kept = self._kept(request.where)
-        return NativeSearch(
+        return vt.NativeSearch(
             self._native_target(), options, None if kept is None else json.dumps(kept).encode()
         )
 
-    def native_rows(self) -> NativeRows:
+    def native_rows(self) -> vt.NativeRows:
         options = {"collection": self._name, "vector": VECTOR, "id_field": ID}
-        return NativeRows(self._native_target(), options, dict(self._names))
+        return vt.NativeRows(self._native_target(), options, dict(self._names))
 
     def _native_target(self) -> LoadTarget:
         allowed = authorization(self._address)
         return self._target(headers=[("authorization", allowed)] if allowed else ())
 
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+    def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         if self._stale:  # at other times nothing but the question is asked, which may be timed
             self.refresh()
         body = {"query": self._kept(where), "sort": ["_doc"], **self._fields(ID)}
@@ -361,18 +332,18 @@ class LuceneStore(ServerStore):
                 break
         return np.array(found[:limit], np.int64)
 
-    def _kept(self, where: Filter | None) -> lucene_filters.Query | None:
+    def _kept(self, where: vt.Filter | None) -> lucene_filters.Query | None:
         if where is None:
             return None
-        return lucene_filters.query(coerce_values(where, self._schema), self._names)
+        return lucene_filters.query(vt.coerce_values(where, self._schema), self._names)
 
-    def _returned(self, returning: Returning) -> tuple[str, ...]:
+    def _returned(self, returning: vt.Returning) -> tuple[str, ...]:
         match returning:
-            case Returning.IDS:
+            case vt.Returning.IDS:
                 return (ID,)
-            case Returning.METADATA:
+            case vt.Returning.METADATA:
                 return (ID, *self._names.values())
-            case Returning.VECTORS:
+            case vt.Returning.VECTORS:
                 return (ID, VECTOR)
 
     def _fields(self, *names: str) -> dict[str, Any]:

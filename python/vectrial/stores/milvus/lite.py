@@ -15,24 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.filters import Filter
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Hits,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-    Store,
-)
-from vectrial.stores.common.arrow import check, slices, table_of
-from vectrial.stores.common.files import empty_folder
-from vectrial.stores.common.server import wait_until
-from vectrial.stores.common.typed import coerce_values
+from vectrial.stores import common as vt
 from vectrial.stores.milvus.collection import (
     LONGEST_STRING,
     METRICS,
@@ -47,32 +30,32 @@ _KINDS = {"hnsw": "HNSW", "ivf_flat": "IVF_FLAT", "flat": "FLAT"}
 _WRITE_ROWS = 1_000
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m, ef_construction: of the graph of each segment."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=200, ge=1, le=100_000)
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates held in each graph."""
 
     ef_search: int = Bound(default=64, ge=1, le=1_000_000)
 
 
-class IvfBuild(Params):
+class IvfBuild(vt.Params):
     """nlist: lists of each segment's index."""
 
     nlist: int = Bound(default=128, ge=1, le=1_000_000)
 
 
-class IvfSearch(Params):
+class IvfSearch(vt.Params):
     """nprobe: lists looked into."""
 
     nprobe: int = Bound(default=8, ge=1, le=1_000_000)
 
 
-class MilvusLite(Store):
+class MilvusLite(vt.Store):
     """One collection in one database folder, reached with `pymilvus.MilvusClient`.
 
     What `describe_index` says of progress is not true here: it reports a finished index even for
@@ -83,21 +66,21 @@ class MilvusLite(Store):
     title: ClassVar[str] = "Milvus Lite"
     module: ClassVar[str | None] = "milvus_lite"
     extra: ClassVar[str | None] = "milvus-lite"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[vt.Capabilities] = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2_SQUARED,
-            Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
-            Metric.IP: ScoreKind.INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2_SQUARED,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_SIMILARITY,
+            vt.Metric.IP: vt.ScoreKind.INNER_PRODUCT,
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 2048}),
-            "ivf_flat": IndexKind(IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}),
-            "flat": IndexKind(exact=True),
+            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 2048}),
+            "ivf_flat": vt.IndexKind(IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}),
+            "flat": vt.IndexKind(exact=True),
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         text_bytes=LONGEST_STRING,
         persistent=True,
@@ -124,7 +107,7 @@ class MilvusLite(Store):
         version = importlib.metadata.version
         return f"{version('milvus-lite')}, pymilvus {version('pymilvus')}"
 
-    def create(self, schema: Schema, index: Index) -> None:
+    def create(self, schema: vt.Schema, index: vt.Index) -> None:
         self._connect(schema, index)
         made = collection_schema(self._client, schema, nullable=True)
         build, params = index.params, {}
@@ -141,11 +124,11 @@ class MilvusLite(Store):
         )
         self._client.create_collection(_ROWS, schema=made, index_params=indexes)
 
-    def open(self, schema: Schema, index: Index) -> None:
+    def open(self, schema: vt.Schema, index: vt.Index) -> None:
         self._connect(schema, index)
         self._client.load_collection(_ROWS)
 
-    def _connect(self, schema: Schema, index: Index) -> None:
+    def _connect(self, schema: vt.Schema, index: vt.Index) -> None:
         self._schema, self._index = schema, index
         self._client = self._pymilvus.MilvusClient(str(self._path))
 
@@ -160,7 +143,7 @@ class MilvusLite(Store):
 
     def drop(self) -> None:
         self.close()
-        empty_folder(self.location)
+        vt.empty_folder(self.location)
 
     def flush(self) -> None:
         self._client.flush(_ROWS)
@@ -175,7 +158,7 @@ class MilvusLite(Store):
         self.open(schema, index)
         if self._index.kind == "flat":
             return "there is no index to build: every search scans all rows"
-        wait_until(self._indexed, limit_s=600)
+        vt.wait_until(self._indexed, limit_s=600)
         return "flushed, opened anew and loaded; every data file has its index file beside it"
 
     def _indexed(self) -> tuple[bool, str]:
@@ -202,8 +185,8 @@ class MilvusLite(Store):
         self._write(self._client.upsert, batch)
 
     def _write(self, write: Any, batch: pa.RecordBatch) -> None:
-        check(batch, self._schema)
-        for part in slices(batch, _WRITE_ROWS):
+        vt.check(batch, self._schema)
+        for part in vt.slices(batch, _WRITE_ROWS):
             write(_ROWS, entities(part, self._schema))
 
     def delete(self, ids: NDArray[np.int64]) -> None:
@@ -212,10 +195,10 @@ class MilvusLite(Store):
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         if not len(ids):
-            return table_of(self._schema, [])
+            return vt.table_of(self._schema, [])
         names = ["id", "vector", *self._schema.columns.values()]
         found = list(self._client.get(_ROWS, ids=ids.tolist(), output_fields=names))
-        return table_of(self._schema, [entities_batch(self._schema, found)])
+        return vt.table_of(self._schema, [entities_batch(self._schema, found)])
 
     def count(self) -> int:
         found = self._client.query(_ROWS, filter="", output_fields=["count(*)"])
@@ -228,7 +211,7 @@ class MilvusLite(Store):
 
     # -- questions -------------------------------------------------------------------------
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         search, tuning = self._client.search, {}
         if isinstance(params, HnswSearch):
             tuning = {"ef": params.ef_search}
@@ -237,14 +220,14 @@ class MilvusLite(Store):
         settings = {"metric_type": METRICS[self._schema.metric], "params": tuning}
         condition = "" if where is None else self._translate(where)
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = search(_ROWS, [vector], filter=condition, limit=k, search_params=settings)[0]
             ids = np.array([hit["id"] for hit in found], dtype=np.int64)
             return ids, np.array([hit["distance"] for hit in found], dtype=np.float32)
 
         return run
 
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+    def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         return self._ids(self._translate(where), limit)
 
     def _ids(self, condition: str, limit: int | None = None) -> NDArray[np.int64]:
@@ -254,5 +237,5 @@ class MilvusLite(Store):
         found = self._client.query(_ROWS, filter=condition, output_fields=["id"], limit=most)
         return np.array([row["id"] for row in found], dtype=np.int64)
 
-    def _translate(self, where: Filter) -> str:
-        return expression(coerce_values(where, self._schema), self._schema.columns)
+    def _translate(self, where: vt.Filter) -> str:
+        return expression(vt.coerce_values(where, self._schema), self._schema.columns)

@@ -19,26 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.model.errors import StoreError
-from vectrial.model.filters import Filter
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Address,
-    Capabilities,
-    Durability,
-    FieldType,
-    Hits,
-    Index,
-    NativeRows,
-    NativeSearch,
-    Returning,
-    Schema,
-    Searcher,
-)
-from vectrial.stores.common.arrow import check, get_pages, id_pages, slices
-from vectrial.stores.common.server import SearchRequest, ServerStore
-from vectrial.stores.common.typed import coerce_values
+from vectrial.stores import common as vt
 from vectrial.stores.milvus import files as milvus_files
 from vectrial.stores.milvus.collection import (
     LONGEST_STRING,
@@ -73,7 +54,7 @@ _ROWS, _BYTES = 1_000, 16 << 20
 _WINDOW = 16_384
 
 
-class Milvus(ServerStore):
+class Milvus(vt.ServerStore):
     """One collection of one shard and one replica."""
 
     name = "milvus"
@@ -84,25 +65,25 @@ class Milvus(ServerStore):
     tested = (TESTED,)
     files = milvus_files.FILES
     protocol = "milvus"
-    capabilities = Capabilities(
+    capabilities = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2_SQUARED,
-            Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
-            Metric.IP: ScoreKind.INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2_SQUARED,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_SIMILARITY,
+            vt.Metric.IP: vt.ScoreKind.INNER_PRODUCT,
         },
         default_index="hnsw",
         indexes=INDEXES,
-        filters=ALL_OPERATORS - {"is_null"},
-        find=ALL_OPERATORS - {"is_null"},
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS - {"is_null"},
+        find=vt.ALL_OPERATORS - {"is_null"},
+        field_types=frozenset(vt.FieldType),
         payload_index=True,
         persistent=True,
         concurrent_search=True,
         text_bytes=LONGEST_STRING,
         columns=62,  # proxy.maxFieldNum is 64, id and vector among them
-        returns=frozenset(Returning),
+        returns=frozenset(vt.Returning),
         durability={
-            Durability.BUFFERED: "in rocksmq's write-ahead log, which is not forced to the disk;"
+            vt.Durability.BUFFERED: "in rocksmq's write-ahead log, which is not forced to the disk;"
             " there is no way to ask for it"
         },
         hybrid="ranks texts by their words from 2.5 on, and the server that can be had is 2.3.5",
@@ -126,7 +107,7 @@ class Milvus(ServerStore):
         ),
     )
 
-    def _connect(self, address: Address) -> Any:
+    def _connect(self, address: vt.Address) -> Any:
         import pymilvus
 
         self._serving = self._flushed = self._natively_written = False
@@ -157,16 +138,16 @@ class Milvus(ServerStore):
     def _exists(self) -> bool:
         return bool(self._client.has_collection(self._name))
 
-    def open(self, schema: Schema, index: Index) -> None:
+    def open(self, schema: vt.Schema, index: vt.Index) -> None:
         super().open(schema, index)
         self._index_and_load()
         self._flushed = False
         self.count()  # reads below need not wait for what was written before
 
-    def _bind(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         version = self._server_version()
         if not version.startswith(MAJOR):
-            raise StoreError(f"this is Milvus {version}, and what is here was made for {TESTED}")
+            raise vt.StoreError(f"this is Milvus {version}, and what is here was made for {TESTED}")
         super()._bind(schema, index)
 
     def drop(self) -> None:
@@ -253,22 +234,22 @@ class Milvus(ServerStore):
         self._write(self._client.upsert, batch)
 
     def _write(self, write: Any, batch: pa.RecordBatch) -> None:
-        check(batch, self._schema)
+        vt.check(batch, self._schema)
         for name, column in self._schema.columns.items():
             if batch.column(column).null_count:
-                raise StoreError(f"column '{name}' has missing values, which Milvus cannot keep")
+                raise vt.StoreError(f"column '{name}' has missing values, which Milvus cannot keep")
         self._flushed = False
         rows = max(1, min(_ROWS, _BYTES // (4 * self._schema.dim)))
-        for part in slices(batch, rows):
+        for part in vt.slices(batch, rows):
             write(self._name, entities(part, self._schema))
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         self._flushed = False
-        for page in id_pages(ids, _ROWS):
+        for page in vt.id_pages(ids, _ROWS):
             self._client.delete(self._name, ids=page)
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        return get_pages(self._schema, ids, _ROWS, self._read)
+        return vt.get_pages(self._schema, ids, _ROWS, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         found = self._served().query(
@@ -306,7 +287,7 @@ class Milvus(ServerStore):
 
     # -- questions -------------------------------------------------------------------------
 
-    def _searcher(self, request: SearchRequest) -> Searcher:
+    def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         search, name = self._served().search, self._name
         params, where = request.params, request.where
         assert isinstance(params, Reads)
@@ -323,23 +304,23 @@ class Milvus(ServerStore):
             "retry_times": 0,
         }
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             (found,) = search(name, [vector], **arguments)
             ids = np.array([hit[_ID] for hit in found], dtype=np.int64)
             return ids, np.array([hit["distance"] for hit in found], dtype=np.float32)
 
         return run
 
-    def _returned(self, returning: Returning) -> list[str]:
+    def _returned(self, returning: vt.Returning) -> list[str]:
         match returning:
-            case Returning.IDS:
+            case vt.Returning.IDS:
                 return []
-            case Returning.METADATA:
+            case vt.Returning.METADATA:
                 return list(self._names.values())
-            case Returning.VECTORS:
+            case vt.Returning.VECTORS:
                 return [_VECTOR]
 
-    def _native_search(self, request: SearchRequest) -> NativeSearch:
+    def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         self._served()
         params, where = request.params, request.where
         assert isinstance(params, Reads)
@@ -352,9 +333,9 @@ class Milvus(ServerStore):
         if fields := self._returned(request.returning):
             options["output_fields"] = ",".join(fields)
         kept = None if where is None else self._translate(where).encode()
-        return NativeSearch(self._native_target(), options, kept)
+        return vt.NativeSearch(self._native_target(), options, kept)
 
-    def native_rows(self) -> NativeRows:
+    def native_rows(self) -> vt.NativeRows:
         """Reads are bounded: a row written a moment ago may be missing from a get; before `build`
         there are none, since what is loaded in bulk is indexed and served when it is whole."""
         self._natively_written = True
@@ -363,7 +344,7 @@ class Milvus(ServerStore):
             "consistency": Consistency.BOUNDED.value,
             "output_fields": ",".join(self._fields()),
         }
-        return NativeRows(self._native_target(), options, self._names)
+        return vt.NativeRows(self._native_target(), options, self._names)
 
     def _native_options(self) -> dict[str, str]:
         return {"collection": self._name, "id": _ID, "vector": _VECTOR}
@@ -372,7 +353,7 @@ class Milvus(ServerStore):
         header = credentials(self._address)
         return self._target(headers=[("authorization", header)] if header else ())
 
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+    def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         within = {"limit": limit} if limit <= _WINDOW else {}
         found = self._served().query(
             self._name,
@@ -383,11 +364,11 @@ class Milvus(ServerStore):
         )
         return np.array([row[_ID] for row in found][:limit], dtype=np.int64)
 
-    def _translate(self, where: Filter) -> str:
-        return expression(coerce_values(where, self._schema), self._names)
+    def _translate(self, where: vt.Filter) -> str:
+        return expression(vt.coerce_values(where, self._schema), self._names)
 
 
-def credentials(address: Address) -> str:
+def credentials(address: vt.Address) -> str:
     """The `authorization` header that the secrets of an address make: of a token, or of a user
     and a password; empty where there are none."""
     secrets = address.secrets

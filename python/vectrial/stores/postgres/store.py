@@ -17,41 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.model.errors import StoreError
-from vectrial.model.filters import Filter
-from vectrial.model.fusion import Blend
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Address,
-    Capabilities,
-    Durability,
-    FieldType,
-    Footprint,
-    Hits,
-    HybridSearcher,
-    Index,
-    IndexKind,
-    NativeRows,
-    NativeSearch,
-    Params,
-    Returning,
-    Schema,
-    Searcher,
-)
 from vectrial.model.target import LoadTarget
-from vectrial.stores.common.arrow import (
-    batch_of,
-    check,
-    columns_of,
-    get_pages,
-    id_pages,
-    ids_of,
-    vectors_of,
-)
-from vectrial.stores.common.server import SearchRequest, ServerStore
-from vectrial.stores.common.sql import literal
-from vectrial.stores.common.typed import on_columns
+from vectrial.stores import common as vt
 from vectrial.stores.postgres import sql
 from vectrial.stores.postgres import text as pgvector_text
 from vectrial.stores.postgres.sessions import Sessions
@@ -61,10 +28,10 @@ from vectrial.stores.postgres.sql import HnswBuild, HnswSearch, IvfBuild, IvfSea
 _ROWS = 1_000
 #: Dimensions that an index can have.
 _INDEXED_DIM = 2_000
-_COMMIT = {Durability.SYNCED: "on", Durability.BUFFERED: "off"}
+_COMMIT = {vt.Durability.SYNCED: "on", vt.Durability.BUFFERED: "off"}
 
 
-class PgVector(ServerStore):
+class PgVector(vt.ServerStore):
     """One table in a database."""
 
     name = "pgvector"
@@ -76,30 +43,30 @@ class PgVector(ServerStore):
     server = "vectrial.stores.postgres.server:POSTGRES"
     tested = ("18.6 + pgvector 0.8.",)
     protocol = "postgres"
-    capabilities = Capabilities(
+    capabilities = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2,
-            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
-            Metric.IP: ScoreKind.NEGATIVE_INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE,
+            vt.Metric.IP: vt.ScoreKind.NEGATIVE_INNER_PRODUCT,
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 1000}),
-            "ivf_flat": IndexKind(IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}),
-            "flat": IndexKind(exact=True),
+            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 1000}),
+            "ivf_flat": vt.IndexKind(IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}),
+            "flat": vt.IndexKind(exact=True),
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         payload_index=True,
         persistent=True,
         concurrent_search=True,
         refuses_duplicates=True,
-        returns=frozenset(Returning),
+        returns=frozenset(vt.Returning),
         durability={
-            Durability.SYNCED: "synchronous_commit = on, fsync = on",
-            Durability.BUFFERED: "synchronous_commit = off, fsync = on",
+            vt.Durability.SYNCED: "synchronous_commit = on, fsync = on",
+            vt.Durability.BUFFERED: "synchronous_commit = off, fsync = on",
         },
         hybrid=pgvector_text.HYBRID,
         caveats=(
@@ -119,7 +86,7 @@ class PgVector(ServerStore):
         ),
     )
 
-    def _connect(self, address: Address) -> Sessions:
+    def _connect(self, address: vt.Address) -> Sessions:
         return Sessions(address)
 
     # -- life ------------------------------------------------------------------------------
@@ -135,14 +102,14 @@ class PgVector(ServerStore):
     def _exists(self) -> bool:
         return self._sql(f"SELECT to_regclass('{self._name}')").fetchone()[0] is not None
 
-    def _bind(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         if index.kind != "flat" and schema.dim > _INDEXED_DIM:
-            raise StoreError(
+            raise vt.StoreError(
                 f"pgvector indexes vectors of up to {_INDEXED_DIM} dimensions; these have "
                 f"{schema.dim}: use the index 'flat'"
             )
         super()._bind(schema, index)
-        commit = _COMMIT[self.durability or Durability.SYNCED]
+        commit = _COMMIT[self.durability or vt.Durability.SYNCED]
         self._settings = {"synchronous_commit": commit}
 
     def drop(self) -> None:
@@ -180,20 +147,20 @@ class PgVector(ServerStore):
             f"to_regclass('{name}')"
         ).fetchone()
         if valid is None or not valid[0]:
-            raise StoreError(f"there is no valid index {name}: was build called?")
+            raise vt.StoreError(f"there is no valid index {name}: was build called?")
         kind = self.capabilities.indexes[self._index.kind]
         search = sql.Search(self._name, self._schema, 1, kind.search(), None, ())
         session = self._client.of(search.settings())
         zero = np.ones(self._schema.dim, np.float32)
         plan = session.execute(f"EXPLAIN {search.text()}", (zero,)).fetchall()
         if not any(name in line for (line,) in plan):
-            raise StoreError(f"a search is not planned over {name}: {plan}")
+            raise vt.StoreError(f"a search is not planned over {name}: {plan}")
         return "VACUUM ANALYZE is done, the index is valid, and a search is planned over it"
 
     # -- data ------------------------------------------------------------------------------
 
     def insert(self, batch: pa.RecordBatch) -> None:
-        check(batch, self._schema)
+        vt.check(batch, self._schema)
         into = f"COPY {self._name} ({self._columns()}) FROM STDIN (FORMAT binary)"
         types = ["int8", "vector", *(sql.TYPES[field.type] for field in self._schema.fields)]
         with self._writes() as session, session.cursor().copy(into) as copy:
@@ -202,18 +169,18 @@ class PgVector(ServerStore):
                 copy.write_row(row)
 
     def upsert(self, batch: pa.RecordBatch) -> None:
-        check(batch, self._schema)
+        vt.check(batch, self._schema)
         statement = sql.upsert(self._name, self._schema)
         with self._writes() as session, session.transaction(), session.cursor() as cursor:
             cursor.executemany(statement, _rows(batch, self._schema))
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         with self._writes() as session:
-            for page in id_pages(ids, _ROWS):
+            for page in vt.id_pages(ids, _ROWS):
                 session.execute(f"DELETE FROM {self._name} WHERE id = ANY ($1)", (page,))
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        return get_pages(self._schema, ids, _ROWS, self._read)
+        return vt.get_pages(self._schema, ids, _ROWS, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         statement = f"SELECT {self._columns()} FROM {self._name} WHERE id = ANY ($1)"
@@ -238,7 +205,7 @@ class PgVector(ServerStore):
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:
         columns = list(zip(*rows, strict=True)) or [()] * (2 + len(self._names))
         vectors = [vector.to_numpy() for vector in columns[1]]
-        return batch_of(
+        return vt.batch_of(
             self._schema,
             np.array(columns[0], dtype=np.int64),
             np.array(vectors, np.float32).reshape(-1, self._schema.dim),
@@ -253,12 +220,12 @@ class PgVector(ServerStore):
 
     # -- questions -------------------------------------------------------------------------
 
-    def _searcher(self, request: SearchRequest) -> Searcher:
+    def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         search = self._search(request)
         text, settings, sessions = search.text(), search.settings(), self._client
         sessions.of(settings)  # connected before the clock starts
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = sessions.of(settings).execute(text, (vector,), prepare=True, binary=True)
             rows = found.fetchall()
             ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
@@ -266,14 +233,14 @@ class PgVector(ServerStore):
 
         return run
 
-    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
-        near = self._search(SearchRequest(k, params))
+    def hybrid_searcher(self, k: int, params: vt.Params, blend: vt.Blend) -> vt.HybridSearcher:
+        near = self._search(vt.SearchRequest(k, params))
         column = f"t{self._names[blend.field][1:]}"
         search = pgvector_text.HybridSearch(near, column, blend)
         text, settings, sessions = search.text(), search.settings(), self._client
         sessions.of(settings)
 
-        def run(vector: NDArray[np.float32], words: str, /) -> Hits:
+        def run(vector: NDArray[np.float32], words: str, /) -> vt.Hits:
             values: tuple[Any, ...] = (vector, pgvector_text.any_of(words))
             if blend.alpha in (0.0, 1.0):
                 values = values[:1] if blend.alpha else values[1:]
@@ -284,31 +251,31 @@ class PgVector(ServerStore):
 
         return run
 
-    def _search(self, request: SearchRequest) -> sql.Search:
+    def _search(self, request: vt.SearchRequest) -> sql.Search:
         further = {
-            Returning.IDS: (),
-            Returning.METADATA: tuple(self._names.values()),
-            Returning.VECTORS: ("vector",),
+            vt.Returning.IDS: (),
+            vt.Returning.METADATA: tuple(self._names.values()),
+            vt.Returning.VECTORS: ("vector",),
         }[request.returning]
         condition = None if request.where is None else self._condition(request.where)
         return sql.Search(self._name, self._schema, request.k, request.params, condition, further)
 
-    def _condition(self, where: Filter) -> str:
-        return literal(on_columns(where, self._schema), str)
+    def _condition(self, where: vt.Filter) -> str:
+        return vt.literal(vt.on_columns(where, self._schema), str)
 
-    def _native_search(self, request: SearchRequest) -> NativeSearch:
+    def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         search = self._search(request)
         condition = search.condition
-        return NativeSearch(
+        return vt.NativeSearch(
             self._session_target(search.settings()),
             search.options(),
             None if condition is None else condition.encode(),
         )
 
-    def native_rows(self) -> NativeRows:
+    def native_rows(self) -> vt.NativeRows:
         fields = ",".join(["vector", *self._names.values()])
         options = {"table": self._name, "fields": fields}
-        return NativeRows(self._session_target(self._settings), options, self._names)
+        return vt.NativeRows(self._session_target(self._settings), options, self._names)
 
     def _session_target(self, settings: dict[str, str]) -> LoadTarget:
         from vectrial.stores.postgres.server import DATABASE, USER
@@ -316,21 +283,21 @@ class PgVector(ServerStore):
         options = {"user": USER, "database": DATABASE, **self._address.secrets}
         return self._target(options | {f"set.{name}": value for name, value in settings.items()})
 
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+    def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         rows = self._sql(
             f"SELECT id FROM {self._name} WHERE {self._condition(where)} LIMIT {limit}"
         ).fetchall()
         return np.fromiter((row[0] for row in rows), np.int64, len(rows))
 
-    def footprint(self) -> Footprint:
+    def footprint(self) -> vt.Footprint:
         if not self._exists():
-            return Footprint()
+            return vt.Footprint()
         sizes = f"SELECT pg_table_size('{self._name}'), pg_indexes_size('{self._name}')"
         raw, index = self._sql(sizes).fetchone()
-        return Footprint(raw_bytes=int(raw), index_bytes=int(index))
+        return vt.Footprint(raw_bytes=int(raw), index_bytes=int(index))
 
 
-def _rows(batch: pa.RecordBatch, schema: Schema) -> Iterator[tuple[Any, ...]]:
+def _rows(batch: pa.RecordBatch, schema: vt.Schema) -> Iterator[tuple[Any, ...]]:
     """The rows, column by column as in the table."""
-    columns = columns_of(batch, schema).values()
-    yield from zip(ids_of(batch).tolist(), vectors_of(batch), *columns, strict=True)
+    columns = vt.columns_of(batch, schema).values()
+    yield from zip(vt.ids_of(batch).tolist(), vt.vectors_of(batch), *columns, strict=True)

@@ -16,23 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter, Range, renamed
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Hits,
-    Index,
-    IndexKind,
-    NoParams,
-    Params,
-    Schema,
-    Searcher,
-    Store,
-)
-from vectrial.stores.common.arrow import ids_of, row_values, slices, table_of, vectors_of
+from vectrial.stores import common as vt
 from vectrial.stores.qdrant.filters import Words, translate
 from vectrial.stores.qdrant.points import points_batch, signed, unsigned
 
@@ -41,7 +26,7 @@ _UPSERT_ROWS = 1_000
 _ONE_SEGMENT_KB = 1 << 30
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m, ef_construction: of the graph. full_scan_threshold_kb: where fewer kilobytes of vectors
     than this qualify (all rows of the segment, or those a filter keeps), they are scanned exactly
     instead of through the graph."""
@@ -51,13 +36,13 @@ class HnswBuild(Params):
     full_scan_threshold_kb: int = Bound(default=10_000, ge=10, le=2**31 - 1)
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates held during the search; None means ef_construction."""
 
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
-class QdrantEdge(Store):
+class QdrantEdge(vt.Store):
     """One shard with one unnamed vector per point; metadata is its payload.
 
     Ids are unsigned in Qdrant: int64 is kept as its two's complement. A missing value is a
@@ -68,20 +53,20 @@ class QdrantEdge(Store):
     title = "Qdrant Edge"
     module = "qdrant_edge"
     extra = "qdrant-edge"
-    capabilities = Capabilities(
+    capabilities = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2,
-            Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
-            Metric.IP: ScoreKind.INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_SIMILARITY,
+            vt.Metric.IP: vt.ScoreKind.INNER_PRODUCT,
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
-            "flat": IndexKind(exact=True),
+            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
+            "flat": vt.IndexKind(exact=True),
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         payload_index=True,
         persistent=True,
@@ -111,15 +96,15 @@ class QdrantEdge(Store):
     def version(self) -> str:
         return importlib.metadata.version("qdrant-edge-py")
 
-    def create(self, schema: Schema, index: Index) -> None:
+    def create(self, schema: vt.Schema, index: vt.Index) -> None:
         self._bind(schema, index)
         self._shard = self._q.EdgeShard.create(str(self._path), self._config())
         kinds = self._q.PayloadSchemaType
         types = {
-            FieldType.INT: kinds.Integer,
-            FieldType.FLOAT: kinds.Float,
-            FieldType.STRING: kinds.Keyword,
-            FieldType.BOOL: kinds.Bool,
+            vt.FieldType.INT: kinds.Integer,
+            vt.FieldType.FLOAT: kinds.Float,
+            vt.FieldType.STRING: kinds.Keyword,
+            vt.FieldType.BOOL: kinds.Bool,
         }
         for field in schema.fields:
             if field.indexed:
@@ -128,11 +113,11 @@ class QdrantEdge(Store):
                 )
                 self._shard.update(operation)
 
-    def open(self, schema: Schema, index: Index) -> None:
+    def open(self, schema: vt.Schema, index: vt.Index) -> None:
         self._bind(schema, index)
         self._shard = self._q.EdgeShard.load(str(self._path), self._config())
 
-    def _bind(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         self._schema, self._index = schema, index
         self._names = schema.columns
         self._types = {self._names[field.name]: field.type for field in schema.fields}
@@ -140,9 +125,9 @@ class QdrantEdge(Store):
     def _config(self) -> Any:
         q = self._q
         distance = {
-            Metric.L2: q.Distance.Euclid,
-            Metric.COSINE: q.Distance.Cosine,
-            Metric.IP: q.Distance.Dot,
+            vt.Metric.L2: q.Distance.Euclid,
+            vt.Metric.COSINE: q.Distance.Cosine,
+            vt.Metric.IP: q.Distance.Dot,
         }[self._schema.metric]
         build = self._index.params
         if isinstance(build, HnswBuild):
@@ -189,7 +174,7 @@ class QdrantEdge(Store):
         # Segments below indexing_threshold (1 KB of vectors) stay outside the graph.
         loose = info.points_count - info.indexed_vectors_count
         if loose * self._schema.dim * 4 > 1024:
-            raise StoreError(f"{loose} of {info.points_count} points are not indexed")
+            raise vt.StoreError(f"{loose} of {info.points_count} points are not indexed")
         build = self._index.params
         assert isinstance(build, HnswBuild)
         known = (
@@ -210,9 +195,9 @@ class QdrantEdge(Store):
 
     def upsert(self, batch: pa.RecordBatch) -> None:
         make, write = self._q.Point, self._q.UpdateOperation.upsert_points
-        for part in slices(batch, _UPSERT_ROWS):
-            ids, vectors = unsigned(ids_of(part)), vectors_of(part).tolist()
-            points = map(make, ids, vectors, row_values(part, self._schema))
+        for part in vt.slices(batch, _UPSERT_ROWS):
+            ids, vectors = unsigned(vt.ids_of(part)), vt.vectors_of(part).tolist()
+            points = map(make, ids, vectors, vt.row_values(part, self._schema))
             self._shard.update(write(list(points)))
 
     def delete(self, ids: NDArray[np.int64]) -> None:
@@ -220,7 +205,7 @@ class QdrantEdge(Store):
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         found = self._shard.retrieve(unsigned(ids), with_payload=True, with_vector=True)
-        return table_of(self._schema, [points_batch(self._schema, found)])
+        return vt.table_of(self._schema, [points_batch(self._schema, found)])
 
     def count(self) -> int:
         return int(self._shard.count(self._q.CountRequest(exact=True)))
@@ -239,17 +224,17 @@ class QdrantEdge(Store):
 
     # -- questions -------------------------------------------------------------------------
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: Filter | None = None) -> vt.Searcher:
         q, search = self._q, self._shard.search
         if isinstance(params, HnswSearch):
             settings = q.SearchParams(hnsw_ef=params.ef_search)
         else:
-            assert isinstance(params, NoParams)
+            assert isinstance(params, vt.NoParams)
             settings = q.SearchParams(exact=True)
         kept = None if where is None else self._translate(where)
         request, nearest = q.SearchRequest, q.Query.Nearest
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = search(request(nearest(vector.tolist()), k, None, kept, settings))
             scores = np.array([point.score for point in found], dtype=np.float32)
             return signed([point.id for point in found]), scores

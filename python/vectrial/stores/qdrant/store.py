@@ -16,29 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter, Range, coerce_values, for_float64, renamed
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    ARROW_TYPES,
-    Address,
-    Capabilities,
-    Durability,
-    FieldType,
-    Hits,
-    Index,
-    IndexKind,
-    NativeRows,
-    NativeSearch,
-    NoParams,
-    Params,
-    Returning,
-    Schema,
-    Searcher,
-)
-from vectrial.stores.common.arrow import check, get_pages, ids_of, row_values, slices, vectors_of
-from vectrial.stores.common.server import SearchRequest, ServerStore, wait_until
+from vectrial.stores import common as vt
 from vectrial.stores.qdrant.filters import Words, translate
 from vectrial.stores.qdrant.points import points_batch, signed, unsigned
 
@@ -63,7 +42,7 @@ class Quantization(StrEnum):
     PRODUCT = "product"  # sixteenfold
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m, ef_construction: of the graph. full_scan_threshold_kb: where fewer kilobytes of vectors
     than this qualify (all rows of a segment, or those a filter keeps), they are scanned exactly.
     segments: that the server keeps; 0: as many as it has processors."""
@@ -80,7 +59,7 @@ class QuantizedBuild(HnswBuild):
     quantization: Quantization = Quantization.SCALAR
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates held during the search; None means ef_construction."""
 
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
@@ -94,7 +73,7 @@ class QuantizedSearch(HnswSearch):
     oversampling: float | None = Bound(default=None, ge=1.0, le=1000.0)
 
 
-class Qdrant(ServerStore):
+class Qdrant(vt.ServerStore):
     """One collection with one unnamed vector per point, one shard; metadata is its payload.
 
     Ids are unsigned in Qdrant: int64 is kept as its two's complement.
@@ -106,35 +85,35 @@ class Qdrant(ServerStore):
     extra = "qdrant"
     server = "vectrial.stores.qdrant.server:QDRANT"
     protocol = "qdrant"
-    capabilities = Capabilities(
+    capabilities = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2,
-            Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
-            Metric.IP: ScoreKind.INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_SIMILARITY,
+            vt.Metric.IP: vt.ScoreKind.INNER_PRODUCT,
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
-            "hnsw_quantized": IndexKind(
+            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
+            "hnsw_quantized": vt.IndexKind(
                 QuantizedBuild,
                 QuantizedSearch,
                 recall_floor=0.5,
                 high_recall_params={"ef_search": 512, "oversampling": 4.0},
                 exact_scores=False,
             ),
-            "flat": IndexKind(exact=True),
+            "flat": vt.IndexKind(exact=True),
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         payload_index=True,
         persistent=True,
         concurrent_search=True,
-        returns=frozenset(Returning),
+        returns=frozenset(vt.Returning),
         durability={
-            Durability.BUFFERED: "wait=true: a write is in the log, a mapped file that the system"
-            " writes out, and applied",
+            vt.Durability.BUFFERED: "wait=true: a write is in the log, a mapped file that the"
+            " system writes out, and applied",
         },
         hybrid=(
             "ranks no texts by their words (its text index only filters); sparse vectors, by which"
@@ -154,7 +133,7 @@ class Qdrant(ServerStore):
         ),
     )
 
-    def _connect(self, address: Address) -> QdrantClient:
+    def _connect(self, address: vt.Address) -> QdrantClient:
         from qdrant_client import models
 
         self._m = models
@@ -188,9 +167,9 @@ class Qdrant(ServerStore):
     def _create(self) -> None:
         schema, models, build = self._schema, self._m, self._index.params
         distance = {
-            Metric.L2: models.Distance.EUCLID,
-            Metric.COSINE: models.Distance.COSINE,
-            Metric.IP: models.Distance.DOT,
+            vt.Metric.L2: models.Distance.EUCLID,
+            vt.Metric.COSINE: models.Distance.COSINE,
+            vt.Metric.IP: models.Distance.DOT,
         }[schema.metric]
         graph = models.HnswConfigDiff(m=0)
         segments = 0
@@ -211,10 +190,10 @@ class Qdrant(ServerStore):
             quantization_config=self._quantization(build),
         )
         types = {
-            FieldType.INT: models.PayloadSchemaType.INTEGER,
-            FieldType.FLOAT: models.PayloadSchemaType.FLOAT,
-            FieldType.STRING: models.PayloadSchemaType.KEYWORD,
-            FieldType.BOOL: models.PayloadSchemaType.BOOL,
+            vt.FieldType.INT: models.PayloadSchemaType.INTEGER,
+            vt.FieldType.FLOAT: models.PayloadSchemaType.FLOAT,
+            vt.FieldType.STRING: models.PayloadSchemaType.KEYWORD,
+            vt.FieldType.BOOL: models.PayloadSchemaType.BOOL,
         }
         for field in schema.fields:
             if field.indexed:
@@ -222,7 +201,7 @@ class Qdrant(ServerStore):
                     self._name, schema.columns[field.name], types[field.type], wait=True
                 )
 
-    def _quantization(self, build: Params) -> Any:
+    def _quantization(self, build: vt.Params) -> Any:
         models = self._m
         match build.quantization if isinstance(build, QuantizedBuild) else None:
             case Quantization.SCALAR:
@@ -240,7 +219,7 @@ class Qdrant(ServerStore):
     def _exists(self) -> bool:
         return bool(self._client.collection_exists(self._name))
 
-    def _bind(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         super()._bind(schema, index)
         self._types = {self._names[field.name]: field.type for field in schema.fields}
 
@@ -255,7 +234,7 @@ class Qdrant(ServerStore):
     def wait_indexed(self) -> str:
         """A grey collection waits for a change before it goes on optimizing, which it gets. The
         number of indexed vectors is not exact: it may count replaced and deleted ones."""
-        return wait_until(self._progress, poll_s=_POLL_S)
+        return vt.wait_until(self._progress, poll_s=_POLL_S)
 
     def _progress(self) -> tuple[bool, str]:
         status = self._m.CollectionStatus
@@ -267,7 +246,7 @@ class Qdrant(ServerStore):
             loose = max(0, points - indexed) * self._schema.dim * 4
         state = f"the collection is {info.status}, {indexed} of {points} vectors indexed"
         if info.status == status.RED or info.optimizer_status != "ok":
-            raise StoreError(f"{state}, and its optimizer {info.optimizer_status}")
+            raise vt.StoreError(f"{state}, and its optimizer {info.optimizer_status}")
         if info.status == status.GREY:
             nothing = self._m.OptimizersConfigDiff()
             self._client.update_collection(self._name, optimizers_config=nothing)
@@ -278,12 +257,12 @@ class Qdrant(ServerStore):
     # -- data ------------------------------------------------------------------------------
 
     def upsert(self, batch: pa.RecordBatch) -> None:
-        check(batch, self._schema)
-        for part in slices(batch, _ROWS):
+        vt.check(batch, self._schema)
+        for part in vt.slices(batch, _ROWS):
             points = self._m.Batch(
-                ids=unsigned(ids_of(part)),
-                vectors=vectors_of(part).tolist(),
-                payloads=row_values(part, self._schema),
+                ids=unsigned(vt.ids_of(part)),
+                vectors=vt.vectors_of(part).tolist(),
+                payloads=vt.row_values(part, self._schema),
             )
             self._client.upsert(self._name, points, wait=True)
 
@@ -293,7 +272,7 @@ class Qdrant(ServerStore):
             self._client.delete(self._name, which, wait=True)
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        return get_pages(self._schema, ids.view(np.uint64), _ROWS, self._read)
+        return vt.get_pages(self._schema, ids.view(np.uint64), _ROWS, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         found = self._client.retrieve(self._name, ids, with_payload=True, with_vectors=True)
@@ -315,16 +294,16 @@ class Qdrant(ServerStore):
 
     # -- questions -------------------------------------------------------------------------
 
-    def _searcher(self, request: SearchRequest) -> Searcher:
+    def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         from qdrant_client.conversions.conversion import RestToGrpc
 
         ask, name, k = self._client.query_points, self._name, request.k
         settings = RestToGrpc.convert_search_params(self._settings(request.params))
         where, returning = request.where, request.returning
         kept = None if where is None else RestToGrpc.convert_filter(self._translate(where))
-        metadata, vectors = returning is Returning.METADATA, returning is Returning.VECTORS
+        metadata, vectors = returning is vt.Returning.METADATA, returning is vt.Returning.VECTORS
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = ask(
                 name,
                 query=vector,
@@ -339,7 +318,7 @@ class Qdrant(ServerStore):
 
         return run
 
-    def _settings(self, params: Params) -> Any:
+    def _settings(self, params: vt.Params) -> Any:
         models = self._m
         if isinstance(params, QuantizedSearch):
             quantized = models.QuantizationSearchParams(
@@ -348,10 +327,10 @@ class Qdrant(ServerStore):
             return models.SearchParams(hnsw_ef=params.ef_search, quantization=quantized)
         if isinstance(params, HnswSearch):
             return models.SearchParams(hnsw_ef=params.ef_search)
-        assert isinstance(params, NoParams)
+        assert isinstance(params, vt.NoParams)
         return models.SearchParams(exact=True)
 
-    def _native_search(self, request: SearchRequest) -> NativeSearch:
+    def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         # The client's own conversion, so that both lanes ask the same.
         from qdrant_client.conversions.conversion import RestToGrpc
 
@@ -364,17 +343,17 @@ class Qdrant(ServerStore):
             "indexed_only": settings.indexed_only,
             "rescore": quantized and quantized.rescore,
             "oversampling": quantized and quantized.oversampling,
-            "with_payload": returning is Returning.METADATA or None,
-            "with_vector": returning is Returning.VECTORS or None,
+            "with_payload": returning is vt.Returning.METADATA or None,
+            "with_vector": returning is vt.Returning.VECTORS or None,
         }
         kept = None
         if request.where is not None:
             kept = RestToGrpc.convert_filter(self._translate(request.where)).SerializeToString()
-        return NativeSearch(self._native_target(), _options(options), kept)
+        return vt.NativeSearch(self._native_target(), _options(options), kept)
 
-    def native_rows(self) -> NativeRows:
+    def native_rows(self) -> vt.NativeRows:
         whole = {"collection": self._name, "wait": True, "with_payload": True, "with_vector": True}
-        return NativeRows(self._native_target(), _options(whole), self._names)
+        return vt.NativeRows(self._native_target(), _options(whole), self._names)
 
     def _native_target(self) -> LoadTarget:
         key = self._address.secrets.get("api_key")
@@ -391,13 +370,13 @@ class Qdrant(ServerStore):
         return signed([record.id for record in found])
 
     def _translate(self, where: Filter) -> Any:
-        arrow = {name: ARROW_TYPES[kind] for name, kind in self._types.items()}
+        arrow = {name: vt.ARROW_TYPES[kind] for name, kind in self._types.items()}
         return translate(
             coerce_values(renamed(where, self._names), arrow), self._types, self._where
         )
 
 
-def connected(address: Address) -> QdrantClient:
+def connected(address: vt.Address) -> QdrantClient:
     """The official client, over gRPC where it can."""
     from qdrant_client import QdrantClient
 

@@ -21,47 +21,20 @@ from numpy.typing import NDArray
 from pydantic import Field as Bound
 
 from vectrial.model.file_categories import FileKind
-from vectrial.model.filters import Filter
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Address,
-    Capabilities,
-    FieldType,
-    Hits,
-    Index,
-    IndexKind,
-    NativeRows,
-    NativeSearch,
-    Params,
-    Returning,
-    Schema,
-    Searcher,
-)
 from vectrial.model.target import LoadTarget
-from vectrial.stores.common.arrow import (
-    batch_of_rows,
-    check,
-    get_pages,
-    id_pages,
-    ids_of,
-    row_values,
-    slices,
-    vectors_of,
-)
-from vectrial.stores.common.server import SearchRequest, wait_until
+from vectrial.stores import common as vt
 from vectrial.stores.redis import query
 from vectrial.stores.redis.common import DURABILITY, FILES, ROWS, RedisStore
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m, ef_construction: of the graph (the lowest layer has up to 2m links)."""
 
     m: int = Bound(default=16, ge=2, le=4096)
     ef_construction: int = Bound(default=200, ge=1, le=4096)
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates held during the search (EF_RUNTIME)."""
 
     ef_search: int = Bound(default=10, ge=1, le=4096)
@@ -77,24 +50,24 @@ class RedisSearch(RedisStore):
     least = (8, 0)
     tried = "none of them"
     dialect = MappingProxyType({"engine": "search"})
-    capabilities = Capabilities(
+    capabilities = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2_SQUARED,
-            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
-            Metric.IP: ScoreKind.ONE_MINUS_INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2_SQUARED,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE,
+            vt.Metric.IP: vt.ScoreKind.ONE_MINUS_INNER_PRODUCT,
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 1000}),
-            "flat": IndexKind(exact=True),
+            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 1000}),
+            "flat": vt.IndexKind(exact=True),
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         persistent=True,
         concurrent_search=True,
-        returns=frozenset({Returning.IDS, Returning.METADATA}),
+        returns=frozenset({vt.Returning.IDS, vt.Returning.METADATA}),
         durability=DURABILITY,
         hybrid=(
             "is asked for no search by text: no server with its query engine could be had to try"
@@ -111,7 +84,7 @@ class RedisSearch(RedisStore):
         ),
     )
 
-    def _connect(self, address: Address) -> Any:
+    def _connect(self, address: vt.Address) -> Any:
         self._prefix = f"{self._name}:"
         return super()._connect(address)
 
@@ -127,7 +100,7 @@ class RedisSearch(RedisStore):
     def _exists(self) -> bool:
         return bool(self._info())  # raises when there is none
 
-    def _bind(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         super()._bind(schema, index)
         # Else a slow search is cut short without a word.
         self._client.config_set("search-timeout", 0, "search-on-timeout", "fail")
@@ -151,7 +124,7 @@ class RedisSearch(RedisStore):
                 return True, "FT.INFO says that all is indexed, and that nothing is being indexed"
             return False, f"only {info['percent_indexed']} of the rows are indexed"
 
-        return wait_until(state)
+        return vt.wait_until(state)
 
     def _info(self) -> dict[str, Any]:
         info = self._client.execute_command("FT.INFO", self._name)
@@ -167,11 +140,11 @@ class RedisSearch(RedisStore):
         self._write(batch, replace=True)
 
     def _write(self, batch: pa.RecordBatch, *, replace: bool) -> None:
-        check(batch, self._schema)
-        for part in slices(batch, ROWS):
-            ids, metadata = ids_of(part).tolist(), row_values(part, self._schema)
+        vt.check(batch, self._schema)
+        for part in vt.slices(batch, ROWS):
+            ids, metadata = vt.ids_of(part).tolist(), vt.row_values(part, self._schema)
             with self._client.pipeline(transaction=False) as pipe:
-                for id_, vector, row in zip(ids, vectors_of(part), metadata, strict=True):
+                for id_, vector, row in zip(ids, vt.vectors_of(part), metadata, strict=True):
                     fields = {name: query.stored(value) for name, value in row.items()}
                     if replace:  # or fields that the new row lacks would stay
                         pipe.delete(self._key(id_))
@@ -182,11 +155,11 @@ class RedisSearch(RedisStore):
         return f"{self._prefix}{id_}"
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        for page in id_pages(ids, ROWS):
+        for page in vt.id_pages(ids, ROWS):
             self._client.delete(*map(self._key, page))
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        return get_pages(self._schema, ids, ROWS, self._read)
+        return vt.get_pages(self._schema, ids, ROWS, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         with self._client.pipeline(transaction=False) as pipe:
@@ -194,7 +167,7 @@ class RedisSearch(RedisStore):
                 pipe.hgetall(self._key(id_))
             answers = pipe.execute()
         found = [(id_, row) for id_, row in zip(ids, answers, strict=True) if row]
-        return batch_of_rows(
+        return vt.batch_of_rows(
             self._schema,
             [id_ for id_, _ in found],
             [np.frombuffer(row[b"vector"], "<f4") for _, row in found],
@@ -228,47 +201,47 @@ class RedisSearch(RedisStore):
 
     # -- questions -------------------------------------------------------------------------
 
-    def _searcher(self, request: SearchRequest) -> Searcher:
+    def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         from redis.commands.search.query import Query
 
         search = self._client.ft(self._name).search
         k, params = request.k, request.params
         ef = f" EF_RUNTIME {params.ef_search}" if isinstance(params, HnswSearch) else ""
         text = f"({self._condition(request.where)})=>[KNN {k} @vector $vector{ef} AS score]"
-        fields = self._names.values() if request.returning is Returning.METADATA else ()
+        fields = self._names.values() if request.returning is vt.Returning.METADATA else ()
         prepared = Query(text).sort_by("score").return_fields("score", *fields)
         prepared = prepared.paging(0, k).dialect(2)
         start = len(self._prefix)
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = search(prepared, query_params={"vector": vector.tobytes()}).docs
             ids = np.fromiter((int(row.id[start:]) for row in found), np.int64, len(found))
             return ids, np.fromiter((float(row.score) for row in found), np.float32, len(found))
 
         return run
 
-    def _condition(self, where: Filter | None) -> str:
+    def _condition(self, where: vt.Filter | None) -> str:
         return "*" if where is None else query.condition(where, self._names, self._types)
 
-    def _native_search(self, request: SearchRequest) -> NativeSearch:
+    def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         params, where = request.params, request.where
         options = {"collection": self._name, "vector": "vector"}
         if isinstance(params, HnswSearch):
             options["ef"] = str(params.ef_search)
         returned = {}
-        if request.returning is Returning.METADATA:
+        if request.returning is vt.Returning.METADATA:
             returned["returning"] = ",".join(self._names.values())
         condition = None if where is None else self._condition(where).encode()
-        return NativeSearch(self._prefixed(returned), options, condition)
+        return vt.NativeSearch(self._prefixed(returned), options, condition)
 
-    def native_rows(self) -> NativeRows:
+    def native_rows(self) -> vt.NativeRows:
         options = {"collection": self._name, "vector": "vector"}
-        return NativeRows(self._prefixed({}), options, self._names)
+        return vt.NativeRows(self._prefixed({}), options, self._names)
 
     def _prefixed(self, options: dict[str, str]) -> LoadTarget:
         return self._target_with({"prefix": self._prefix, **options})
 
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+    def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         return np.array(self._found(self._condition(where), limit)[1], np.int64)
 
     def _found(self, text: str, limit: int) -> tuple[int, list[int]]:

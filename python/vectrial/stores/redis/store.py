@@ -18,32 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import Unsupported
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Hits,
-    IndexKind,
-    NativeRows,
-    NativeSearch,
-    NoParams,
-    Params,
-    Returning,
-    Searcher,
-)
-from vectrial.stores.common.arrow import (
-    batch_of_rows,
-    check,
-    get_pages,
-    id_pages,
-    ids_of,
-    row_values,
-    slices,
-    vectors_of,
-)
-from vectrial.stores.common.server import SearchRequest
+from vectrial.stores import common as vt
 from vectrial.stores.redis import expressions
 from vectrial.stores.redis.common import DURABILITY, ROWS, RedisStore
 
@@ -53,14 +28,14 @@ _ALL_CANDIDATES = 1 << 62
 _QUANTIZATION = {"hnsw": "noquant", "int8_hnsw": "q8", "binary_hnsw": "bin", "flat": "noquant"}
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m, ef_construction: of the graph (the lowest layer has up to 2m links)."""
 
     m: int = Bound(default=16, ge=4, le=4096)
     ef_construction: int = Bound(default=200, ge=1, le=1_000_000)
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates held during the search, at least k; None: 100, or k if that is more.
     filter_ef: candidates that a filter may look at; None: all there are (Redis' own default is
     100 k, after which a selective filter's answer is short)."""
@@ -69,8 +44,8 @@ class HnswSearch(Params):
     filter_ef: int | None = Bound(default=None, ge=1, le=_ALL_CANDIDATES)
 
 
-def _hnsw(**options: Any) -> IndexKind:
-    return IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 1000}, **options)
+def _hnsw(**options: Any) -> vt.IndexKind:
+    return vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 1000}, **options)
 
 
 class Redis(RedisStore):
@@ -82,8 +57,8 @@ class Redis(RedisStore):
     tested = ("8.2.",)
     least = (8, 2)
     tried = "8.2.3"
-    capabilities = Capabilities(
-        scores={Metric.COSINE: ScoreKind.COSINE_SIMILARITY},
+    capabilities = vt.Capabilities(
+        scores={vt.Metric.COSINE: vt.ScoreKind.COSINE_SIMILARITY},
         default_index="hnsw",
         indexes={
             "hnsw": _hnsw(),
@@ -92,14 +67,14 @@ class Redis(RedisStore):
             "binary_hnsw": _hnsw(
                 exact_scores=False, recall_floor=0.05, unsupported=frozenset({"get", "scan"})
             ),
-            "flat": IndexKind(exact=True),
+            "flat": vt.IndexKind(exact=True),
         },
-        filters=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         persistent=True,
         concurrent_search=True,
-        returns=frozenset({Returning.IDS, Returning.METADATA}),
+        returns=frozenset({vt.Returning.IDS, vt.Returning.METADATA}),
         durability=DURABILITY,
         caveats=(
             "cosine only; vectors are normalised when stored",
@@ -134,25 +109,28 @@ class Redis(RedisStore):
     def upsert(self, batch: pa.RecordBatch) -> None:
         from redis.commands.vectorset.commands import QuantizationOptions
 
-        check(batch, self._schema)
+        vt.check(batch, self._schema)
         settings: dict[str, Any] = {
             "quantization": QuantizationOptions(_QUANTIZATION[self._index.kind].upper())
         }
         if isinstance(self._index.params, HnswBuild):
             params = self._index.params
             settings |= {"ef": params.ef_construction, "numlinks": params.m}
-        for part in slices(batch, ROWS):
-            ids, metadata = ids_of(part).tolist(), row_values(part, self._schema, missing=True)
+        for part in vt.slices(batch, ROWS):
+            ids, metadata = (
+                vt.ids_of(part).tolist(),
+                vt.row_values(part, self._schema, missing=True),
+            )
             with self._client.pipeline(transaction=False) as pipe:
                 vectors = pipe.vset()
-                for id_, vector, row in zip(ids, vectors_of(part), metadata, strict=True):
+                for id_, vector, row in zip(ids, vt.vectors_of(part), metadata, strict=True):
                     attributes = expressions.attributes(row) if row else ""
                     blob, name = vector.tobytes(), str(id_)
                     vectors.vadd(self._name, blob, name, attributes=attributes, **settings)
                 self._execute(pipe, ids)
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        for page in id_pages(ids, ROWS):
+        for page in vt.id_pages(ids, ROWS):
             with self._client.pipeline(transaction=False) as pipe:
                 vectors = pipe.vset()
                 for id_ in page:
@@ -161,7 +139,7 @@ class Redis(RedisStore):
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         self._refuse_unsupported("get")
-        return get_pages(self._schema, ids, ROWS, self._read)
+        return vt.get_pages(self._schema, ids, ROWS, self._read)
 
     def count(self) -> int:
         return int(self._client.vset().vcard(self._name))
@@ -177,7 +155,7 @@ class Redis(RedisStore):
 
     def _refuse_unsupported(self, operation: str) -> None:
         if not getattr(self.capabilities.under(self._index.kind), operation):
-            raise Unsupported(f"{self.name}: index '{self._index.kind}' has no {operation}")
+            raise vt.Unsupported(f"{self.name}: index '{self._index.kind}' has no {operation}")
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         with self._client.pipeline(transaction=False) as pipe:
@@ -188,7 +166,7 @@ class Redis(RedisStore):
             answers = pipe.execute()
         rows = zip(ids, answers[::2], answers[1::2], strict=True)
         found = [row for row in rows if row[1] is not None]
-        return batch_of_rows(
+        return vt.batch_of_rows(
             self._schema,
             [id_ for id_, _, _ in found],
             [vector for _, vector, _ in found],
@@ -197,14 +175,14 @@ class Redis(RedisStore):
 
     # -- questions -------------------------------------------------------------------------
 
-    def _searcher(self, request: SearchRequest) -> Searcher:
+    def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         search, key = self._client.vset().vsim, self._name
         query = self._build_query(request) | {"count": request.k, "with_scores": True}
-        metadata = request.returning is Returning.METADATA
+        metadata = request.returning is vt.Returning.METADATA
         if metadata:
             query["with_attribs"] = True
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = search(key, vector.tobytes(), **query)
             ids = np.fromiter(map(int, found), np.int64, len(found))
             scores = found.values()
@@ -215,13 +193,13 @@ class Redis(RedisStore):
 
         return run
 
-    def _build_query(self, request: SearchRequest) -> dict[str, Any]:
+    def _build_query(self, request: vt.SearchRequest) -> dict[str, Any]:
         """The search as arguments of the client's `vsim`."""
         params, query = request.params, dict[str, Any]()
         if isinstance(params, HnswSearch):
             query["ef"] = params.ef_search
         else:
-            assert isinstance(params, NoParams)
+            assert isinstance(params, vt.NoParams)
             query["truth"] = True
         if request.where is not None:
             query["filter"] = expressions.expression(request.where, self._names, self._types)
@@ -229,21 +207,21 @@ class Redis(RedisStore):
                 query["filter_ef"] = str(params.filter_ef or _ALL_CANDIDATES)
         return {name: value for name, value in query.items() if value is not None}
 
-    def _native_search(self, request: SearchRequest) -> NativeSearch:
+    def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         query = self._build_query(request)
         kept = query.pop("filter", None)
         words = {"ef": "ef", "filter_ef": "filter_ef", "truth": "exact"}
         options = {word: str(query[name]).lower() for name, word in words.items() if name in query}
-        returned = {"attributes": "true"} if request.returning is Returning.METADATA else {}
-        return NativeSearch(
+        returned = {"attributes": "true"} if request.returning is vt.Returning.METADATA else {}
+        return vt.NativeSearch(
             self._target_with(returned),
             {"collection": self._name, **options},
             None if kept is None else kept.encode(),
         )
 
-    def native_rows(self) -> NativeRows:
+    def native_rows(self) -> vt.NativeRows:
         options = {"collection": self._name, "quantization": _QUANTIZATION[self._index.kind]}
         if isinstance(self._index.params, HnswBuild):
             params = self._index.params
             options |= {"ef_construction": str(params.ef_construction), "m": str(params.m)}
-        return NativeRows(self._target_with({}), options, self._names)
+        return vt.NativeRows(self._target_with({}), options, self._names)

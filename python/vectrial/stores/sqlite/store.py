@@ -17,18 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.model.filters import Filter
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Hits,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-)
+from vectrial.stores import common as vt
 from vectrial.stores.common.exact import block, nearest
 from vectrial.stores.sqlite.table import SqliteFile, Table, unpacked
 
@@ -40,16 +29,16 @@ class SqliteStore(SqliteFile):
 
     name: ClassVar[str] = "sqlite"
     title: ClassVar[str] = "SQLite, exact"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[vt.Capabilities] = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2,
-            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
-            Metric.IP: ScoreKind.INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE,
+            vt.Metric.IP: vt.ScoreKind.INNER_PRODUCT,
         },
-        indexes={"flat": IndexKind(exact=True, recall_floor=1.0)},
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        indexes={"flat": vt.IndexKind(exact=True, recall_floor=1.0)},
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         payload_index=True,
         persistent=True,
@@ -77,17 +66,17 @@ class SqliteStore(SqliteFile):
         self._threads.restore_original_limits()
         super().close()
 
-    def _new_table(self, schema: Schema) -> Table:
+    def _new_table(self, schema: vt.Schema) -> Table:
         return Table(sqlite3, self._file, schema)
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         table = self._open
         schema, connect = table.schema, table.connection
         text, values = ("TRUE", []) if where is None else table.condition(where)
         statement = f"SELECT id, vector FROM rows WHERE {text}"
-        sign = -1 if schema.metric is Metric.IP else 1
+        sign = -1 if schema.metric is vt.Metric.IP else 1
 
-        def search(vector: NDArray[np.float32], /) -> Hits:
+        def search(vector: NDArray[np.float32], /) -> vt.Hits:
             cursor = connect().execute(statement, values)
             best_ids = np.empty(0, np.int64)
             best = np.empty(0, np.float64)

@@ -19,24 +19,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.model.errors import NotInstalled, StoreError
-from vectrial.model.filters import Filter, Value
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Capabilities,
-    FieldType,
-    Hits,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-)
-from vectrial.stores.common.arrow import ids_of, vectors_of
+from vectrial.stores import common as vt
 from vectrial.stores.sqlite.table import SqliteFile, Table, blobs
 
-_MEASURES = {Metric.L2: "l2", Metric.COSINE: "cosine"}
+_MEASURES = {vt.Metric.L2: "l2", vt.Metric.COSINE: "cosine"}
 #: The most neighbours that vec0 answers with.
 _MOST = 4096
 
@@ -48,12 +34,12 @@ class SqliteVecStore(SqliteFile):
     title: ClassVar[str] = "SQLite with sqlite-vec"
     module: ClassVar[str | None] = "sqlite_vec"
     extra: ClassVar[str | None] = "sqlite-vec"
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        scores={Metric.L2: ScoreKind.L2, Metric.COSINE: ScoreKind.COSINE_DISTANCE},
-        indexes={"flat": IndexKind(exact=True, recall_floor=0.999)},
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+    capabilities: ClassVar[vt.Capabilities] = vt.Capabilities(
+        scores={vt.Metric.L2: vt.ScoreKind.L2, vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE},
+        indexes={"flat": vt.IndexKind(exact=True, recall_floor=0.999)},
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         payload_index=True,
         persistent=True,
@@ -86,10 +72,10 @@ class SqliteVecStore(SqliteFile):
         self._extension.load(connection)
         connection.enable_load_extension(False)
 
-    def _new_table(self, schema: Schema) -> Table:
+    def _new_table(self, schema: vt.Schema) -> Table:
         return Table(self._driver, self._file, schema, beside="vectors", prepare=self._load)
 
-    def create(self, schema: Schema, index: Index) -> None:
+    def create(self, schema: vt.Schema, index: vt.Index) -> None:
         super().create(schema, index)
         measure = _MEASURES[schema.metric]
         with self._open.connection() as connection:
@@ -99,23 +85,23 @@ class SqliteVecStore(SqliteFile):
             )
 
     def _inserted(self, connection: Any, batch: pa.RecordBatch) -> None:
-        pairs = zip(ids_of(batch).tolist(), blobs(vectors_of(batch)), strict=True)
+        pairs = zip(vt.ids_of(batch).tolist(), blobs(vt.vectors_of(batch)), strict=True)
         connection.executemany("INSERT INTO vectors (id, vector) VALUES (?, ?)", pairs)
 
     def _deleted(self, connection: Any, ids: NDArray[np.int64]) -> None:
         connection.executemany("DELETE FROM vectors WHERE id = ?", [(i,) for i in ids.tolist()])
 
-    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         if k > _MOST:
-            raise StoreError(f"sqlite-vec answers with at most {_MOST} neighbours, not {k}")
+            raise vt.StoreError(f"sqlite-vec answers with at most {_MOST} neighbours, not {k}")
         connect = self._open.connection
         statement = "SELECT id, distance FROM vectors WHERE vector MATCH ? AND k = ?"
-        values: list[Value] = []
+        values: list[vt.Value] = []
         if where is not None:
             text, values = self._open.condition(where)
             statement += f" AND id IN (SELECT id FROM rows WHERE {text})"
 
-        def search(vector: NDArray[np.float32], /) -> Hits:
+        def search(vector: NDArray[np.float32], /) -> vt.Hits:
             rows = connect().execute(statement, (vector.data, k, *values)).fetchall()
             return (
                 np.array([row[0] for row in rows], np.int64),
@@ -134,6 +120,6 @@ def _driver() -> Any:
             continue
         if hasattr(module.Connection, "enable_load_extension"):
             return module
-    raise NotInstalled(
+    raise vt.NotInstalled(
         "this Python's sqlite3 cannot load extensions: pip install 'vectrial[sqlite-vec]'"
     )

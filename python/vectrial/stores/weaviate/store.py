@@ -22,41 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.errors import PartialFailure
-from vectrial.model.filters import Filter
-from vectrial.model.fusion import Blend
-from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    ARROW_TYPES,
-    Address,
-    Capabilities,
-    Durability,
-    Field,
-    FieldType,
-    Hits,
-    HybridSearcher,
-    Index,
-    IndexKind,
-    NativeRows,
-    NativeSearch,
-    NoParams,
-    Params,
-    Returning,
-    Schema,
-    Searcher,
-)
-from vectrial.stores.common.arrow import (
-    batch_of_rows,
-    check,
-    get_pages,
-    id_pages,
-    ids_of,
-    row_values,
-    slices,
-    vectors_of,
-)
-from vectrial.stores.common.server import SearchRequest, ServerStore, wait_until
+from vectrial.stores import common as vt
 from vectrial.stores.weaviate import files as weaviate_files
 from vectrial.stores.weaviate import text as weaviate_text
 from vectrial.stores.weaviate.filters import translate
@@ -79,7 +45,7 @@ class FilterStrategy(StrEnum):
     ACORN = "acorn"
 
 
-class HnswBuild(Params):
+class HnswBuild(vt.Params):
     """m, ef_construction: of the graph (the lowest layer has up to 2m links). filter_strategy:
     how the graph is searched under a filter. flat_search_cutoff: where a filter keeps fewer rows
     than this, these are scanned exactly instead of searching the graph."""
@@ -90,14 +56,14 @@ class HnswBuild(Params):
     flat_search_cutoff: int = Bound(default=40_000, ge=0, le=2**31 - 1)
 
 
-class HnswSearch(Params):
+class HnswSearch(vt.Params):
     """ef_search: candidates held during the search, at least k; None lets the server choose
     8k between 100 and 500 (its dynamic ef)."""
 
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
-class Weaviate(ServerStore):
+class Weaviate(vt.ServerStore):
     """One collection with one named vector per row, one shard, no replicas."""
 
     name = "weaviate"
@@ -108,29 +74,29 @@ class Weaviate(ServerStore):
     tested = ("1.35.",)
     files = weaviate_files.FILES
     protocol = "weaviate"
-    capabilities = Capabilities(
+    capabilities = vt.Capabilities(
         scores={
-            Metric.L2: ScoreKind.L2_SQUARED,
-            Metric.COSINE: ScoreKind.COSINE_DISTANCE,
-            Metric.IP: ScoreKind.NEGATIVE_INNER_PRODUCT,
+            vt.Metric.L2: vt.ScoreKind.L2_SQUARED,
+            vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE,
+            vt.Metric.IP: vt.ScoreKind.NEGATIVE_INNER_PRODUCT,
         },
         default_index="hnsw",
         indexes={
-            "hnsw": IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
-            "flat": IndexKind(exact=True),
+            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
+            "flat": vt.IndexKind(exact=True),
         },
-        filters=ALL_OPERATORS,
-        find=ALL_OPERATORS,
-        field_types=frozenset(FieldType),
+        filters=vt.ALL_OPERATORS,
+        find=vt.ALL_OPERATORS,
+        field_types=frozenset(vt.FieldType),
         nulls=True,
         payload_index=True,
         filters_need_index=True,
         persistent=True,
         concurrent_search=True,
-        returns=frozenset(Returning),
+        returns=frozenset(vt.Returning),
         durability={
-            Durability.BUFFERED: "a write is in the log, which the system writes to the disk when"
-            " it likes: there is no setting for more"
+            vt.Durability.BUFFERED: "a write is in the log, which the system writes to the disk"
+            " when it likes: there is no setting for more"
         },
         hybrid=weaviate_text.HYBRID,
         caveats=(
@@ -152,7 +118,7 @@ class Weaviate(ServerStore):
         ),
     )
 
-    def _connect(self, address: Address) -> Any:
+    def _connect(self, address: vt.Address) -> Any:
         import weaviate
         from weaviate.classes.init import AdditionalConfig, Auth, Timeout
 
@@ -182,9 +148,9 @@ class Weaviate(ServerStore):
 
         schema = self._schema
         distance = {
-            Metric.L2: VectorDistances.L2_SQUARED,
-            Metric.COSINE: VectorDistances.COSINE,
-            Metric.IP: VectorDistances.DOT,
+            vt.Metric.L2: VectorDistances.L2_SQUARED,
+            vt.Metric.COSINE: VectorDistances.COSINE,
+            vt.Metric.IP: VectorDistances.DOT,
         }[schema.metric]
         self._collection = self._client.collections.create(
             self._name,
@@ -205,15 +171,15 @@ class Weaviate(ServerStore):
     def _exists(self) -> bool:
         return bool(self._client.collections.exists(self._name))
 
-    def open(self, schema: Schema, index: Index) -> None:
+    def open(self, schema: vt.Schema, index: vt.Index) -> None:
         super().open(schema, index)
         if index.kind == "hnsw":
             config = self._collection.config.get().vector_config[_VECTOR]
             self._ef_search = config.vector_index_config.ef
 
-    def _bind(self, schema: Schema, index: Index) -> None:
+    def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         super()._bind(schema, index)
-        self._types = {field.name: ARROW_TYPES[field.type] for field in schema.fields}
+        self._types = {field.name: vt.ARROW_TYPES[field.type] for field in schema.fields}
 
     def drop(self) -> None:
         self._client.collections.delete(self._name)
@@ -234,17 +200,17 @@ class Weaviate(ServerStore):
                 )
             return False, f"{queued} vectors still queued, status {', '.join(states)}"
 
-        return wait_until(state)
+        return vt.wait_until(state)
 
     # -- data ------------------------------------------------------------------------------
 
     def upsert(self, batch: pa.RecordBatch) -> None:
         from weaviate.classes.data import DataObject
 
-        check(batch, self._schema)
-        for part in slices(batch, _ROWS):
-            ids, metadata = ids_of(part).tolist(), row_values(part, self._schema)
-            rows = zip(ids, vectors_of(part).tolist(), metadata, strict=True)
+        vt.check(batch, self._schema)
+        for part in vt.slices(batch, _ROWS):
+            ids, metadata = vt.ids_of(part).tolist(), vt.row_values(part, self._schema)
+            rows = zip(ids, vt.vectors_of(part).tolist(), metadata, strict=True)
             objects = [
                 DataObject(uuid=_uuid(id_), vector={_VECTOR: vector}, properties=properties)
                 for id_, vector, properties in rows
@@ -252,20 +218,20 @@ class Weaviate(ServerStore):
             errors = self._collection.data.insert_many(objects).errors
             if errors:
                 reason = next(iter(errors.values())).message
-                raise PartialFailure(reason, [ids[at] for at in errors])
+                raise vt.PartialFailure(reason, [ids[at] for at in errors])
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         from weaviate.classes.query import Filter as Where
 
-        for page in id_pages(ids, _ROWS):
+        for page in vt.id_pages(ids, _ROWS):
             which = Where.by_id().contains_any([_uuid(id_) for id_ in page])
             deleted = self._collection.data.delete_many(where=which, verbose=True)
             if deleted.failed:
                 failed = [row for row in deleted.objects if not row.successful]
-                raise PartialFailure(str(failed[0].error), [_id(row.uuid) for row in failed])
+                raise vt.PartialFailure(str(failed[0].error), [_id(row.uuid) for row in failed])
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        return get_pages(self._schema, ids, _ROWS, self._read)
+        return vt.get_pages(self._schema, ids, _ROWS, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         uuids = [_uuid(id_) for id_ in ids]
@@ -286,21 +252,21 @@ class Weaviate(ServerStore):
 
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:
         ids, vectors = [_id(row.uuid) for row in rows], [row.vector[_VECTOR] for row in rows]
-        return batch_of_rows(self._schema, ids, vectors, [row.properties for row in rows])
+        return vt.batch_of_rows(self._schema, ids, vectors, [row.properties for row in rows])
 
     # -- questions -------------------------------------------------------------------------
 
-    def _searcher(self, request: SearchRequest) -> Searcher:
+    def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         from weaviate.classes.query import MetadataQuery
 
         self._apply_search_params(request.params)
         search, k, returning = self._collection.query.near_vector, request.k, request.returning
         kept = None if request.where is None else self._translate(request.where)
         distance = MetadataQuery(distance=True)
-        properties = list(self._names.values()) if returning is Returning.METADATA else False
-        vector_too = [_VECTOR] if returning is Returning.VECTORS else False
+        properties = list(self._names.values()) if returning is vt.Returning.METADATA else False
+        vector_too = [_VECTOR] if returning is vt.Returning.VECTORS else False
 
-        def run(vector: NDArray[np.float32], /) -> Hits:
+        def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = search(
                 vector.tolist(),
                 limit=k,
@@ -315,12 +281,12 @@ class Weaviate(ServerStore):
 
         return run
 
-    def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
+    def hybrid_searcher(self, k: int, params: vt.Params, blend: vt.Blend) -> vt.HybridSearcher:
         self._apply_search_params(params)
         column = self._names[blend.field]
         search = weaviate_text.build_query(self._collection.query, column, k, blend)
 
-        def run(vector: NDArray[np.float32], text: str, /) -> Hits:
+        def run(vector: NDArray[np.float32], text: str, /) -> vt.Hits:
             found = search(vector, text)
             ids = np.array([row.uuid.int & _ID_BITS for row in found], dtype=np.uint64)
             scores = np.array([row.metadata.score for row in found], dtype=np.float32)
@@ -328,7 +294,7 @@ class Weaviate(ServerStore):
 
         return run
 
-    def _native_search(self, request: SearchRequest) -> NativeSearch:
+    def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         # The client's own conversion, so that both lanes ask the same.
         from weaviate.collections.filters import _FilterToGRPC
 
@@ -339,16 +305,16 @@ class Weaviate(ServerStore):
             kept = _FilterToGRPC.convert(condition).SerializeToString()
         options = self._native_options()
         match request.returning:
-            case Returning.METADATA:
+            case vt.Returning.METADATA:
                 options["properties"] = ",".join(self._names.values())
-            case Returning.VECTORS:
+            case vt.Returning.VECTORS:
                 options["with_vector"] = "true"
-        return NativeSearch(self._native_target(), options, kept)
+        return vt.NativeSearch(self._native_target(), options, kept)
 
-    def native_rows(self) -> NativeRows:
+    def native_rows(self) -> vt.NativeRows:
         # What `get` brings: every property, and the vector.
         whole = {"properties": ",".join(self._names.values()), "with_vector": "true"}
-        return NativeRows(self._native_target(), self._native_options() | whole, self._names)
+        return vt.NativeRows(self._native_target(), self._native_options() | whole, self._names)
 
     def _native_target(self) -> LoadTarget:
         key = self._address.secrets.get("api_key")
@@ -357,10 +323,10 @@ class Weaviate(ServerStore):
     def _native_options(self) -> dict[str, str]:
         return {"collection": self._name, "vector": _VECTOR}
 
-    def _apply_search_params(self, params: Params) -> None:
+    def _apply_search_params(self, params: vt.Params) -> None:
         """Bring the search parameters into force, which the server keeps with the collection."""
         if not isinstance(params, HnswSearch):
-            assert isinstance(params, NoParams)
+            assert isinstance(params, vt.NoParams)
             return
         from weaviate.classes.config import Reconfigure
 
@@ -372,13 +338,13 @@ class Weaviate(ServerStore):
             )
             self._ef_search = wanted
 
-    def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
+    def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         found = self._collection.query.fetch_objects(
             filters=self._translate(where), limit=limit, return_properties=False
         ).objects
         return np.array([row.uuid.int & _ID_BITS for row in found], np.uint64).view(np.int64)
 
-    def _translate(self, where: Filter) -> Any:
+    def _translate(self, where: vt.Filter) -> Any:
         return translate(where, self._names, self._types)
 
 
@@ -391,7 +357,7 @@ def _id(uuid: UUID) -> int:
     return low - (1 << 64) if low >> 63 else low
 
 
-def _property(field: Field) -> dict[str, Any]:
+def _property(field: vt.Field) -> dict[str, Any]:
     """How a column is kept and indexed: text as it is, in one piece, unless its words are asked
     for; numbers for ranges too. Without any of these indexes the server makes none of missing
     values either."""
@@ -402,18 +368,18 @@ def _property(field: Field) -> dict[str, Any]:
     by_value = {"index_filterable": field.indexed}
     by_range = {**by_value, "index_range_filters": field.indexed}
     match field.type:
-        case FieldType.INT:
+        case vt.FieldType.INT:
             return {"data_type": DataType.INT, **by_range}
-        case FieldType.FLOAT:
+        case vt.FieldType.FLOAT:
             return {"data_type": DataType.NUMBER, **by_range}
-        case FieldType.BOOL:
+        case vt.FieldType.BOOL:
             return {"data_type": DataType.BOOL, **by_value}
-        case FieldType.STRING:
+        case vt.FieldType.STRING:
             whole = {"tokenization": Tokenization.FIELD, "index_searchable": False}
             return {"data_type": DataType.TEXT, **whole, **by_value}
 
 
-def _vector_index(params: Params, distance: Any) -> Any:
+def _vector_index(params: vt.Params, distance: Any) -> Any:
     from weaviate.classes.config import Configure, VectorFilterStrategy
 
     exact = Configure.VectorIndex.Quantizer.none()
