@@ -112,7 +112,7 @@ def test_both_lanes_have_the_same_answers(
 def test_an_answer_brings_what_is_asked_for(server: Server, tmp_path: Path) -> None:
     store = loaded(server, tmp_path / "returns", Metric.L2, "flat")
     place = {id_: at for at, id_ in enumerate(IDS.tolist())}
-    asked = {"dataset": store._dataset, "vector": QUERIES[0].tolist(), "k": K}
+    asked = {"dataset": store._name, "vector": QUERIES[0].tolist(), "k": K}
     with connected(server.address) as client:
 
         def answer(**more: Any) -> list[dict[str, Any]]:
@@ -191,7 +191,7 @@ def test_what_was_flushed_survives_a_crash_and_the_rest_does_not(
     assert [search(VECTORS[at])[0][0] for at in range(0, ROWS, 100)] == IDS[::100].tolist()
     assert again.searcher(K, HnswSearch(), NESTED)(QUERIES[0])[0].size
     nothing = FlightStore(tmp_path / "lost", server.address)
-    with pytest.raises(Exception, match="no dataset"):
+    with pytest.raises(Exception, match="no collection"):
         nothing.open(lost._schema, Index("flat", FlightStore.capabilities.indexes["flat"].build()))
     again.drop()
     for store in (kept, lost, again, nothing):

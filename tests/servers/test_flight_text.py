@@ -156,12 +156,12 @@ def found(client: flight.FlightClient, **search: Any) -> dict[int, float]:
 def test_rankings_are_fused_by_their_ranks(server: Server, tmp_path: Path, alpha: float) -> None:
     store = loaded(server.address, tmp_path / "fused")
     vector = RNG.normal(size=DIM).tolist()
-    asked = {"dataset": store._dataset, "vector": vector, "text_query": "w1 w2 w3 only7"}
+    asked = {"dataset": store._name, "vector": vector, "text_query": "w1 w2 w3 only7"}
     with connected(server.address) as client:
         dense = found(client, **asked, alpha=1.0, k=30)
-        assert dense == found(client, dataset=store._dataset, vector=vector, k=30)
+        assert dense == found(client, dataset=store._name, vector=vector, k=30)
         text = found(client, **asked, alpha=0.0, k=30)
-        assert text == found(client, dataset=store._dataset, text_query="w1 w2 w3 only7", k=30)
+        assert text == found(client, dataset=store._name, text_query="w1 w2 w3 only7", k=30)
         wanted: dict[int, float] = defaultdict(float)
         for ranking, weight in ((dense, alpha), (text, 1 - alpha)):
             for rank, id_ in enumerate(ranking, 1):
@@ -187,7 +187,7 @@ def test_rankings_are_fused_by_their_ranks(server: Server, tmp_path: Path, alpha
 def test_a_search_has_no_members_that_longbow_refuses() -> None:
     known = {"dataset", "vector", "k", "filters", "text_query", "alpha"}
     for alpha in (0.0, 0.5):
-        ticket = flight_text.asked({"dataset": "d", "k": 3}, blend(alpha), "about")(
+        ticket = flight_text.build_query({"dataset": "d", "k": 3}, blend(alpha), "about")(
             [1.0], "red fish"
         )
         assert ticket["search"].keys() == known - {"filters"} - ({"vector"} if not alpha else set())
@@ -267,7 +267,7 @@ def test_waiting_leaves_nothing_to_be_indexed_by_the_first_search(tmp_path: Path
     with Reference("grpc://127.0.0.1:0", tmp_path / "server") as reference:
         address = Address("127.0.0.1", {"grpc": reference.port})
         store = loaded(address, tmp_path / "store")
-        texts = reference._datasets.get(store._dataset)._texts
+        texts = reference._datasets.get(store._name)._texts
         assert texts is not None
         store.upsert(rows([1], ["late"]))
         assert texts._written

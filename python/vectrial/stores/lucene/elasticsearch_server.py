@@ -50,7 +50,6 @@ client = Elasticsearch("http://{host}:{http}")
 print(client.nodes.info())"""
 _BIN = "VECTRIAL_ELASTICSEARCH_BIN"
 _VERSION = "VECTRIAL_ELASTICSEARCH_VERSION"
-_HEAP = "VECTRIAL_ELASTICSEARCH_HEAP"
 _JAVA = "ES_JAVA_HOME"
 
 
@@ -96,21 +95,16 @@ def _at_hand() -> Availability:
 def _command(
     program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
 ) -> Command:
-    distribution = program.parent.parent
     settings = lucene.settings(folder, ports) | {"xpack.security.enabled": "false"}
-    config = lucene.configure(distribution, folder, settings, "elasticsearch")
-    heap = lucene.heap(_HEAP)
-    env = {
-        "ES_PATH_CONF": str(config),
-        "ES_TMPDIR": str(folder / "tmp"),
-        "ES_JAVA_OPTS": f"-Xms{heap} -Xmx{heap}",
-    }
-    needs: tuple[Path, ...] = ()
-    if not (distribution / "jdk").is_dir():  # a full distribution has its own
-        java = _java(chosen())
-        env[_JAVA] = str(java)
-        needs = (java,)
-    return Command((str(program),), env, needs=needs)
+    return lucene.command(
+        program,
+        folder,
+        settings,
+        name="elasticsearch",
+        prefix="ES",
+        java=lambda: _java(chosen()),
+        java_variable=_JAVA,
+    )
 
 
 ELASTICSEARCH: Recipe = Recipe(

@@ -62,7 +62,6 @@ from opensearchpy import OpenSearch
 client = OpenSearch("http://{host}:{http}")
 print(client.info())"""
 _BIN = "VECTRIAL_OPENSEARCH_BIN"
-_HEAP = "VECTRIAL_OPENSEARCH_HEAP"
 _JAVA = Java(21, 25, "OPENSEARCH_JAVA_HOME")
 
 
@@ -90,23 +89,18 @@ def _at_hand() -> Availability:
 def _command(
     program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
 ) -> Command:
-    distribution = program.parent.parent
     settings = lucene.settings(folder, ports)
-    if (distribution / "plugins" / "opensearch-security").is_dir():
+    if (program.parent.parent / "plugins" / "opensearch-security").is_dir():
         settings["plugins.security.disabled"] = "true"
-    config = lucene.configure(distribution, folder, settings, "opensearch")
-    heap = lucene.heap(_HEAP)
-    env = {
-        "OPENSEARCH_PATH_CONF": str(config),
-        "OPENSEARCH_TMPDIR": str(folder / "tmp"),
-        "OPENSEARCH_JAVA_OPTS": f"-Xms{heap} -Xmx{heap}",
-    }
-    needs: tuple[Path, ...] = ()
-    if not (distribution / "jdk").is_dir():  # a full distribution has its own
-        java = _java()
-        env[_JAVA.variable] = str(java)
-        needs = (java,)
-    return Command((str(program),), env, needs=needs)
+    return lucene.command(
+        program,
+        folder,
+        settings,
+        name="opensearch",
+        prefix="OPENSEARCH",
+        java=_java,
+        java_variable=_JAVA.variable,
+    )
 
 
 OPENSEARCH: Recipe = Recipe(

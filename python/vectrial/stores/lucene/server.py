@@ -6,22 +6,21 @@ keep what they say on standard output, which is the server's log.
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from vectrial.model.errors import UserError
 from vectrial.model.store import Address
-from vectrial.servers.base import NotReady, Recipe
-from vectrial.servers.local import HOST, refused
+from vectrial.servers.base import Command, NotReady, Recipe
+from vectrial.servers.local import HOST
+from vectrial.stores.common.readiness import http_ready
 from vectrial.stores.lucene.common import authorization
 
 #: Of the heap, unless the environment says otherwise.
 HEAP = "1g"
-_ASK_S = 5.0
 _LOGGING = """\
 status = error
 appender.console.type = Console
@@ -63,6 +62,35 @@ def configure(distribution: Path, folder: Path, settings: Mapping[str, str], nam
     return config
 
 
+def command(
+    program: Path,
+    folder: Path,
+    own_settings: Mapping[str, str],
+    *,
+    name: str,
+    prefix: str,
+    java: Callable[[], Path],
+    java_variable: str,
+) -> Command:
+    """The command of a server.
+
+    name: of the server and its file of settings. prefix: of its variables of the environment.
+    java: finds a Java, of which `java_variable` tells the server; a distribution may have its own.
+    """
+    distribution = program.parent.parent
+    config = configure(distribution, folder, own_settings, name)
+    size = heap(f"VECTRIAL_{name.upper()}_HEAP")
+    env = {
+        f"{prefix}_PATH_CONF": str(config),
+        f"{prefix}_TMPDIR": str(folder / "tmp"),
+        f"{prefix}_JAVA_OPTS": f"-Xms{size} -Xmx{size}",
+    }
+    if (distribution / "jdk").is_dir():
+        return Command((str(program),), env)
+    home = java()
+    return Command((str(program),), {**env, java_variable: str(home)}, needs=(home,))
+
+
 def settings(folder: Path, ports: Mapping[str, int]) -> dict[str, str]:
     """Those of a node of its own that listens on loopback."""
     return {
@@ -82,20 +110,8 @@ def settings(folder: Path, ports: Mapping[str, int]) -> dict[str, str]:
 def ready(recipe: Recipe, address: Address) -> None:
     """The cluster has a master, and its shards are there; asked of `_cluster/health`, since
     Elasticsearch's distribution in the registry does not answer at `/`."""
-    connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=_ASK_S)
     allowed = authorization(address)
-    try:
-        path = "/_cluster/health?wait_for_status=yellow&timeout=2s"
-        connection.request("GET", path, headers={"authorization": allowed} if allowed else {})
-        answer = connection.getresponse()
-        body = answer.read()
-        if answer.status in (401, 403):
-            raise refused(recipe, address, f"it answers {answer.status}")
-        if answer.status != 200:
-            raise NotReady(f"/_cluster/health answers {answer.status}")
-        if json.loads(body)["timed_out"]:
-            raise NotReady("the cluster has shards that are not there yet")
-    except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-        raise NotReady(f"{type(error).__name__}: {error}") from error
-    finally:
-        connection.close()
+    headers = {"authorization": allowed} if allowed else {}
+    path = "/_cluster/health?wait_for_status=yellow&timeout=2s"
+    if http_ready(recipe, address, headers, path).get("timed_out", True):
+        raise NotReady("the cluster has shards that are not there yet")

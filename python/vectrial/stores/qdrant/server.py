@@ -5,8 +5,6 @@ It is in no package registry: what crates.io has under this name is an empty pla
 
 from __future__ import annotations
 
-import http.client
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,8 +13,9 @@ from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import Command, Image, NoProgram, NotReady, Recipe
-from vectrial.servers.local import HOST, refused
+from vectrial.servers.local import HOST
 from vectrial.servers.programs.base import given
+from vectrial.stores.common.readiness import http_ready
 
 #: The variable of its environment that holds the key it accepts.
 _KEY = "QDRANT__SERVICE__API_KEY"
@@ -36,7 +35,6 @@ client = QdrantClient(
     host="{host}", port={http}, grpc_port={grpc}, api_key={api_key}, https=False
 )
 print(client.info().version)"""
-_ASK_S = 5.0
 _BIN = "VECTRIAL_QDRANT_BIN"
 _NOWHERE = (
     f"there is no program 'qdrant' on the PATH, and no package registry has it: give one by {_BIN},"
@@ -74,25 +72,12 @@ def _command(
 
 
 def _ready(address: Address) -> None:
-    """Its own readiness, then its collections, which it tells only to those with its key, then what
-    it says about itself."""
-    connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=_ASK_S)
+    """Its own readiness, its collections, which need the key, and its version."""
     key = address.secrets.get("api_key")
     headers = {"api-key": key} if key else {}
-    try:
-        for path in ("/readyz", "/collections", "/"):
-            connection.request("GET", path, headers=headers)
-            answer = connection.getresponse()
-            body = answer.read()
-            if answer.status in (401, 403):
-                raise refused(QDRANT, address, f"{path} answers {answer.status}")
-            if answer.status != 200:
-                raise NotReady(f"{path} answers {answer.status}")
-        json.loads(body)["version"]
-    except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-        raise NotReady(f"{type(error).__name__}: {error}") from error
-    finally:
-        connection.close()
+    about = http_ready(QDRANT, address, headers, "/readyz", "/collections", "/")
+    if "version" not in about:
+        raise NotReady("it does not tell its version")
 
 
 QDRANT = Recipe(

@@ -6,17 +6,16 @@ runs in a network of its own.
 
 from __future__ import annotations
 
-import http.client
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, Image, NotReady, Recipe, Refused
+from vectrial.servers.base import Command, Image, NotReady, Recipe
 from vectrial.servers.local import HOST
 from vectrial.servers.programs.base import GoProgram, given, go_program, go_program_at_hand
+from vectrial.stores.common.readiness import http_ready
 
 PROGRAM = GoProgram(
     module="github.com/weaviate/weaviate",
@@ -65,7 +64,6 @@ client = weaviate.connect_to_local(
     "{host}", port={http}, grpc_port={grpc}, auth_credentials=key
 )
 print(client.get_meta()["version"])"""
-_ASK_S = 5.0
 #: Names a program to use instead of the one that is built.
 _BIN = "VECTRIAL_WEAVIATE_BIN"
 
@@ -98,27 +96,11 @@ def _command(
 
 def _ready(address: Address) -> None:
     """Its own readiness, and what it says about itself, which it does a little later."""
-    connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=_ASK_S)
     key = address.secrets.get("api_key")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    try:
-        for path in ("/v1/.well-known/ready", "/v1/meta"):
-            connection.request("GET", path, headers=headers)
-            answer = connection.getresponse()
-            body = answer.read()
-            if answer.status in (401, 403):
-                does = "refuses this" if key else "answers nobody without an"
-                raise Refused(
-                    f"weaviate at {address.host} {does} API key ({answer.status}): "
-                    "see VECTRIAL_WEAVIATE_API_KEY"
-                )
-            if answer.status != 200:
-                raise NotReady(f"{path} answers {answer.status}")
-        json.loads(body)["version"]
-    except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-        raise NotReady(f"{type(error).__name__}: {error}") from error
-    finally:
-        connection.close()
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    about = http_ready(WEAVIATE, address, headers, "/v1/.well-known/ready", "/v1/meta")
+    if "version" not in about:
+        raise NotReady("it does not tell its version")
 
 
 WEAVIATE = Recipe(

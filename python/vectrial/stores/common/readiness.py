@@ -1,0 +1,37 @@
+"""Readiness of servers that answer over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from vectrial.model.store import Address
+from vectrial.servers.base import NotReady, Recipe
+from vectrial.servers.local import refused
+
+_ANSWER_S = 5.0
+
+
+def http_ready(recipe: Recipe, address: Address, headers: Mapping[str, str], *paths: str) -> Any:
+    """GET each of the paths; returns the JSON of the last one.
+
+    Raises:
+        Refused: the server wants other secrets. NotReady: it does not answer, or not with 200.
+    """
+    connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=_ANSWER_S)
+    try:
+        for path in paths:
+            connection.request("GET", path, headers=dict(headers))
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status in (401, 403):
+                raise refused(recipe, address, f"{path} answers {answer.status}")
+            if answer.status != 200:
+                raise NotReady(f"{path} answers {answer.status}")
+        return json.loads(body)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise NotReady(f"{type(error).__name__}: {error}") from error
+    finally:
+        connection.close()
