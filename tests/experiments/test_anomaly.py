@@ -29,11 +29,6 @@ FLAT = Index("flat", NoParams())
 FAST = {"min_s": 0, "max_s": 5, "warmup_queries": 5}
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-
-
 def by_name(phases: list[Phase]) -> dict[str, Phase]:
     return {str(phase.params.get("of", phase.name)): phase for phase in phases}
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from experiment_worlds import ROWS, dataset, run
+from experiment_worlds import ROWS, Frozen, Immortal, by_name, dataset, run
 from numpy.typing import NDArray
 
 from vectrial.experiments.crud import Crud
-from vectrial.model.phase import Phase
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.stores.memory import MemoryStore
 
@@ -57,24 +56,6 @@ class Lossy(MemoryStore):
     def insert(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows > 1:
             super().insert(batch)
-
-
-class Frozen(MemoryStore):
-    """Acknowledges updates and keeps the old vectors."""
-
-    def upsert(self, batch: pa.RecordBatch) -> None:
-        pass
-
-
-class Immortal(MemoryStore):
-    """Acknowledges deletes and keeps the rows."""
-
-    def delete(self, ids: NDArray[np.int64]) -> None:
-        pass
-
-
-def by_name(phases: list[Phase]) -> dict[str, Phase]:
-    return {phase.name: phase for phase in phases}
 
 
 def test_each_operation_is_of_many_rows_and_an_update_moves_its_row(tmp_path: Path) -> None:

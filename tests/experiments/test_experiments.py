@@ -13,7 +13,18 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
-from experiment_worlds import ROWS, dataset, run, target, without, world
+from experiment_worlds import (
+    ROWS,
+    Frozen,
+    Immortal,
+    Refusing,
+    by_name,
+    dataset,
+    run,
+    target,
+    without,
+    world,
+)  # fmt: skip
 from numpy.typing import NDArray
 
 from vectrial.experiments import storage
@@ -533,20 +544,6 @@ def test_one_that_does_not_is_seen_not_to(tmp_path: Path) -> None:
 # -- mixed -------------------------------------------------------------------------------------
 
 
-class Immortal(MemoryStore):
-    """Acknowledges deletes and keeps the rows."""
-
-    def delete(self, ids: NDArray[np.int64]) -> None:
-        pass
-
-
-class Frozen(MemoryStore):
-    """Acknowledges updates and keeps the old vectors."""
-
-    def upsert(self, batch: pa.RecordBatch) -> None:
-        pass
-
-
 def test_an_exact_store_finds_all_that_is_alive_at_each_search(tmp_path: Path) -> None:
     phases = run(Mixed(operations=400), MemoryStore, tmp_path)
     every(phases)
@@ -557,6 +554,8 @@ def test_an_exact_store_finds_all_that_is_alive_at_each_search(tmp_path: Path) -
     assert sum(p.metrics["count"] or 0 for p in phases) == 400
     mix = "70 % search + 10 % insert + 10 % update + 10 % delete"
     assert {p.params["mix"] for p in phases} == {mix}, "what happens beside is a term of each"
+    (each,) = {p.metrics["cpu_us_per_op"] for p in phases}
+    assert each == pytest.approx((search.metrics["cpu_s"] or 0) * 1e6 / 400), "of all in turn"
 
 
 class Counting(MemoryStore):
@@ -578,13 +577,6 @@ def test_searches_come_before_the_clock_of_changing_rows_too(tmp_path: Path) -> 
     search = run(Mixed(operations=50), Counting, tmp_path)[0]
     assert search.metrics["warmup_count"] == len(dataset().queries)
     assert Counting.searches == search.metrics["count"] + search.metrics["warmup_count"]
-
-
-def test_processor_time_is_that_of_all_who_take_turns(tmp_path: Path) -> None:
-    phases = run(Mixed(operations=400), MemoryStore, tmp_path)
-    (each,) = {p.metrics["cpu_us_per_op"] for p in phases}
-    done = sum(p.metrics["count"] or 0 for p in phases)
-    assert each == pytest.approx((phases[0].metrics["cpu_s"] or 0) * 1e6 / done)
 
 
 class Refreshed(MemoryStore):
@@ -615,7 +607,7 @@ UPDATES = Mixed(operations=40, searches=0.5, inserts=0, updates=0.5, deletes=0)
 
 def test_what_lets_a_search_see_a_write_is_part_of_the_search(tmp_path: Path) -> None:
     Refreshed.notes.clear()
-    phases = {p.name: p for p in run(UPDATES, Refreshed, tmp_path)}
+    phases = by_name(run(UPDATES, Refreshed, tmp_path))
     every(list(phases.values()))
     assert (phases["search"].metrics["latency_p90"] or 0) >= 20_000
     changed = [
@@ -629,7 +621,7 @@ def test_a_search_that_cannot_see_the_write_before_it_has_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Refreshed, "failures", 1)
-    phases = {p.name: p for p in run(UPDATES, Refreshed, tmp_path)}
+    phases = by_name(run(UPDATES, Refreshed, tmp_path))
     assert phases["search"].errors == [("RuntimeError", 1, ["no refresh"])]
     assert phases["update"].valid
     assert phases["search"].metrics["recall_mean"] == 1
@@ -645,15 +637,6 @@ def test_updates_without_effect_cost_recall(tmp_path: Path) -> None:
     search = run(Mixed(operations=600, updates=1.0), Frozen, tmp_path)[0]
     assert search.metrics["recall_mean"] is not None
     assert search.metrics["recall_mean"] < 1
-
-
-class Refusing(MemoryStore):
-    """Takes no new rows."""
-
-    def insert(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows == 1:
-            raise RuntimeError("full")
-        super().insert(batch)
 
 
 def test_recall_is_not_judged_where_writes_failed(tmp_path: Path) -> None:

@@ -169,25 +169,18 @@ def test_own_filters_that_a_store_lacks_words_for_are_no_matter_of_the_arm_with_
     assert all("'is_null'" in reason for reason in refusals.values())
 
 
-@pytest.fixture
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Truth is kept in a home of this test's."""
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
 SHORT: dict[str, Any] = {"min_s": 0.0, "warmup_queries": 0, "pivots": 4}
 
 
 @pytest.mark.parametrize(("kind", "arm"), [(MemoryStore, "fixed"), (SqliteStore, "off")])
 def test_an_exact_store_finds_everything_under_every_filter(
-    own_home: Path, kind: type[Store], arm: str
+    tmp_path: Path, kind: type[Store], arm: str
 ) -> None:
     asked = Filtered(
         predicates=("independent", "aligned", "opposed"), selectivities=(0.005, 0.3),
         depths=(1, 3), **SHORT,
     )  # fmt: skip
-    phases = run(asked, kind, own_home)
+    phases = run(asked, kind, tmp_path)
     assert len(phases) == 1 + 3 * 2 + 3 * 2
     for phase in phases:
         assert phase.valid, phase.reason
@@ -220,18 +213,18 @@ class _Careless(MemoryStore):
         return super().searcher(k, params, None)
 
 
-def test_answers_that_do_not_hold_make_a_phase_invalid(own_home: Path) -> None:
+def test_answers_that_do_not_hold_make_a_phase_invalid(tmp_path: Path) -> None:
     asked = Filtered(predicates=("opposed",), selectivities=(0.1,), checks=10, **SHORT)
-    bare, under = run(asked, _Careless, own_home)
+    bare, under = run(asked, _Careless, tmp_path)
     assert bare.valid
     assert under.metrics["violations"] == under.metrics["checked_answers"] == 10
     assert not under.valid
     assert "the filter does not keep" in str(under.reason)
 
 
-def test_where_nothing_is_looked_at_nothing_is_said_of_violations(own_home: Path) -> None:
+def test_where_nothing_is_looked_at_nothing_is_said_of_violations(tmp_path: Path) -> None:
     asked = Filtered(predicates=("opposed",), selectivities=(0.1,), checks=0, **SHORT)
-    _, under = run(asked, _Careless, own_home)
+    _, under = run(asked, _Careless, tmp_path)
     assert under.metrics["checked_answers"] == 0
     assert under.metrics["violations"] is None
     assert "no answer was looked at" in under.missing["violations"]
@@ -255,10 +248,10 @@ class _Fragile(MemoryStore):
 
 
 def test_a_store_that_breaks_when_looked_at_fails_a_phase_and_not_the_trial(
-    own_home: Path,
+    tmp_path: Path,
 ) -> None:
     asked = Filtered(predicates=("opposed",), selectivities=(0.1, 0.2), checks=30, **SHORT)
-    *_, first, second = run(asked, _Fragile, own_home)  # 30 timed and 30 looked at in each
+    *_, first, second = run(asked, _Fragile, tmp_path)  # 30 timed and 30 looked at in each
     assert first.valid
     assert "broken" in str(second.reason)
     assert second.metrics["checked_answers"] == 9
@@ -277,21 +270,21 @@ class _Few(MemoryStore):
         return search
 
 
-def test_few_answers_are_counted_against_what_there_is(own_home: Path) -> None:
+def test_few_answers_are_counted_against_what_there_is(tmp_path: Path) -> None:
     asked = Filtered(predicates=("independent",), selectivities=(0.0001, 0.01), **SHORT)
-    _, some, one = run(asked, _Few, own_home)
+    _, some, one = run(asked, _Few, tmp_path)
     assert (some.metrics["short_answers"], some.metrics["recall_mean"]) == (30, 2 / 6)
     assert (one.metrics["short_answers"], one.metrics["recall_mean"]) == (0, 1.0)
 
 
-def test_the_datasets_own_filters_are_asked_with_indexes_and_without(own_home: Path) -> None:
+def test_the_datasets_own_filters_are_asked_with_indexes_and_without(tmp_path: Path) -> None:
     asked = Filtered(predicates=("column",), selectivities=(0.2,), own=True, **SHORT)
     rows = dataset()
     table = pa.table({"number": np.arange(ROWS) % 7})
     own = tuple(Eq("number", at % 7) for at in range(len(rows.queries)))
     index = Index("flat", SqliteStore.capabilities.indexes["flat"].build())
     *_, point = asked.points(target(SqliteStore, index, ROWS))
-    with world(SqliteStore, "flat", own_home, State.LOADED) as context:
+    with world(SqliteStore, "flat", tmp_path, State.LOADED) as context:
         there = replace(context, dataset=replace(rows, metadata=table, filters=own))
         bare, column, mine = asked.run(there, point)
     assert [p.params["predicate"] for p in (bare, column, mine)] == ["none", "column", "own"]

@@ -47,10 +47,9 @@ def noting(kind: type[Store], calls: list[tuple[int, str]]) -> type[Store]:
 #: `durability` samples nothing: the process that it looks at ends in it.
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS.keys() - {"durability"}))
 def test_nothing_is_asked_between_the_end_of_a_phase_and_its_telling(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path
 ) -> None:
     """What follows a phase (reading back, looking at answers, the next step) is no part of it."""
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     small, calls = SMALL.get(name, Small()), list[tuple[int, str]]()
     kind = noting(small.store, calls)
     experiment = EXPERIMENTS[name].model_validate(dict(small.params))
@@ -88,9 +87,8 @@ def test_a_phase_is_told_before_the_next_begins(
 
 
 def test_what_is_judged_untimed_and_what_is_looked_at_beside_a_load_has_no_cost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     untold = {
         "anomaly": {"class", "classes", "together"},
         "time_to_searchable": {"look"},

@@ -7,9 +7,19 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from experiment_worlds import DIM, ROWS, K, dataset, run, target, without
+from experiment_worlds import (
+    DIM,
+    ROWS,
+    Immortal,
+    K,
+    Refusing,
+    by_name,
+    dataset,
+    run,
+    target,
+    without,
+)  # fmt: skip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -145,13 +155,6 @@ def test_one_caller_of_an_exact_store_is_judged_exactly(tmp_path: Path) -> None:
     assert search.metrics["uncertain_rows"] == search.metrics["dead_answers"] == 0
 
 
-class Immortal(MemoryStore):
-    """Acknowledges deletes and keeps the rows."""
-
-    def delete(self, ids: NDArray[np.int64]) -> None:
-        pass
-
-
 class Stale(MemoryStore):
     """Its searches are of the rows that it had when it was built."""
 
@@ -212,17 +215,8 @@ def test_searches_are_to_see_what_was_acknowledged_unless_the_suite_says(
     assert search.params["seen"] is wanted
 
 
-class Refusing(MemoryStore):
-    """Takes no new rows."""
-
-    def insert(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows == 1:
-            raise RuntimeError("full")
-        super().insert(batch)
-
-
 def test_recall_is_not_judged_where_writes_failed(tmp_path: Path) -> None:
-    phases = {p.name: p for p in run(quick(), Refusing, tmp_path)}
+    phases = by_name(run(quick(), Refusing, tmp_path))
     assert phases["insert"].errors[0][0] == "RuntimeError"
     assert phases["search"].metrics.get("recall_mean") is None
     assert "writes failed" in phases["search"].missing["recall_mean"]
@@ -246,7 +240,7 @@ class Unsearchable(MemoryStore):
 
 def test_a_searcher_that_cannot_be_made_is_an_error_of_its_search(tmp_path: Path) -> None:
     rates = {"search": 30.0, "delete": 2.0}
-    phases = {p.name: p for p in run(quick(rates=rates), Unsearchable, tmp_path)}
+    phases = by_name(run(quick(rates=rates), Unsearchable, tmp_path))
     ((kind, count, said),) = phases["search"].errors
     assert (kind, said[0]) == ("RuntimeError", "not now")
     assert 0 < count < (phases["search"].metrics["count"] or 0)

@@ -95,10 +95,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_parameter_of_a_phase_is_a_term_or_a_setting(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+def test_every_parameter_of_a_phase_is_a_term_or_a_setting(name: str, tmp_path: Path) -> None:
     small = SMALL.get(name, Small())
     experiment = EXPERIMENTS[name].model_validate(dict(small.params))
     phases = run(experiment, small.store, tmp_path, given=small.data)
@@ -123,7 +120,6 @@ def test_settings_that_decide_a_figure_are_terms_of_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     small, found = SMALL[name], []
     for asked in (one, other):
         experiment = EXPERIMENTS[name].model_validate({**small.params, **asked})

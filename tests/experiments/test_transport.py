@@ -9,7 +9,7 @@ from time import perf_counter_ns
 import numpy as np
 import pyarrow as pa
 import pytest
-from experiment_worlds import DIM, ROWS, run, target, without, world
+from experiment_worlds import DIM, ROWS, by_name, run, target, without, world
 
 from vectrial.experiments.transport import Transport
 from vectrial.model.context import Data
@@ -27,10 +27,6 @@ FLAT = Index("flat", NoParams())
 QUICK = Transport(sizes=(1.0,), clients=(1,), min_s=0.0, mixed_s=0.05, mixed_rows=7)
 
 
-def named(phases: list[Phase]) -> dict[str, Phase]:
-    return {phase.name: phase for phase in phases}
-
-
 @pytest.mark.parametrize("kind", [MemoryStore, SqliteStore])
 def test_every_figure_is_of_the_same_rows_and_time(
     kind: type[MemoryStore] | type[SqliteStore], tmp_path: Path
@@ -38,7 +34,7 @@ def test_every_figure_is_of_the_same_rows_and_time(
     phases = run(QUICK, kind, tmp_path)
     assert [p.reason for p in phases if not p.valid] == []
     assert {name for p in phases for name in (*p.metrics, *p.missing)} <= METRICS.keys()
-    found = named(phases)
+    found = by_name(phases)
     assert list(found) == ["put", "indexed", "get", "mixed", "mixed_put", "mixed_get"]
     put, indexed, get = found["put"].metrics, found["indexed"].metrics, found["get"].metrics
     assert put["count"] == indexed["count"] == ROWS
@@ -52,8 +48,12 @@ def test_every_figure_is_of_the_same_rows_and_time(
     )
 
 
-def test_by_turns_counts_puts_and_gets_alike(tmp_path: Path) -> None:
-    found = named(run(QUICK, MemoryStore, tmp_path))
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Phase]:
+    return by_name(run(QUICK, MemoryStore, tmp_path_factory.mktemp("transport")))
+
+
+def test_by_turns_counts_puts_and_gets_alike(found: dict[str, Phase]) -> None:
     both, puts, gets = (found[name].metrics for name in ("mixed", "mixed_put", "mixed_get"))
     assert puts["count"] == gets["count"] > 0
     assert both["count"] == puts["count"] + gets["count"]
@@ -73,7 +73,7 @@ class Forgetful(MemoryStore):
 
 
 def test_a_read_that_lacks_a_row_is_called_wrong(tmp_path: Path) -> None:
-    found = named(run(QUICK, Forgetful, tmp_path))
+    found = by_name(run(QUICK, Forgetful, tmp_path))
     assert found["put"].valid
     for name in ("get", "mixed_get", "mixed"):
         assert not found[name].valid
@@ -93,7 +93,7 @@ def test_checking_what_was_read_is_no_part_of_the_reads(
 
     monkeypatch.setattr(_TransferLog, "_check", noted)
     asked = Transport(sizes=(1.0,), clients=(1,), min_s=0.05, mixed_s=0)
-    get = named(run(asked, MemoryStore, tmp_path))["get"]
+    get = by_name(run(asked, MemoryStore, tmp_path))["get"]
     assert (get.metrics["count"] or 0) > 1
     assert len(checked) == 1
     assert checked[0] > get.ended_ns
@@ -120,8 +120,7 @@ def test_pages_are_not_kept_for_their_ids(tmp_path: Path) -> None:
     assert all(ids.flags.owndata for ids in seen)
 
 
-def test_processor_time_is_that_of_puts_and_gets(tmp_path: Path) -> None:
-    found = named(run(QUICK, MemoryStore, tmp_path))
+def test_processor_time_is_that_of_puts_and_gets(found: dict[str, Phase]) -> None:
     both, puts, gets = (found[name].metrics for name in ("mixed", "mixed_put", "mixed_get"))
     assert both["cpu_us_per_op"] == puts["cpu_us_per_op"] == gets["cpu_us_per_op"]
     assert found["get"].metrics["cpu_us_per_op"] == pytest.approx(
@@ -137,7 +136,7 @@ class Broken(MemoryStore):
 
 
 def test_a_read_that_fails_is_an_error(tmp_path: Path) -> None:
-    found = named(run(QUICK, Broken, tmp_path))
+    found = by_name(run(QUICK, Broken, tmp_path))
     assert found["get"].errors == [("OSError", 1, ["the line is dead"])]
     assert not found["get"].valid
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from vectrial.datasets.truth import truth_of
 from vectrial.experiments.base import Experiment, Target
@@ -22,6 +24,7 @@ from vectrial.model.phase import Phase, State
 from vectrial.model.placement import Placement
 from vectrial.model.store import Index, Schema, Store
 from vectrial.stores.common.beside import temporary_store
+from vectrial.stores.memory import MemoryStore
 from vectrial.workload import ingest
 
 ROWS, DIM, K = 600, 8, 10
@@ -109,3 +112,30 @@ def index_of(kind: type[Store], index: str) -> Index:
 def without(kind: type[Store], **lacking: Any) -> type[Store]:
     """The same store, declaring that it cannot do some things."""
     return type(kind.__name__, (kind,), {"capabilities": replace(kind.capabilities, **lacking)})
+
+
+def by_name(phases: list[Phase]) -> dict[str, Phase]:
+    return {phase.name: phase for phase in phases}
+
+
+class Immortal(MemoryStore):
+    """Acknowledges deletes and keeps the rows."""
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        pass
+
+
+class Frozen(MemoryStore):
+    """Acknowledges updates and keeps the old vectors."""
+
+    def upsert(self, batch: pa.RecordBatch) -> None:
+        pass
+
+
+class Refusing(MemoryStore):
+    """Takes no new rows."""
+
+    def insert(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 1:
+            raise RuntimeError("full")
+        super().insert(batch)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,14 +16,13 @@ from pymilvus.client.prepare import Prepare
 from pymilvus.grpc_gen import common_pb2 as common
 from pymilvus.grpc_gen import milvus_pb2 as pb
 from pymilvus.grpc_gen import schema_pb2 as schema
+from wire_rows import IDS, VECTORS, writing
 
 from vectrial.engine.client import Requests, closed, drive, target
-from vectrial.engine.types import LoadColumn, LoadOutcome
+from vectrial.engine.types import LoadOutcome
 from vectrial.model.errors import UserError
 
 SERVICE = "/milvus.proto.milvus.MilvusService/"
-IDS = np.array([0, 7, -1, 2**62], np.int64)
-VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3) / 7
 OPTIONS = {"collection": "things"}
 AUTHORIZATION = base64.b64encode(b"root:Milvus").decode()
 
@@ -44,6 +45,13 @@ def found(ids: list[int], scores: list[float]) -> bytes:
     return pb.SearchResults(
         status=common.Status(), results=data, collection_name="things"
     ).SerializeToString()
+
+
+def column(
+    name: str, kind: schema.DataType, valid: Sequence[bool] = (), **values: Any
+) -> schema.FieldData:
+    scalars = schema.ScalarField(**values)
+    return schema.FieldData(type=kind, field_name=name, scalars=scalars, valid_data=valid)
 
 
 def pairs(request: pb.SearchRequest) -> dict[str, str]:
@@ -124,67 +132,31 @@ def test_rows_are_written_with_their_columns(peer: Peer, operation: str) -> None
     method = SERVICE + operation.capitalize()
     done = pb.MutationResult(status=common.Status(), insert_cnt=3, succ_index=[0, 1, 2])
     peer.answers[method] = lambda _: done.SerializeToString()
-    columns: list[LoadColumn] = [
-        {"name": "c", "values": np.array([1, -2, 3, 2**62]), "valid": None},
-        {"name": "w", "values": ["a", "", "é", "d"], "valid": np.array([True, False, True, True])},
-        {"name": "b", "values": np.array([True, False, True, False]), "valid": None},
-        {"name": "f", "values": np.array([0.5, -0.0, 1e300, 2.0]), "valid": None},
-    ]
-    write = Requests(
-        "write",
-        operation,
-        vectors=VECTORS,
-        ids=IDS,
-        columns=columns,
-        batch=3,
-        options={**OPTIONS, "id": "pk", "vector": "v", "db": "here", "partition": "p"},
-        once=True,
-    )
-    outcome = send(peer, write, count=2)
+    options = {**OPTIONS, "id": "pk", "vector": "v", "db": "here", "partition": "p"}
+    outcome = send(peer, writing(operation, options), count=2)
     assert (errors_of(outcome), outcome["classes"][0]["rows"]) == ({}, 4)
     kind = pb.InsertRequest if operation == "insert" else pb.UpsertRequest
     written = [kind.FromString(call.body) for call in peer.calls]
     assert [request.num_rows for request in written] == [3, 1]
-    types, scalars = schema.DataType, schema.ScalarField
+    types = schema.DataType
+    vectors = schema.VectorField(dim=3, float_vector=schema.FloatArray(data=VECTORS[:3].ravel()))
     first = kind(
         db_name="here",
         collection_name="things",
         partition_name="p",
         num_rows=3,
         fields_data=[
-            schema.FieldData(
-                type=types.Int64,
-                field_name="pk",
-                scalars=scalars(long_data=schema.LongArray(data=IDS[:3])),
+            column("pk", types.Int64, long_data=schema.LongArray(data=IDS[:3])),
+            schema.FieldData(type=types.FloatVector, field_name="v", vectors=vectors),
+            column("c", types.Int64, long_data=schema.LongArray(data=[1, -2, 3])),
+            column(
+                "w",
+                types.VarChar,
+                valid=(True, False, True),
+                string_data=schema.StringArray(data=["", "é"]),
             ),
-            schema.FieldData(
-                type=types.FloatVector,
-                field_name="v",
-                vectors=schema.VectorField(
-                    dim=3, float_vector=schema.FloatArray(data=VECTORS[:3].ravel())
-                ),
-            ),
-            schema.FieldData(
-                type=types.Int64,
-                field_name="c",
-                scalars=scalars(long_data=schema.LongArray(data=[1, -2, 3])),
-            ),
-            schema.FieldData(
-                type=types.VarChar,
-                field_name="w",
-                scalars=scalars(string_data=schema.StringArray(data=["a", "é"])),
-                valid_data=[True, False, True],
-            ),
-            schema.FieldData(
-                type=types.Bool,
-                field_name="b",
-                scalars=scalars(bool_data=schema.BoolArray(data=[True, False, True])),
-            ),
-            schema.FieldData(
-                type=types.Double,
-                field_name="f",
-                scalars=scalars(double_data=schema.DoubleArray(data=[0.5, -0.0, 1e300])),
-            ),
+            column("b", types.Bool, bool_data=schema.BoolArray(data=[True, False, True])),
+            column("f", types.Double, double_data=schema.DoubleArray(data=[0.5, -0.0, 1e300])),
         ],
     )
     assert written[0] == first
@@ -213,11 +185,7 @@ def test_rows_that_were_refused_are_an_error(peer: Peer) -> None:
 def test_rows_are_read_by_id(peer: Peer) -> None:
     def answer(ids: list[int]) -> bytes:
         fields = [
-            schema.FieldData(
-                type=schema.DataType.Int64,
-                field_name=name,
-                scalars=schema.ScalarField(long_data=schema.LongArray(data=values)),
-            )
+            column(name, schema.DataType.Int64, long_data=schema.LongArray(data=values))
             for name, values in (("c", [5] * len(ids)), ("pk", ids))
         ]
         return pb.QueryResults(status=common.Status(), fields_data=fields).SerializeToString()

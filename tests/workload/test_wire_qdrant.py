@@ -3,8 +3,6 @@ we send, and we read what they serialised."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from engine_runs import judge_of
@@ -13,16 +11,14 @@ from qdrant_client.conversions.conversion import RestToGrpc
 from qdrant_client.grpc import points_pb2 as pb
 from qdrant_client.grpc import qdrant_common_pb2 as common
 from qdrant_client.models import FieldCondition, Filter, MatchValue, PointStruct, Range
+from wire_rows import IDS, VECTORS, columns_of_row, writing
 
 from vectrial.engine.client import Requests, closed, drive, target
-from vectrial.engine.types import LoadColumn, LoadOutcome
+from vectrial.engine.types import LoadOutcome
 from vectrial.model.errors import UserError
 
 QUERY, GET = "/qdrant.Points/Query", "/qdrant.Points/Get"
 UPSERT, DELETE = "/qdrant.Points/Upsert", "/qdrant.Points/Delete"
-#: The last is negative, and so a number with all bits set there.
-IDS = np.array([0, 7, 300, -1], np.int64)
-VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3) / 7
 OPTIONS = {"collection": "things"}
 
 
@@ -90,24 +86,8 @@ def test_a_search_without_options_leaves_everything_to_the_server(peer: Peer) ->
 def test_rows_are_written_with_their_columns(peer: Peer, operation: str, name: str | None) -> None:
     done = pb.UpdateResult(operation_id=1, status=pb.UpdateStatus.Completed)
     peer.answers[UPSERT] = lambda _: pb.PointsOperationResponse(result=done).SerializeToString()
-    columns: list[LoadColumn] = [
-        {"name": "c", "values": np.array([1, -2, 3, 2**62]), "valid": None},
-        {"name": "w", "values": ["a", "", "é", "d"], "valid": np.array([True, True, True, False])},
-        {"name": "b", "values": np.array([True, False, True, False]), "valid": None},
-        {"name": "f", "values": np.array([0.5, -0.0, 1e300, 2.0]), "valid": None},
-    ]
     options = {**OPTIONS, "ordering": "strong"} | ({"vector": name} if name else {})
-    write = Requests(
-        "write",
-        operation,
-        vectors=VECTORS,
-        ids=IDS,
-        columns=columns,
-        batch=3,
-        options=options,
-        once=True,
-    )
-    outcome = send(peer, write, count=2)
+    outcome = send(peer, writing(operation, options), count=2)
     assert (errors_of(outcome), outcome["classes"][0]["rows"]) == ({}, 4)
     written = [pb.UpsertPoints.FromString(call.body) for call in peer.calls]
     assert [len(request.points) for request in written] == [3, 1]
@@ -116,16 +96,11 @@ def test_rows_are_written_with_their_columns(peer: Peer, operation: str, name: s
         assert request.ordering.type == pb.WriteOrderingType.Strong
     points = [one for request in written for one in request.points]
     for row, one in enumerate(points):
-        payload: dict[str, Any] = {
-            "c": [1, -2, 3, 2**62][row],
-            "b": row % 2 == 0,
-            "f": [0.5, -0.0, 1e300, 2.0][row],
-        }
-        if row < 3:
-            payload["w"] = ["a", "", "é"][row]
         vector = VECTORS[row].tolist()
         struct = PointStruct(
-            id=int(IDS[row]) % 2**64, vector={name: vector} if name else vector, payload=payload
+            id=int(IDS[row]) % 2**64,
+            vector={name: vector} if name else vector,
+            payload=columns_of_row(row),
         )
         assert one == RestToGrpc.convert_point_struct(struct)
 

@@ -13,6 +13,7 @@ from grpc_peer import Peer, errors_of
 from weaviate.collections.classes.filters import Filter
 from weaviate.collections.filters import _FilterToGRPC
 from weaviate.proto.v1 import base_pb2, batch_delete_pb2, batch_pb2, search_get_pb2
+from wire_rows import IDS, VECTORS, columns_of_row, writing
 
 from vectrial.engine.client import Requests, closed, drive, target
 from vectrial.engine.types import LoadColumn, LoadOutcome
@@ -22,8 +23,6 @@ SEARCH = "/weaviate.v1.Weaviate/Search"
 WRITE = "/weaviate.v1.Weaviate/BatchObjects"
 DELETE = "/weaviate.v1.Weaviate/BatchDelete"
 PREFIX = 0x7665637472698000 << 64
-IDS = np.array([0, 7, -1, 2**62], np.int64)
-VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3) / 7
 OPTIONS = {"collection": "Things"}
 
 
@@ -93,23 +92,7 @@ def test_a_search_is_what_the_client_would_ask_and_its_answer_is_judged(peer: Pe
 @pytest.mark.parametrize("operation", ["insert", "upsert"])
 def test_rows_are_written_with_their_columns(peer: Peer, operation: str) -> None:
     peer.answers[WRITE] = lambda _: batch_pb2.BatchObjectsReply(took=0.1).SerializeToString()
-    columns: list[LoadColumn] = [
-        {"name": "f0", "values": np.array([1, -2, 3, 2**53]), "valid": None},
-        {"name": "f1", "values": ["a", "", "é", "d"], "valid": np.array([True, True, True, False])},
-        {"name": "f2", "values": np.array([True, False, True, False]), "valid": None},
-        {"name": "f3", "values": np.array([0.5, -0.0, 1e300, 2.0]), "valid": None},
-    ]
-    requests = Requests(
-        "write",
-        operation,
-        vectors=VECTORS,
-        ids=IDS,
-        columns=columns,
-        batch=3,
-        options=OPTIONS,
-        once=True,
-    )
-    outcome = send(peer, requests, count=2)
+    outcome = send(peer, writing(operation, OPTIONS), count=2)
     assert (errors_of(outcome), outcome["classes"][0]["rows"]) == ({}, 4)
     written = [batch_pb2.BatchObjectsRequest.FromString(call.body) for call in peer.calls]
     assert [len(request.objects) for request in written] == [3, 1]
@@ -118,11 +101,7 @@ def test_rows_are_written_with_their_columns(peer: Peer, operation: str) -> None
         assert one.collection == "Things"
         assert one.uuid == uuid(int(IDS[row]))
         assert one.vector_bytes == VECTORS[row].tobytes()
-        expected = {"f0": [1, -2, 3, 2**53][row], "f2": row % 2 == 0}
-        expected["f3"] = [0.5, -0.0, 1e300, 2.0][row]
-        if row < 3:
-            expected["f1"] = ["a", "", "é"][row]
-        assert dict(one.properties.non_ref_properties.items()) == expected
+        assert dict(one.properties.non_ref_properties.items()) == columns_of_row(row)
 
 
 def test_a_named_vector_is_written_by_its_name(peer: Peer) -> None:
