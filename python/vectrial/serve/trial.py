@@ -139,15 +139,13 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
             valid="Valid",
         ),
         tuple(
-            Row(
-                (
-                    row["phase"],
-                    plain(formatting.params(reader.parsed(row["params"], dict))),
-                    plain(row["started_s"], formatting.seconds(row["started_s"])),
-                    plain(row["duration_s"], formatting.seconds(row["duration_s"])),
-                    plain(row["phase_valid"], "yes" if row["phase_valid"] else "no",
-                          note=row["phase_reason"] or ""),
-                ),
+            Row.of(
+                row["phase"],
+                formatting.params(reader.parsed(row["params"], dict)),
+                plain(row["started_s"], formatting.seconds(row["started_s"])),
+                plain(row["duration_s"], formatting.seconds(row["duration_s"])),
+                plain(row["phase_valid"], "yes" if row["phase_valid"] else "no",
+                      note=row["phase_reason"] or ""),
                 tone="ok" if row["phase_valid"] else "invalid",
             )
             for row in phases.values()
