@@ -104,7 +104,7 @@ def cost_rows(folder: Path, *trials: TrialRecord) -> dict[str, dict[str, Cell]]:
 def footprint(store: str) -> TrialRecord:
     """Of the same build as `made.trial`, a memory of one GiB."""
     phase = Phase("footprint", 0, SECOND, {}, {"rss_bytes": float(GIB)})
-    return made.trial(store, phase, experiment="footprint", params={})
+    return made.trial(store, phase, experiment="storage", params={})
 
 
 def test_a_capacity_is_priced_at_its_answer_and_not_at_a_look(tmp_path: Path) -> None:

@@ -287,7 +287,7 @@ def test_a_point_that_is_unsound_is_left_out_of_the_curve_and_told(tmp_path: Pat
 def test_disks_that_are_the_same_every_time_differ_exactly(tmp_path: Path) -> None:
     def sized(size: float) -> Made:
         return repeats(
-            lambda _: {"disk_bytes": size}, noise=(1, 1, 1), experiment="footprint",
+            lambda _: {"disk_bytes": size}, noise=(1, 1, 1), experiment="storage",
             phase="footprint",
         )  # fmt: skip
 

@@ -198,7 +198,7 @@ EXPERIMENTS = {
         "min_s": "30",
     },
     "size_sweep": {"sizes": "[] | [-1]", "min_s = 5\nmax_s": "2"},
-    "storage": {"settle_s": "1e300", "checkpoints": "[]"},
+    "storage": {"rows = [1.0]\nsettle_s": "1e300", "settle_s": "5", "rows": "[] | [-1] | [1.5]"},
     "export": {"page_rows": "0 | 1e15", "min_s": "1e300"},
     "condition": {"samples": "1e11", "indexed": '[] | ["on"]', "max_s": "nan"},
     "time_to_searchable": {"looks": "1e9", "probes": "0"},

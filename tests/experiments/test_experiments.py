@@ -27,17 +27,15 @@ from experiment_worlds import (
 )  # fmt: skip
 from numpy.typing import NDArray
 
-from vectrial.experiments import storage
-from vectrial.experiments.common import generated_columns
+from vectrial.experiments.common import disk_usage, generated_columns
 from vectrial.experiments.condition import Condition
 from vectrial.experiments.export import Export
-from vectrial.experiments.footprint import FootprintExperiment
 from vectrial.experiments.ingest import Ingest
 from vectrial.experiments.mixed import Mixed
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.experiments.scalar_index_overhead import ScalarIndexOverhead
 from vectrial.experiments.size_sweep import SizeSweep
-from vectrial.experiments.storage import Storage
+from vectrial.experiments.storage import GrowingStorage, Storage
 from vectrial.experiments.time_to_searchable import TimeToSearchable, _Watch
 from vectrial.model.errors import Unsupported
 from vectrial.model.file_categories import FileKind
@@ -59,7 +57,7 @@ from vectrial.model.store import (
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
-from vectrial.telemetry.disk import allocated_bytes
+from vectrial.telemetry.disk import allocated_bytes, on_disk
 from vectrial.workload.readback import read_back
 
 FLAT = Index("flat", NoParams())
@@ -311,12 +309,12 @@ def test_size_sweep_has_recall_and_latency_of_the_same_requests(tmp_path: Path) 
 
 
 def test_storage_before_and_after_the_store_settles(tmp_path: Path) -> None:
-    early, late = run(Storage(checkpoints=(1.0,), settle_s=3), SqliteStore, tmp_path)
+    early, late = run(Storage(rows=(1.0,), settle_s=3), SqliteStore, tmp_path)
     every([early, late])
     assert (early.name, late.name) == ("acknowledged", "settled")
     assert late.metrics["disk_bytes"] >= late.metrics["raw_bytes"] == ROWS * 8 * 4
     with pytest.raises(Unsupported, match="nothing on disk"):
-        Storage().points(target(MemoryStore, FLAT, ROWS))
+        run(Storage(rows=(1.0,)), MemoryStore, tmp_path)
 
 
 class Told(SqliteStore):
@@ -325,17 +323,15 @@ class Told(SqliteStore):
     files: ClassVar[Mapping[str, FileKind]] = {"*.sqlite*": FileKind.ROWS, "*-wal": FileKind.LOG}
 
 
-@pytest.mark.parametrize("asked", [FootprintExperiment(), Storage(checkpoints=(1.0,), settle_s=0)])
-def test_kinds_of_files_add_up_to_what_came(
-    asked: FootprintExperiment | Storage, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("asked", [Storage(), GrowingStorage(rows=(1.0,), settle_s=0)])
+def test_kinds_of_files_add_up_to_what_came(asked: Storage, tmp_path: Path) -> None:
     left = tmp_path / "other" / "left.sqlite"  # by a load before this one
     left.parent.mkdir()
     left.write_bytes(b"x" * 100_000)
     with world(Told, "flat", tmp_path, type(asked).starts_from) as context:
         dirs = (*context.data_dirs, left.parent)
         before = dict(context.empty_disk)
-        for kind, size in storage.on_disk(Told, [left.parent]).items():
+        for kind, size in on_disk(Told, [left.parent]).items():
             before[kind] = before.get(kind, 0) + size
         phase = list(asked.run(replace(context, data_dirs=dirs, empty_disk=before), {}))[-1]
     told = {kind: phase.metrics.get(kind.metric) for kind in FileKind}
@@ -387,19 +383,19 @@ def test_a_disk_is_at_rest_when_it_has_not_changed_for_two_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = Clock(writes)
-    monkeypatch.setattr(storage, "time", clock)
-    monkeypatch.setattr(storage, "allocated_bytes", clock.allocated)
+    monkeypatch.setattr(disk_usage, "time", clock)
+    monkeypatch.setattr(disk_usage, "allocated_bytes", clock.allocated)
     with world(SqliteStore, "flat", tmp_path, State.LOADED) as context:
-        phase = storage.settled(context, settle_s)
+        phase = disk_usage.settled(context, settle_s)
     assert clock.now == pytest.approx(ends, abs=0.6 if len(writes) > 50 else 1e-6)
     assert phase.valid
     assert (said is None) == (phase.reason is None)
     assert (said or "") in (phase.reason or "")
 
 
-@pytest.mark.parametrize("asked", [FootprintExperiment(), Storage(checkpoints=(1.0,), settle_s=0)])
+@pytest.mark.parametrize("asked", [Storage(), GrowingStorage(rows=(1.0,), settle_s=0)])
 def test_what_was_on_the_disk_before_is_no_part_of_the_ratio(
-    asked: FootprintExperiment | Storage, tmp_path: Path
+    asked: Storage, tmp_path: Path
 ) -> None:
     ratios = []
     for name, foreign in (("alone", 0), ("beside", 10 << 20)):

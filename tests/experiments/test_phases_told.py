@@ -52,8 +52,9 @@ def test_nothing_is_asked_between_the_end_of_a_phase_and_its_telling(
     """What follows a phase (reading back, looking at answers, the next step) is no part of it."""
     small, calls = SMALL.get(name, Small()), list[tuple[int, str]]()
     kind = noting(small.store, calls)
-    experiment = EXPERIMENTS[name].model_validate(dict(small.params))
-    point = experiment.points(target(kind, index_of(kind, "flat"), ROWS))[-1]
+    place = target(kind, index_of(kind, "flat"))
+    experiment = EXPERIMENTS[name].model_validate(dict(small.params)).resolve(place.data)
+    point = experiment.points(place)[-1]
     told: list[tuple[Phase, int]] = []
     with world(kind, "flat", tmp_path, type(experiment).starts_from, small.data) as context:
         for phase in experiment.run(context, point):

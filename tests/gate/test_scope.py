@@ -72,7 +72,7 @@ def statuses(
     trials = tuple(
         TrialSpec(kind.name, reference(kind), settings.get(kind.name, {}), {}, "embedded")
         for kind in (
-            EXPERIMENTS["footprint"],
+            EXPERIMENTS["storage"],
             EXPERIMENTS["recall_sweep"],
             SearchUnderFilters,
             EXPERIMENTS["crud"],
@@ -97,7 +97,7 @@ def statuses(
         (broken_stores.FilterIgnored, "filters_hold", {"under_filters"}),
         (broken_stores.FindStopsEarly, "finds_hold", {"crud"}),
         (broken_stores.DeleteIgnored, "deleted_rows_gone", {"crud"}),
-        (RowMiscounted, "row_count", {"footprint", "recall_sweep", "under_filters", "crud"}),
+        (RowMiscounted, "row_count", {"storage", "recall_sweep", "under_filters", "crud"}),
     ],
 )
 def test_a_failed_check_invalidates_what_rests_on_it(

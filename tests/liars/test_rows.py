@@ -42,7 +42,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Run:
         rows.LosesSome,
         rows.WritesElsewhere,
     )
-    asked = [SWEEP, INGEST, {"experiment": "footprint"}]
+    asked = [SWEEP, INGEST, {"experiment": "storage"}]
     return measure(kinds, asked, tmp_path_factory.mktemp("kept"), dataset=DATA)
 
 

@@ -84,7 +84,7 @@ def test_a_broken_one_is_a_line_and_breaks_nothing_else(
     assert len(told) == 1
     assert "package 'vectrial-third-party', entry point '" in told[0]
     assert "repair or uninstall the package" in told[0]
-    tiny = SUITE.replace("spiral-8-600", "clustered-8-500").replace("self_search", "footprint")
+    tiny = SUITE.replace("spiral-8-600", "clustered-8-500").replace("self_search", "storage")
     tiny = tiny.replace("samples = 20\n", "").replace('[[stores]]\nstore = "scan"\n', "")
     (tmp_path / "tiny.toml").write_text(tiny)
     planned = call(tmp_path, "run", "tiny.toml", "--dry-run", "--format", "jsonl")

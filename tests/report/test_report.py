@@ -284,7 +284,7 @@ def test_a_smaller_cut_does_not_answer_for_the_whole(tmp_path: Path) -> None:
         )
     assert smallest(folder) == "faiss"
     with duckdb.connect(str(folder / "run.duckdb")) as db:
-        db.execute("update trial set rows = 500 where store = 'faiss' and experiment = 'footprint'")
+        db.execute("update trial set rows = 500 where store = 'faiss' and experiment = 'storage'")
     assert smallest(folder) == "sqlite"
     glance = next(t for t in build(load(folder)).tables() if t.name.startswith("glance"))
     (row,) = (row for row in glance.rows if row.cells[0].value == "faiss")

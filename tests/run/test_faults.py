@@ -65,7 +65,7 @@ index = "flat"
 experiment = "ingest"
 checkpoints = [1.0]
 [[experiments]]
-experiment = "footprint"
+experiment = "storage"
 """
 
 
@@ -147,7 +147,7 @@ queries = 20
 store = "frail"
 index = "flat"
 [[experiments]]
-experiment = "footprint"
+experiment = "storage"
 [[experiments]]
 experiment = "mixed"
 operations = 200
@@ -165,7 +165,7 @@ samples = 20
         ("upsert", "kill", "mixed"),
         ("gate", "stop", "mixed"),
         ("delete", "stop", "mixed"),
-        ("load", "hang", "footprint"),
+        ("load", "hang", "storage"),
     ],
 )
 def test_a_server_that_is_gone_is_no_wrong_answer(
@@ -179,7 +179,7 @@ def test_a_server_that_is_gone_is_no_wrong_answer(
     monkeypatch.setenv(HOW, how)
     trials, _ = measured(frail, EVERYTHING)
     gone = {t["experiment"]: t for t in trials if t["status"] != "ok"}
-    assert set(gone) <= {experiment, *(["footprint"] if moment == "gate" else [])}, trials
+    assert set(gone) <= {experiment, *(["storage"] if moment == "gate" else [])}, trials
     failed = gone[experiment]
     assert Path(os.environ[NOTE]).read_text() == moment
     assert {trial["status"] for trial in gone.values()} == {"failed"}, trials

@@ -51,7 +51,7 @@ queries = 20
 experiment = "ingest"
 checkpoints = [1.0]
 [[experiments]]
-experiment = "footprint"
+experiment = "storage"
 [[experiments]]
 experiment = "open_loop"
 rates = [200]

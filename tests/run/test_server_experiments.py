@@ -26,7 +26,7 @@ index = "hnsw"
 params = { m = 8, ef_construction = 40 }
 [[experiments]]
 experiment = "storage"
-checkpoints = [1.0]
+rows = [1.0]
 settle_s = 5
 [[experiments]]
 experiment = "time_to_searchable"

@@ -37,7 +37,7 @@ index = "hnsw"
 params = { m = 8, ef_construction = 40 }
 lane = ["native", "sdk"]
 [[experiments]]
-experiment = "footprint"
+experiment = "storage"
 [[experiments]]
 experiment = "recall_sweep"
 search = { ef_search = [16, 128] }
@@ -110,7 +110,7 @@ def test_both_lanes_on_a_real_server(served: Path, vectrial: Vectrial) -> None:
         (server,) = run.rows("select distinct server from trial")
         network = "this machine's" if no_network() else "its own"
         assert json.loads(str(server["server"]))["network"] == network
-        size = {m["metric"]: m["value"] for m in run.measured() if m["experiment"] == "footprint"}
+        size = {m["metric"]: m["value"] for m in run.measured() if m["experiment"] == "storage"}
         assert size["disk_bytes"] > 2000 * 16 * 4, "it is the server's folder that is measured"
         assert size["rss_bytes"] > 20e6, "and the server's memory"
     assert list((folder / "logs").glob("weaviate-*-server.log")), "its log is kept"

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vectrial.experiments.storage import on_disk
 from vectrial.model.file_categories import FileKind
 from vectrial.model.metric import Metric
 from vectrial.model.store import Field, FieldType, Index, Schema, Store
 from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
-from vectrial.telemetry.disk import allocated_bytes
+from vectrial.telemetry.disk import allocated_bytes, on_disk
 from vectrial.testing.server_programs import prepared
 
 pytestmark = pytest.mark.server

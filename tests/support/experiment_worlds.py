@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from vectrial.datasets.truth import truth_of
 from vectrial.experiments.base import Experiment, Target
-from vectrial.experiments.storage import on_disk
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import Context, Data, fields_of
 from vectrial.model.dataset import Dataset, Provenance
@@ -25,6 +24,7 @@ from vectrial.model.placement import Placement
 from vectrial.model.store import Index, Schema, Store
 from vectrial.stores.common.beside import temporary_store
 from vectrial.stores.memory import MemoryStore
+from vectrial.telemetry.disk import on_disk
 from vectrial.workload import ingest
 
 ROWS, DIM, K = 600, 8, 10
@@ -89,7 +89,8 @@ def run(
     index: str = "flat",
     given: Dataset | None = None,
 ) -> list[Phase]:
-    """Every phase of the experiment's first point."""
+    """Every phase of the experiment's last point."""
+    experiment = experiment.resolve(target(kind, index_of(kind, index)).data)
     point: Mapping[str, Any] = experiment.points(target(kind, index_of(kind, index)))[-1]
     with world(kind, index, folder, type(experiment).starts_from, given) as context:
         return list(experiment.run(context, point))

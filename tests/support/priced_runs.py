@@ -46,7 +46,7 @@ def _round(repeat: int) -> Iterator[TrialRecord]:
         phases = made.alone(rate * 5), *looks, made.sustains(rate)
         yield _seen(made.trial(store, *phases, repeat=repeat, **about))
         held = Phase("footprint", 0, SECOND, {}, {"rss_bytes": 9e7, "disk_bytes": 3e7 + repeat})
-        yield made.trial(store, held, repeat=repeat, experiment="footprint", **about)
+        yield made.trial(store, held, repeat=repeat, experiment="storage", **about)
     for lane, speed in (("native", 1.0), ("sdk", 0.3)):
         about = {"server": FACTS, "lane": lane, "repeat": repeat}
         phase = _search(_CLOSED, speed, repeat)

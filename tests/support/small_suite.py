@@ -24,7 +24,7 @@ params = { m = 8, ef_construction = 40 }
 experiment = "ingest"
 checkpoints = [0.5, 1.0]
 [[experiments]]
-experiment = "footprint"
+experiment = "storage"
 [[experiments]]
 experiment = "recall_sweep"
 search = { ef_search = [16, 64] }

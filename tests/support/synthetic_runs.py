@@ -139,7 +139,7 @@ class _Trials:
             phases = self._crud(speed, store)
             yield self._trial(store, kind, "crud", index, {}, repeat, phases, right)
             phases = [self._footprint(speed, store)]
-            yield self._trial(store, kind, "footprint", index, {}, repeat, phases, right)
+            yield self._trial(store, kind, "storage", index, {}, repeat, phases, right)
 
     def misfits(self) -> Iterator[TrialRecord]:
         """A skipped store, a failed one, an experiment the report has never heard of."""

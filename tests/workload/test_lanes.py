@@ -49,7 +49,7 @@ experiment = "open_loop"
 rates = [400]
 duration_s = 0.5
 [[experiments]]
-experiment = "footprint"
+experiment = "storage"
 """
 #: What is said of a null server's answers, for a store that declares exact ones.
 NONSENSE = re.compile(
@@ -95,7 +95,7 @@ def test_a_server_store_is_searched_natively_and_loaded_by_its_client() -> None:
         "recall_sweep": ["native"],
         "concurrency": ["native"],
         "open_loop": ["native"],
-        "footprint": ["native"],  # asks nothing: beside the first lane
+        "storage": ["native"],  # asks nothing: beside the first lane
     }
 
 
@@ -125,7 +125,7 @@ def test_a_lane_that_a_store_lacks_is_refused_with_the_reason(
 ) -> None:
     text = SUITE.replace('"null"', f'"{store}"')
     plan = plan_of(text.replace('index = "flat"', f'index = "flat"\nlane = "{lane}"'))
-    assert set(lanes(plan)) == {"footprint"}
+    assert set(lanes(plan)) == {"storage"}
     searches = {"recall_sweep", "concurrency", "open_loop"}
     assert {refusal.row.experiment for refusal in plan.refusals} == searches
     for refusal in plan.refusals:

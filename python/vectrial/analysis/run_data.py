@@ -21,6 +21,7 @@ from vectrial.analysis.trial import (
     stable,
 )
 from vectrial.analysis.trust import unranked
+from vectrial.model.results_schema import RENAMED
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
@@ -296,7 +297,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
             store_version=row["store_version"],
             dataset=row["dataset"],
             rows=row["rows"],
-            experiment=row["experiment"],
+            experiment=RENAMED.get(row["experiment"], row["experiment"]),
             index_params=reader.parsed(row["index_params"], dict),
             params=reader.parsed(row["params"], dict),
             repeat=row["repeat"],

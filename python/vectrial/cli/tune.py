@@ -181,7 +181,7 @@ class _Bench:
                 values[index.dial] = sorted({*values.get(index.dial, []), *own[::2], *own[-1:]})
         limits = {"min_s": self.seconds, "max_s": self.seconds}
         experiments: list[dict[str, Any]] = [
-            {"experiment": "footprint"},
+            {"experiment": "storage"},
             {"experiment": "recall_sweep", "search": values, **limits},
         ]
         return self._suite("tune", builds, rows, 1, experiments)
@@ -190,7 +190,7 @@ class _Bench:
         """The suite that measures a candidate again and finds its capacity."""
         p99 = {} if limits.p99_us is None else {"p99_ms": limits.p99_us / 1e3}
         experiments: list[dict[str, Any]] = [
-            {"experiment": "footprint"},
+            {"experiment": "storage"},
             {"experiment": "recall_sweep", "search": dict(best.search)},
             {"experiment": "capacity", "recall": limits.recall, **p99},
         ]
@@ -277,7 +277,7 @@ class _Bench:
 
 
 def _measured(build: Build, trials: Sequence[Trial]) -> Measured:
-    loads = (p for t in trials if t.experiment == "footprint" for p in t.phases)
+    loads = (p for t in trials if t.experiment == "storage" for p in t.phases)
     memory = next((phase.value("rss_growth_bytes") for phase in loads), None)
     found, reason = [], "nothing was measured"
     for trial in trials:

@@ -71,6 +71,8 @@ class Experiment(ExactModel, ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    #: Experiments of earlier versions that this one includes, with the settings that repeat each.
+    replaces: ClassVar[Mapping[str, str]] = {}
     starts_from: ClassVar[State] = State.LOADED
     #: Names of the parameters that `points` expands.
     axes: ClassVar[frozenset[str]] = frozenset()
@@ -100,6 +102,12 @@ class Experiment(ExactModel, ABC):
         """As `lanes`, of this experiment with these parameters."""
         return self.lanes
 
+    def _refuse_set(self, names: Iterable[str], why: str) -> None:
+        """Raise `ValueError` where one of these parameters has another value than its default."""
+        for name in names:
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} {why}")
+
     @classmethod
     def depends_on(cls) -> frozenset[Scope]:
         """The scopes that its figures depend on: gate checks of others say nothing about them."""
@@ -117,7 +125,8 @@ class Experiment(ExactModel, ABC):
         return cls.mutates or cls.starts_from is State.EMPTY
 
     def resolve(self, data: Data) -> Experiment:
-        """The experiment on these data, with values for the parameters that were left open."""
+        """The experiment on these data, with values for the parameters that were left open. A
+        subclass where the parameters decide what the class variables say."""
         return self
 
     @abstractmethod

@@ -11,8 +11,8 @@ from pydantic import Field, field_validator
 
 from vectrial._engine import Recorder
 from vectrial.experiments.base import Experiment, Numbers, Target, looking_for, refuse_library
+from vectrial.experiments.common.disk_usage import settled
 from vectrial.experiments.common.readiness import cold_searches, finishing
-from vectrial.experiments.storage import settled
 from vectrial.model.context import Context
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Count, PositiveSeconds, Seconds

@@ -11,7 +11,7 @@ from vectrial.experiments.base import Experiment
 from vectrial.model.errors import VectrialError
 from vectrial.util.plugins import Plugins, import_reference, reference
 
-__all__ = ["EXPERIMENTS", "reference", "resolve"]
+__all__ = ["EXPERIMENTS", "reference", "replacement", "resolve"]
 
 
 def _class(found: object) -> type[Experiment]:
@@ -29,6 +29,15 @@ def _named(name: str, found: object) -> type[Experiment]:
 
 #: Every registered experiment, by name.
 EXPERIMENTS: Plugins[type[Experiment]] = Plugins("vectrial.experiments", "experiment", _named)
+
+
+def replacement(name: str) -> str | None:
+    """The lines of a suite that measure what an experiment of an earlier version did; None where
+    there was none of this name."""
+    for kind in EXPERIMENTS.working()[0].values():
+        if name in kind.replaces:
+            return ", ".join(filter(None, (f'experiment = "{kind.name}"', kind.replaces[name])))
+    return None
 
 
 def resolve(where: str) -> type[Experiment]:

@@ -1,68 +1,96 @@
-"""Bytes on disk as the collection grows."""
+"""Size on disk and in memory: of the loaded store, or on disk as the collection grows."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from time import perf_counter_ns
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
 from vectrial.experiments.base import Experiment, Target
-from vectrial.experiments.common import sizes
-from vectrial.model.context import Context
+from vectrial.experiments.common.disk_usage import settled, sizes
+from vectrial.experiments.common.sizes import Size, checked, resolved
+from vectrial.model.context import Context, Data
 from vectrial.model.errors import Unsupported
-from vectrial.model.file_categories import FileKind, kind_of
 from vectrial.model.inputs import Seconds
 from vectrial.model.phase import Phase, State
-from vectrial.model.store import Store
-from vectrial.telemetry.disk import allocated_by, allocated_bytes
+from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.workload import ingest
-
-#: Seconds between two looks at what a store still writes; for how long nothing may have changed, as
-#: merges come in turns; and what is no change: its log's pages.
-_LOOK_S, _REST_S, _STILL = 0.5, 2.0, 0.001
-
-_BY_KIND = tuple(kind.metric for kind in FileKind)
 
 
 class Storage(Experiment):
-    """Bytes on disk for growing parts of the dataset, each loaded into an empty store: when the
-    last row is acknowledged, and when the store has flushed, indexed and settled.
+    """Allocated blocks of the store's folders after a flush, and resident memory, with all rows
+    loaded. With `rows`, bytes on disk of growing parts of the dataset, each loaded into an empty
+    store: when the last row is acknowledged, and when the store has flushed, indexed and settled.
 
-    checkpoints: fractions of the rows (at most 1), or numbers of rows; all rows as well.
-    settle_s: how long at most is waited for compactions to end: until nothing has changed for two
-        seconds; 0: not at all.
+    rows: fractions of the rows (at most 1), or numbers of rows; all rows as well.
+    settle_s: of `rows`: the longest wait for compactions to end, which is when nothing has changed
+        for two seconds; 0: no wait.
 
-    What was on the disk before the load is told apart, and no part of the ratio to the raw bytes
+    What was there before the load is reported apart, and no part of the ratios to the raw bytes
     nor of the bytes by kind of file.
     """
 
     name: ClassVar[str] = "storage"
-    title: ClassVar[str] = "Bytes on disk"
-    starts_from: ClassVar[State] = State.EMPTY
-    axes: ClassVar[frozenset[str]] = frozenset({"checkpoints"})
+    title: ClassVar[str] = "Size on disk and in memory"
+    replaces: ClassVar[Mapping[str, str]] = {"footprint": ""}
+    sends_requests: ClassVar[bool] = False
+    before_gate: ClassVar[bool] = True  # the memory that checking takes is not the store's
+    axes: ClassVar[frozenset[str]] = frozenset({"rows"})
 
-    checkpoints: tuple[int | float, ...] = (0.01, 0.1, 1.0)
+    rows: tuple[Size, ...] | None = None
     settle_s: Seconds = 20.0
 
-    @field_validator("checkpoints")
+    @field_validator("rows")
     @classmethod
-    def _sizes(cls, value: tuple[int | float, ...]) -> tuple[int | float, ...]:
-        return sizes.checked(value)
+    def _sizes(cls, value: tuple[Size, ...] | None) -> tuple[Size, ...] | None:
+        return value if value is None else checked(value)
+
+    @model_validator(mode="after")
+    def _no_wait(self) -> Self:
+        if self.rows is None:
+            self._refuse_set(["settle_s"], "applies to loads of `rows` only")
+        return self
+
+    def resolve(self, data: Data) -> Storage:
+        """With `rows`, the experiment that loads them."""
+        return self if self.rows is None else GrowingStorage.model_validate(self.model_dump())
+
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        return [{}]
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        started = perf_counter_ns()
+        memory, missing = _memory(context)
+        if context.store.capabilities.persistent and context.data_dirs:
+            context.store.flush()
+        phase = sizes(context, "footprint", started)
+        phase.metrics |= memory
+        phase.missing |= missing
+        yield phase
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """Walking a folder."""
+        return 0.5
+
+
+class GrowingStorage(Storage):
+    """`Storage` with `rows`."""
+
+    starts_from: ClassVar[State] = State.EMPTY
+    sends_requests: ClassVar[bool] = True
 
     def points(self, target: Target) -> list[dict[str, Any]]:
         if not target.store.capabilities.persistent:
             raise Unsupported(f"{target.name} keeps nothing on disk")
-        return [{"rows": size} for size in sizes.resolved(self.checkpoints, target.data.rows)]
+        return [{"rows": size} for size in resolved(self.rows or (), target.data.rows)]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset
         store.create(context.schema, context.index)
         ingest.load(store, dataset, context.schema, context.batch_rows, context.progress)
-        acknowledged = _measured(context, "acknowledged", perf_counter_ns())
+        acknowledged = sizes(context, "acknowledged", perf_counter_ns())
         acknowledged.params = {"batch_rows": context.batch_rows}
         yield acknowledged
         ingest.finish(store, context.progress)
@@ -75,92 +103,15 @@ class Storage(Experiment):
         return 1.5 + rows * (20e-6 + dim * 0.6e-6)
 
 
-def settled(context: Context, settle_s: float) -> Phase:
-    """Bytes on disk of a store that is loaded and indexed, when it has flushed and its folders no
-    longer change.
-
-    settle_s: how long at most is waited.
-    """
-    started = perf_counter_ns()
-    context.store.flush()  # what building and waiting have changed
-    restless = _settle(context, settle_s)
-    phase = _measured(context, "settled", started)
-    if restless is not None:
-        phase.remark(restless)
-    return phase
-
-
-def _settle(context: Context, settle_s: float) -> str | None:
-    """Wait until the folders no longer change; why they may not have come to rest."""
-    if not context.data_dirs:
-        return None  # nothing is seen of it
-    if not settle_s:
-        return "not waited until it is at rest: settle_s = 0"
-    began = since = time.monotonic()
-    before, changed = allocated_bytes(context.data_dirs), False
-    while True:
-        context.progress(0, 1, "waiting for compactions")
-        time.sleep(_LOOK_S)
-        now, at = allocated_bytes(context.data_dirs), time.monotonic()
-        if abs(now - before) > _STILL * max(now, before):
-            before, since, changed = now, at, True
-        elif at - since >= _REST_S:
-            return None
-        if at - began >= settle_s:
-            break
-    if changed:
-        return f"still changing after settle_s = {settle_s:g}"
-    return f"settle_s = {settle_s:g} is too short to see it at rest for {_REST_S:g} s"
-
-
-def _measured(context: Context, name: str, started_ns: int) -> Phase:
-    dataset = context.dataset
-    extra = 0 if dataset.metadata is None else dataset.metadata.nbytes
-    phase = Phase(name, started_ns, started_ns)
-    phase.metrics |= {"raw_bytes": dataset.raw_bytes, "metadata_bytes": extra}
-    weigh(phase, context)
-    told = context.store.footprint()
-    kinds = {
-        "stored_vector_bytes": told.raw_bytes,
-        "index_bytes": told.index_bytes,
-        "log_bytes": told.log_bytes,
-    }
-    for metric, value in kinds.items():
-        if value is None:
-            phase.missing[metric] = "the store does not tell"
-        else:
-            phase.metrics[metric] = value
-    phase.ended_ns = perf_counter_ns()
-    return phase
-
-
-def weigh(phase: Phase, context: Context) -> None:
-    """Put into `phase` the bytes on disk now, those that were there before the load, and what came
-    since: beside the raw bytes of vectors and metadata, and by kind. What is not known says why."""
-    if not context.data_dirs:
-        for metric in ("disk_bytes", "disk_ratio", "disk_empty_bytes", *_BY_KIND):
-            phase.missing[metric] = "the server runs on another machine"
-        return
-    dataset, empty = context.dataset, sum(context.empty_disk.values())
-    held = on_disk(type(context.store), context.data_dirs)
-    disk = sum(held.values())
-    extra = 0 if dataset.metadata is None else dataset.metadata.nbytes
-    phase.metrics |= {
-        "disk_bytes": disk,
-        "disk_ratio": max(0, disk - empty) / (dataset.raw_bytes + extra),
-        "disk_empty_bytes": empty,
-    }
-    told_apart = {*context.store.files.values(), FileKind.OTHER} if context.store.files else set()
-    for kind in FileKind:
-        if kind in told_apart:
-            came = held.get(kind, 0) - context.empty_disk.get(kind, 0)
-            phase.metrics[kind.metric] = came
-        elif told_apart:
-            phase.missing[kind.metric] = "none of its files hold this alone"
-        else:
-            phase.missing[kind.metric] = "what its files hold is not told apart"
-
-
-def on_disk(store: type[Store], folders: Iterable[Path]) -> Mapping[FileKind, int]:
-    """Bytes of the blocks allocated below `folders` by what `store` says they hold."""
-    return allocated_by(folders, lambda path: kind_of(path, store.files))
+def _memory(context: Context) -> tuple[dict[str, float | None], dict[str, str]]:
+    """Resident memory now and its growth since before the load; or why they are missing."""
+    forget_pages(context.dataset.vectors)
+    give_back_free_memory()
+    resident, baseline = context.resident_bytes(), context.baseline_rss_bytes
+    if resident is None or baseline is None:
+        names = ("rss_bytes", "rss_growth_bytes", "rss_ratio")
+        return {}, dict.fromkeys(names, "the server runs on another machine")
+    metadata = context.dataset.metadata
+    whole = context.dataset.raw_bytes + (0 if metadata is None else metadata.nbytes)
+    growth = max(0, resident - baseline)
+    return {"rss_bytes": resident, "rss_growth_bytes": growth, "rss_ratio": growth / whole}, {}

@@ -46,7 +46,7 @@ class Context:
     resident_bytes: what the store's process holds in memory now: this one, or its server's; None
         when that runs elsewhere.
     baseline_rss_bytes: the same before anything was loaded.
-    empty_disk: bytes by kind that `data_dirs` held before this load, as of `storage.on_disk`: the
+    empty_disk: bytes by kind in `data_dirs` before this load (see `telemetry.disk.on_disk`): the
         server's own files, and what earlier loads of the same server have left.
     progress: called with (done, of, what) outside timed samples.
     show: called with what a long phase is doing right now, as often.

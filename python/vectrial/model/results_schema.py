@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 #: Raised when the layout changes; a reader refuses a run that is newer than itself.
 SCHEMA_VERSION = 3
 
+#: Experiments of earlier versions → the ones that include them now, with the same phases.
+RENAMED = {"footprint": "storage"}
+
 DDL = """
 create table run (
     run_id varchar primary key, schema_version integer not null, started_at timestamptz not null,

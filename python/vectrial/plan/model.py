@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vectrial.experiments.base import Experiment
+from vectrial.model.context import Data
 from vectrial.model.metric import Metric
-from vectrial.model.store import Durability, Field, Index, Store
+from vectrial.model.store import Durability, Field, Index, Schema, Store
 from vectrial.results.writer import TrialRow
 from vectrial.suite.model import DatasetRef, Suite
 
@@ -26,6 +27,12 @@ class DatasetShape:
     own_filters: frozenset[str] | None = None
     query_fields: frozenset[str] = frozenset()
     metadata: bool = True
+
+    @property
+    def data(self) -> Data:
+        """The same, as an experiment takes it."""
+        schema = Schema(self.dim, self.metric, self.fields)
+        return Data(schema, self.rows, self.own_filters, self.query_fields)
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vectrial.experiments.base import Experiment, Target
-from vectrial.experiments.registry import EXPERIMENTS
-from vectrial.model.context import Data
+from vectrial.experiments.registry import EXPERIMENTS, replacement
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.inputs import product_size
 from vectrial.model.lane import Lane, lanes_of, python_lane, refuse_lane, writes_natively
 from vectrial.model.phase import State
 from vectrial.model.results_schema import SCHEMA_VERSION
-from vectrial.model.store import Durability, Index, Schema, Store, refuse
+from vectrial.model.store import Durability, Index, Store, refuse
 from vectrial.plan.checks import check_restrictions, check_search_parameters, with_indexes
 from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal
 from vectrial.results.writer import TrialRow
@@ -116,10 +115,7 @@ class PlanItem:
     @property
     def target(self) -> Target:
         """The same, as an experiment checks it."""
-        shape = self.shape
-        schema = Schema(shape.dim, shape.metric, shape.fields)
-        data = Data(schema, shape.rows, shape.own_filters, shape.query_fields)
-        return Target(self.store, self.index, data, self.lane)
+        return Target(self.store, self.index, self.shape.data, self.lane)
 
     @property
     def durability(self) -> Durability | None:
@@ -149,6 +145,7 @@ def _items(
     load_store: Callable[[str], type[Store]],
 ) -> Iterator[tuple[int, PlanItem]]:
     """Items of a dataset, each with the position of its store in the suite."""
+    resolved = [(ref, experiment.resolve(shape.data)) for ref, experiment in experiments]
     for i, ref in enumerate(suite.stores):
         if ref.datasets is not None and shape.name not in ref.datasets:
             continue
@@ -160,7 +157,7 @@ def _items(
                 remedy="leave it out",
             )
         for index in _indexes(store, ref, f"{where}: stores[{i}]"):
-            for experiment_ref, experiment in experiments:
+            for experiment_ref, experiment in resolved:
                 if not _allowed(experiment_ref, ref):
                     continue
                 for lane in _lanes(store, ref, experiment):
@@ -178,7 +175,7 @@ def _experiment(ref: ExperimentRef, where: str) -> Experiment:
         raise UserError(
             f"'{ref.experiment}' is not an experiment",
             where=f"{where}.experiment",
-            remedy=suggestion(ref.experiment, EXPERIMENTS),
+            remedy=replacement(ref.experiment) or suggestion(ref.experiment, EXPERIMENTS),
         )
     return validated(EXPERIMENTS[ref.experiment], ref.parameters(), where)
 
@@ -217,8 +214,7 @@ def _lanes(store: type[Store], ref: StoreRef, experiment: Experiment) -> list[La
 def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
     """The trials of an item, and those that the store does not support."""
     target = item.target
-    shape, experiment = item.shape, item.experiment.resolve(target.data)
-    item = replace(item, experiment=experiment)
+    shape, experiment = item.shape, item.experiment
     try:
         refuse(item.store, target.data.schema, item.index)
         durability = item.durability

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.console import RenderableType
 
 from vectrial.analysis.analysis import sweeps
 from vectrial.analysis.run_data import RunData
-from vectrial.document.blocks import Report
+from vectrial.document.blocks import Report, Section
 from vectrial.document.charts.theme import Looks
 from vectrial.document.render import terminal
 from vectrial.report.sections import (
@@ -49,7 +51,7 @@ def build(run: RunData) -> Report:
         search.latency(run, found, looks),
         store.crud(run, looks),
         store.ingest(run, looks),
-        store.footprint(run, looks),
+        _joined(store.footprint(run, looks), experiments.storage(run, looks)),
         *experiments.sections(run, looks),
         anomaly.section(run),
         sections_hybrid.hybrid(run, looks),
@@ -84,6 +86,14 @@ def build(run: RunData) -> Report:
 def summary(run: RunData) -> RenderableType:
     """The report's warnings, short answers and first table, for `rich`."""
     return terminal.summary(build(run))
+
+
+def _joined(first: Section | None, second: Section | None) -> Section | None:
+    """One section of two, under the title of the first there is."""
+    if first is None or second is None:
+        return first or second
+    lead = f"{first.lead} {second.lead}"
+    return replace(first, lead=lead, blocks=(*first.blocks, *second.blocks))
 
 
 def _meta(run: RunData) -> tuple[tuple[str, str], ...]:

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from vectrial.model.file_categories import FileKind, kind_of
+from vectrial.model.store import Store
+
 Kind = TypeVar("Kind")
 #: st_blocks counts units of this size, whatever the file system's own block size is (stat(2)).
 _BLOCK = 512
@@ -23,15 +26,20 @@ def allocated_bytes(folders: Iterable[Path]) -> int:
     return sum(size for _, size in _blocks(folders))
 
 
-def allocated_by(folders: Iterable[Path], kind_of: Callable[[str], Kind]) -> Mapping[Kind, int]:
+def allocated_by(folders: Iterable[Path], category: Callable[[str], Kind]) -> Mapping[Kind, int]:
     """The same bytes by kind; their sum is what `allocated_bytes` counts.
 
-    kind_of: of a path below one of the folders, which begins with `/` and, of a folder, ends in it.
+    category: of a path below one of the folders, with a leading `/`; a folder's also ends in `/`.
     """
     found = Counter[Kind]()
     for path, size in _blocks(folders):
-        found[kind_of(path)] += size
+        found[category(path)] += size
     return found
+
+
+def on_disk(store: type[Store], folders: Iterable[Path]) -> Mapping[FileKind, int]:
+    """Bytes allocated below `folders`, by the kinds of files that the store declares."""
+    return allocated_by(folders, lambda path: kind_of(path, store.files))
 
 
 def _blocks(folders: Iterable[Path]) -> Iterator[tuple[str, int]]:

@@ -23,7 +23,6 @@ from vectrial._engine import Judge
 from vectrial.datasets import library, truth
 from vectrial.experiments import registry as experiments
 from vectrial.experiments.base import Experiment
-from vectrial.experiments.storage import on_disk
 from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.model.context import Context, fields_of
 from vectrial.model.dataset import Truth
@@ -36,6 +35,7 @@ from vectrial.model.phase import State
 from vectrial.model.store import Address, Index, Schema, Store, untested
 from vectrial.stores import registry
 from vectrial.stores.common.beside import close_store, temporary_store
+from vectrial.telemetry.disk import on_disk
 from vectrial.telemetry.machine import add_machine_metrics
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.telemetry.phases import add_server_metrics, not_its_own

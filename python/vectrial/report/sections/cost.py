@@ -188,7 +188,7 @@ def _client(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[str, ..
 
 def _memory(run: RunData, point: Point) -> Cell:
     """The most that a server held in any phase; what a library's process held when loaded."""
-    absent = "not measured with these parameters: add the footprint experiment"
+    absent = "not measured with these parameters: add the storage experiment"
     peak = _largest(run, point, ("server_peak_rss_bytes",), absent)
     return peak if peak.value is not None else _largest(run, point, ("rss_bytes",), absent)
 

@@ -134,6 +134,27 @@ def _kinds(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]:
     )
 
 
+#: Part of the section on size, beside what `store.footprint` shows.
+_STORAGE = Sheet(
+    "storage",
+    "Bytes on disk as it grows",
+    "Allocated blocks when the last row was acknowledged, and when the store had flushed, "
+    "indexed and come to rest; beside it what the store itself tells.",
+    ("acknowledged", "settled"),
+    (("rows", "Rows"), ("phase", "When")),
+    (
+        metric("disk_bytes", "Disk", "B"),
+        metric("disk_ratio", "× raw", "1"),
+        metric("disk_empty_bytes", "Empty", "B"),
+        metric("stored_vector_bytes", "Vectors", "B", "As the store tells"),
+        metric("index_bytes", "Index", "B", "As the store tells"),
+        metric("log_bytes", "Log", "B", "As the store tells"),
+    ),
+    _storage_figure,
+    _kinds,
+    growing=True,
+)
+
 _SHEETS = (
     Sheet(
         "filtered",
@@ -209,25 +230,6 @@ _SHEETS = (
         sparse=True,
     ),
     Sheet(
-        "storage",
-        "Bytes on disk as it grows",
-        "Allocated blocks when the last row was acknowledged, and when the store had flushed, "
-        "indexed and come to rest; beside it what the store itself tells.",
-        ("acknowledged", "settled"),
-        (("rows", "Rows"), ("phase", "When")),
-        (
-            metric("disk_bytes", "Disk", "B"),
-            metric("disk_ratio", "× raw", "1"),
-            metric("disk_empty_bytes", "Empty", "B"),
-            metric("stored_vector_bytes", "Vectors", "B", "As the store tells"),
-            metric("index_bytes", "Index", "B", "As the store tells"),
-            metric("log_bytes", "Log", "B", "As the store tells"),
-        ),
-        _storage_figure,
-        _kinds,
-        growing=True,
-    ),
-    Sheet(
         "condition",
         "Finding rows by a condition",
         "On metadata alone, by the store and with or without indexes on the columns; by reading "
@@ -267,13 +269,18 @@ _SHEETS = (
 )
 
 #: The experiments that have a section here.
-EXPERIMENTS = tuple(sheet.experiment for sheet in _SHEETS)
+EXPERIMENTS = tuple(sheet.experiment for sheet in (*_SHEETS, _STORAGE))
 
 
 def sections(run: RunData, looks: Looks) -> list[Section]:
     """The sections of those experiments that were measured."""
     made = [_section(run, sheet, looks) for sheet in _SHEETS]
     return [section for section in made if section is not None]
+
+
+def storage(run: RunData, looks: Looks) -> Section | None:
+    """Bytes on disk as the collection grows."""
+    return _section(run, _STORAGE, looks)
 
 
 def without_figures(run: RunData, experiment: str) -> Section | None:

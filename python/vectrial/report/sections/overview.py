@@ -137,7 +137,7 @@ def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> l
         return cell
 
     loads = run.select("ingest", "ingest")
-    sizes = run.select("footprint", "footprint")
+    sizes = run.select("storage", "footprint")
     return [
         *(one(run.select("crud", name), "latency_p50", "us") for name in _OPERATIONS),
         one(loads, "ready_rows_per_s", "1"),
@@ -157,7 +157,7 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
                   "latency_p50", "us", "p50"),
             _best(run, sweep.facet, "Shortest time until ready", run.select("ingest", "ingest"),
                   "ready_s", "s", f"for {formatting.rows(sweep.facet.rows)}"),
-            _best(run, sweep.facet, "Smallest on disk", run.select("footprint", "footprint"),
+            _best(run, sweep.facet, "Smallest on disk", run.select("storage", "footprint"),
                   "disk_bytes", "B", "after flush"),
         ]  # fmt: skip
         sheets[sweep.facet.title] += [card for card in cards if card is not None]

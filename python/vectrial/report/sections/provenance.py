@@ -77,7 +77,7 @@ def not_measured(run: RunData) -> Section | None:
 
 
 KNOWN = (
-    "ingest", "recall_sweep", "concurrency", "open_loop", "crud", "footprint", "hybrid",
+    "ingest", "recall_sweep", "concurrency", "open_loop", "crud", "hybrid",
     capacity.EXPERIMENT, anomaly.EXPERIMENT, *sections_experiments.EXPERIMENTS,
 )  # fmt: skip
 

@@ -336,7 +336,7 @@ _FOOTPRINT = (
 def footprint(run: RunData, looks: Looks) -> Section | None:
     """Bytes on disk and in memory beside the raw bytes."""
     blocks: list[Block] = []
-    for facet, points in by_facet(run.select("footprint", "footprint")):
+    for facet, points in by_facet(run.select("storage", "footprint")):
         raw = next((v for p in points if (v := p.value("raw_bytes")) is not None), 0.0)
         extra = next((v for p in points if (v := p.value("metadata_bytes")) is not None), 0.0)
         for metric, what in (("disk_bytes", "On disk"), ("rss_growth_bytes", "In memory")):
