@@ -42,7 +42,7 @@ def test_what_is_not_yet_is_what_the_reports_have_and_nothing_here_measures() ->
 def test_what_is_not_supported_says_why() -> None:
     memory = registry.load("memory")
     assert support(memory, "recall_sweep").whole
-    refused = support(memory, "storage")
+    refused = support(memory, "durability")
     assert refused.kinds == ()
     assert "nothing on disk" in refused.reason
     assert support(memory, "open_loop").whole
