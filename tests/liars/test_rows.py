@@ -71,7 +71,7 @@ def test_rows_that_an_index_may_lose_are_told(kept: Run) -> None:
 
 
 def test_bytes_that_are_elsewhere_are_smallest_in_no_headline(kept: Run) -> None:
-    assert (kept.phase(rows.WritesElsewhere, "footprint").metrics["disk_bytes"] or 0) < 9000
+    assert (kept.phase(rows.WritesElsewhere, "storage").metrics["disk_bytes"] or 0) < 9000
     assert "writes-elsewhere" not in kept.headlines().get("Smallest on disk", "")
     assert "of the bytes of the raw vectors on disk" in kept.text
 
