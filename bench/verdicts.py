@@ -36,7 +36,7 @@ from tempfile import TemporaryDirectory
 import harness
 from vectrial.analysis.run_data import RunData, load
 from vectrial.compare.build import compare, metrics_of
-from vectrial.compare.cells import Asked
+from vectrial.compare.cells import CompareOptions
 from vectrial.compare.judge import Kind
 from vectrial.compare.sides import Side
 from vectrial.model.errors import VectrialError
@@ -124,7 +124,7 @@ def measure(out: Path, suite: Path, port: int, password: str, repeats: int) -> N
 
 def kinds(a: RunData, b: RunData) -> set[Kind]:
     """The verdicts of B against A."""
-    asked = Asked(metrics_of(METRICS))
+    asked = CompareOptions(metrics_of(METRICS))
     return {v.kind for v in compare(Side(a), Side(b), asked, THRESHOLD).verdicts}
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from vectrial.compare.build import DEFAULT_METRICS, Comparison, metrics_of
 from vectrial.compare.build import compare as judge
-from vectrial.compare.cells import Asked
+from vectrial.compare.cells import CompareOptions
 from vectrial.compare.sides import sides_of
 from vectrial.model.live import Live
 from vectrial.plan.model import Job, PlannedTrial
@@ -104,9 +104,9 @@ def compare(
         UserError: an unknown metric, no store in common, or nothing to compare.
     """
     first, second = (str(one.folder) if isinstance(one, Run) else str(one) for one in (a, b))
-    asked = Asked(metrics_of(metrics), tuple(recalls), tuple(experiments))
+    options = CompareOptions(metrics_of(metrics), tuple(recalls), tuple(experiments))
     with understood(f"{first} and {second}"):
-        return judge(*sides_of(first, second, ()), asked, threshold)
+        return judge(*sides_of(first, second, ()), options, threshold)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from compared_runs import ALONE, NOISE, SECOND, Made
 
 from vectrial.analysis.run_data import load
 from vectrial.compare.build import Comparison, compare, metrics_of
-from vectrial.compare.cells import Asked
+from vectrial.compare.cells import CompareOptions
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.compare.sides import Side, sides_of
 from vectrial.model.phase import Phase
@@ -23,7 +23,7 @@ def of_runs(tmp_path: Path, a: Made, b: Made, *metrics: str, **asked: object) ->
     """Two runs, compared."""
     sides = [Side(load(made.write(tmp_path / name))) for name, made in (("a", a), ("b", b))]
     names = metrics_of(metrics or ("p99",))
-    return compare(sides[0], sides[1], Asked(names, **asked), 0.05)  # type: ignore[arg-type]
+    return compare(sides[0], sides[1], CompareOptions(names, **asked), 0.05)  # type: ignore[arg-type]
 
 
 def one(comparison: Comparison) -> Verdict:
@@ -326,7 +326,7 @@ def test_pairs_see_through_a_drift_that_both_stores_share(tmp_path: Path) -> Non
     made = Made().sweep("redis", noise=drift)
     made.sweep("milvus", noise=[d * w * 0.9 for d, w in zip(drift, wobble, strict=True)])
     sides = sides_of(str(made.write(tmp_path / "run")), None, ("redis", "milvus"))
-    verdict = one(compare(*sides, Asked(metrics_of(["qps"]), (0.95,)), 0.05))
+    verdict = one(compare(*sides, CompareOptions(metrics_of(["qps"]), (0.95,)), 0.05))
     assert verdict.effect is not None
     assert verdict.effect.paired
     assert verdict.kind is Kind.WORSE

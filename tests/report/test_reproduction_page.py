@@ -10,8 +10,8 @@ from browser import CHROMIUM, Browser, browser
 from vectrial.document.blocks import Report
 from vectrial.document.render import write
 from vectrial.reports import REPRODUCTIONS
-from vectrial.reports.collect import Cell
-from vectrial.reports.heading import Heading, Loaded
+from vectrial.reports.collect import ComparedFigure
+from vectrial.reports.conditions import Conditions, Loaded
 from vectrial.reports.page import build
 from vectrial.reports.published import figures
 
@@ -37,12 +37,12 @@ LIT = """[...new Set([...document.querySelectorAll(
 def made() -> Report:
     """Every published figure with something beside it, but for one client-bound point."""
     cells = [
-        Cell(
+        ComparedFigure(
             f, f.value * 0.5, 0.5, f.params.get("clients") != 8, (f.note,), 500, "", "client-bound"
         )
         for f in figures(NAME)
     ]
-    about = Heading(0.1, "a machine", (Loaded("GloVe-100", "some", 500, 1_183_514),))
+    about = Conditions(0.1, "a machine", (Loaded("GloVe-100", "some", 500, 1_183_514),))
     return build(REPRODUCTIONS[NAME], cells, about, {})
 
 

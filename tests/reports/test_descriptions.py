@@ -17,11 +17,11 @@ from vectrial.model.results_schema import METRICS
 from vectrial.model.store import FieldType
 from vectrial.reports import REPRODUCTIONS, planning
 from vectrial.reports.collect import _FACTORS, cells, places
+from vectrial.reports.figure_text import whole
 from vectrial.reports.jsonl import KEYS, jsonl
 from vectrial.reports.planning import Settings, plan_parts
 from vectrial.reports.published import figures
 from vectrial.reports.tables import sheets
-from vectrial.reports.wording import whole
 from vectrial.stores import registry
 
 KINDS = {name: registry.load(name) for name in registry.names()}

@@ -9,13 +9,15 @@ import pytest
 from vectrial.model.consistency import contradictions
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.collect import cells
-from vectrial.reports.doubts import doubts
-from vectrial.reports.published import Figure, figures
+from vectrial.reports.inconsistencies import inconsistencies
+from vectrial.reports.published import PublishedFigure, figures
 
 
-def doubted(report: str, experiment: str = "", says: str = "") -> Iterator[tuple[Figure, str]]:
+def doubted(
+    report: str, experiment: str = "", says: str = ""
+) -> Iterator[tuple[PublishedFigure, str]]:
     """Figures that are doubted, and why."""
-    for figure, why in zip(figures(report), doubts(report), strict=True):
+    for figure, why in zip(figures(report), inconsistencies(report), strict=True):
         for sentence in why:
             if experiment in ("", figure.experiment) and says in sentence:
                 yield figure, sentence
@@ -95,10 +97,10 @@ def test_builds_that_depend_on_nothing_are_found() -> None:
 
 @pytest.mark.parametrize("report", ["docarray-1m", "longbow", "aistor-index"])
 def test_figures_that_contradict_nothing_are_left_alone(report: str) -> None:
-    assert not any(doubts(report))
+    assert not any(inconsistencies(report))
 
 
 def test_a_doubt_stands_beside_the_figure() -> None:
     every = cells(REPRODUCTIONS["milvus-weaviate"], {}, known=())
     said = [cell.note for cell in every if "doubtful as published" in cell.note]
-    assert len(said) == sum(map(bool, doubts("milvus-weaviate")))
+    assert len(said) == sum(map(bool, inconsistencies("milvus-weaviate")))

@@ -11,11 +11,11 @@ from vectrial.document.blocks import Figure, Report, Table, Text
 from vectrial.document.charts.styles import colour
 from vectrial.document.render import draw
 from vectrial.reports import REPRODUCTIONS
-from vectrial.reports.collect import Cell, cells
+from vectrial.reports.collect import ComparedFigure, cells
+from vectrial.reports.conditions import Conditions, Loaded
 from vectrial.reports.figures_data import Dot, Plot, plot
 from vectrial.reports.figures_render import Palette
 from vectrial.reports.figures_spec import DRAWINGS
-from vectrial.reports.heading import Heading, Loaded
 from vectrial.reports.model import Drawing
 from vectrial.reports.page import build
 from vectrial.reports.published import figures
@@ -27,27 +27,28 @@ EVERY = [
     for name in NAMES
     for drawing in DRAWINGS[name]
 ]
-ABOUT = Heading(0.1, "a machine", (Loaded("Part", "something", 10, 100),))
+ABOUT = Conditions(0.1, "a machine", (Loaded("Part", "something", 10, 100),))
 
 
 def found(
     name: str, times: float | None = 2.0, *, valid: bool = True, share: float = 0.1
-) -> list[Cell]:
+) -> list[ComparedFigure]:
     """The cells of a report, each measured as `times` what was published of a `share` of its
     rows; None: not measured."""
     if times is None:
         return cells(REPRODUCTIONS[name], {}, known=registry.names())
+    rows = [round(int(figure.params.get("rows", 10)) * share) for figure in figures(name)]
     return [
-        Cell(f, f.value * times, times, valid, (), round(int(f.params.get("rows", 10)) * share))
-        for f in figures(name)
-    ]  # fmt: skip
+        ComparedFigure(figure, figure.value * times, times, valid, (), loaded)
+        for figure, loaded in zip(figures(name), rows, strict=True)
+    ]
 
 
 def drawing(report: str, name: str) -> Drawing:
     return next(one for one in DRAWINGS[report] if one.name == name)
 
 
-def drawn(report: str, name: str, held: Sequence[Cell] | None = None) -> Plot:
+def drawn(report: str, name: str, held: Sequence[ComparedFigure] | None = None) -> Plot:
     held = found(report) if held is None else held
     return plot(drawing(report, name), REPRODUCTIONS[report], held, {})
 
@@ -56,7 +57,7 @@ def series(one: Plot, system: str, *, published: bool) -> list[Dot]:
     return [dot for dot in one.dots if dot.system == system and dot.published == published]
 
 
-def page(report: str, held: Sequence[Cell]) -> Report:
+def page(report: str, held: Sequence[ComparedFigure]) -> Report:
     return build(REPRODUCTIONS[report], held, ABOUT, {})
 
 

@@ -11,7 +11,7 @@ from reproduction_runs import measured, run_of, trial
 
 from vectrial.model.availability import Availability
 from vectrial.reports import REPRODUCTIONS
-from vectrial.reports.collect import Cell, Measured, cells
+from vectrial.reports.collect import ComparedFigure, Measured, cells
 from vectrial.reports.planning import Settings, plan_parts
 from vectrial.reports.published import figures
 from vectrial.stores import registry
@@ -147,7 +147,7 @@ def test_every_note_says_what_is_done_about_it(name: str) -> None:
     assert [note.about for note in REPRODUCTIONS[name].notes if not note.faithful] == []
 
 
-def shown(run: Measured, part: str, metric: str, *, faithful: bool) -> Cell:
+def shown(run: Measured, part: str, metric: str, *, faithful: bool) -> ComparedFigure:
     """Elasticsearch's cell of the report of a million rows."""
     found = cells(
         REPRODUCTIONS["docarray-1m"], {part: run}, known=["elasticsearch"], faithful=faithful

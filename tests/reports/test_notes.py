@@ -11,7 +11,7 @@ from reproduction_runs import beside, every, measured, run_of, trial
 from vectrial.analysis.trial import Check
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.collect import cells
-from vectrial.reports.doubts import doubts
+from vectrial.reports.inconsistencies import inconsistencies
 
 MILLION = 1_000_000
 DELETED = {"latency_p50": 5e6, "count": 2.0}
@@ -100,7 +100,9 @@ def test_what_was_published_says_so() -> None:
 
 def test_every_doubt_is_a_note_of_its_own() -> None:
     report = "milvus-weaviate"
-    for cell, why in zip(cells(REPRODUCTIONS[report], {}, known=()), doubts(report), strict=True):
+    for cell, why in zip(
+        cells(REPRODUCTIONS[report], {}, known=()), inconsistencies(report), strict=True
+    ):
         said = [note for note in cell.notes if note.startswith("doubtful as published: ")]
         assert len(said) == len(why)
 

@@ -9,7 +9,7 @@ import pytest
 
 from vectrial.model.errors import UserError
 from vectrial.reports import REPRODUCTIONS, published
-from vectrial.reports.published import UNITS, Figure, figures
+from vectrial.reports.published import UNITS, PublishedFigure, figures
 
 COUNTS = {
     "milvus-weaviate": 292,
@@ -36,7 +36,7 @@ def test_every_figure_says_what_it_is_and_where_it_stands(report: str) -> None:
 
 @pytest.mark.parametrize("report", REPRODUCTIONS)
 def test_no_figure_stands_twice(report: str) -> None:
-    def identity(figure: Figure) -> tuple[object, ...]:
+    def identity(figure: PublishedFigure) -> tuple[object, ...]:
         return (figure.experiment, figure.store, tuple(figure.params.items()), figure.metric)
 
     (_, most), *_ = Counter(map(identity, figures(report))).most_common(1)

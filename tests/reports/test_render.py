@@ -16,38 +16,44 @@ from rich.console import Console
 from vectrial.document.blocks import Figure as Drawn
 from vectrial.document.blocks import Report, Table, footnoted
 from vectrial.document.render import markdown, terminal
-from vectrial.reports import REPRODUCTIONS, wording
-from vectrial.reports.collect import Cell, Measured, cells
-from vectrial.reports.heading import Heading, heading_of
+from vectrial.reports import REPRODUCTIONS, figure_text
+from vectrial.reports.collect import ComparedFigure, Measured, cells
+from vectrial.reports.conditions import Conditions, conditions_of
 from vectrial.reports.jsonl import as_json
 from vectrial.reports.page import build, drawn
 from vectrial.reports.page_tables import Layout
 from vectrial.reports.planning import Settings
-from vectrial.reports.published import Figure
+from vectrial.reports.published import PublishedFigure
 from vectrial.reports.tables import parted, sheets
 from vectrial.stats.intervals import spread_of
 
 
-def figure(metric: str, value: float, unit: str = "1", store: str = "One", **params: int) -> Figure:
-    return Figure("longbow", "some part", store, params, metric, value, unit, "a table", "")
+def figure(
+    metric: str, value: float, unit: str = "1", store: str = "One", **params: int
+) -> PublishedFigure:
+    return PublishedFigure(
+        "longbow", "some part", store, params, metric, value, unit, "a table", ""
+    )
 
 
 def compact(
     name: str,
-    made: Sequence[Cell],
-    about: Heading | None = None,
+    made: Sequence[ComparedFigure],
+    about: Conditions | None = None,
     parts: Mapping[str, Measured] | None = None,
 ) -> Report:
     """The page as it is written as Markdown."""
-    about = about or Heading(1.0, "a machine")
+    about = about or Conditions(1.0, "a machine")
     return build(REPRODUCTIONS[name], made, about, parts or {}, Layout.CELLS)
 
 
-def cell(of: Figure, value: float | None, *notes: str, around: Sequence[float] = ()) -> Cell:
+def cell(
+    of: PublishedFigure, value: float | None, *notes: str, around: Sequence[float] = ()
+) -> ComparedFigure:
     if value is None:
-        return Cell(of, None, None, None, notes)
+        return ComparedFigure(of, None, None, None, notes)
     spread = spread_of([value, *around]) if around else None
-    return Cell(of, value, value / of.value, True, notes, spread=spread)
+    return ComparedFigure(of, value, value / of.value, True, notes, spread=spread)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +72,10 @@ def cell(of: Figure, value: float | None, *notes: str, around: Sequence[float] =
         (replace(cell(figure("qps", 12.0), 24.0), valid=False), "12 → 24.0 (×2.0) ✗"),
     ],
 )  # fmt: skip
-def test_a_cell_says_what_was_printed_and_rounds_no_recall_up(found: Cell, wanted: str) -> None:
-    assert wording.whole(found) == wanted
+def test_a_cell_says_what_was_printed_and_rounds_no_recall_up(
+    found: ComparedFigure, wanted: str
+) -> None:
+    assert figure_text.whole(found) == wanted
 
 
 def test_a_sentence_stands_once_where_it_holds() -> None:
@@ -124,7 +132,7 @@ def test_a_long_table_is_one_for_each_system_with_its_own_units() -> None:
 
 
 def test_settings_are_said_as_people_do() -> None:
-    assert [wording.setting(value) for value in (True, False, 10_000, "same", None)] == [
+    assert [figure_text.setting(value) for value in (True, False, 10_000, "same", None)] == [
         "yes", "no", "10,000", "same", "",
     ]  # fmt: skip
 
@@ -142,7 +150,7 @@ def longbow(rows: int = 20_000) -> Measured:
 
 def test_the_heading_says_what_was_measured_how_often_and_on_how_much() -> None:
     report, run = REPRODUCTIONS["longbow"], longbow(5_400)
-    about = heading_of(report, {"search": run}, Settings(0.054, repeats=3))
+    about = conditions_of(report, {"search": run}, Settings(0.054, repeats=3))
     found = every("longbow", "search", run)
     lines = Console(file=StringIO(), width=400)
     parts = {"search": run}
@@ -160,16 +168,16 @@ def test_the_heading_says_what_was_measured_how_often_and_on_how_much() -> None:
         sentence = "one Python process that compares with every row"
         assert said.count(sentence) == 2, "a warning, and of the system; not per cell"
         assert "of its size" not in said
-    once = heading_of(report, {"search": run}, Settings(1.0))
+    once = conditions_of(report, {"search": run}, Settings(1.0))
     assert "measured once" in once.repeated
-    assert "of so few is their range" in Heading(1.0, "a machine", repeats=5).repeated
-    assert "(bootstrap)" in Heading(1.0, "a machine", repeats=6).repeated
+    assert "of so few is their range" in Conditions(1.0, "a machine", repeats=5).repeated
+    assert "(bootstrap)" in Conditions(1.0, "a machine", repeats=6).repeated
 
 
 def test_a_part_of_which_nothing_was_measured_is_not_said_to_be_loaded() -> None:
     nothing = run_of(trial("flight", "flat", "hybrid", [], 50_000))
     parts = {"search": longbow(), "hybrid-128": nothing}
-    about = heading_of(REPRODUCTIONS["longbow"], parts, Settings(1.0))
+    about = conditions_of(REPRODUCTIONS["longbow"], parts, Settings(1.0))
     assert [part.title for part in about.loaded] == ["Search, 100,000 rows"]
 
 
@@ -177,7 +185,7 @@ def test_where_nothing_was_asked_no_queries_are_told() -> None:
     run = measured(
         "flight", "flat", "transport", "put", {"clients": 1}, {"rows_per_s": 9.0}, 50_000
     )
-    (part,) = heading_of(REPRODUCTIONS["longbow"], {"put-128": run}, Settings(1.0)).loaded
+    (part,) = conditions_of(REPRODUCTIONS["longbow"], {"put-128": run}, Settings(1.0)).loaded
     assert part.queries is None
     assert (part.rows, part.share) == (50_000, "")
 
@@ -199,7 +207,7 @@ def test_the_page_never_takes_what_stands_in_for_the_system_itself() -> None:
         {"payload_mb_per_s": 200.0, "rows_per_s": 4e5}, 50_000, version="9.9",
     )  # fmt: skip
     found = every("longbow", "put-128", run)
-    about = heading_of(report, {"put-128": run}, Settings(1.0))
+    about = conditions_of(report, {"put-128": run}, Settings(1.0))
     page = build(report, found, about, {"put-128": run})
     assert any("no Longbow" in said for said in page.warnings)
     tables = {table.name: table for table in page.tables()}
@@ -216,7 +224,7 @@ def test_the_page_never_takes_what_stands_in_for_the_system_itself() -> None:
 
 def test_footnotes_of_the_page_are_sentences_that_cells_share() -> None:
     found = every("longbow", "search", longbow())
-    page = build(REPRODUCTIONS["longbow"], found, Heading(1.0, "a machine"), {})
+    page = build(REPRODUCTIONS["longbow"], found, Conditions(1.0, "a machine"), {})
     for table in page.tables():
         _, notes = footnoted(table)
         assert len(set(notes)) == len(notes)
@@ -231,7 +239,7 @@ def test_why_figures_may_not_be_trusted_stands_above_the_tables() -> None:
         replace(one, valid=False, why="filters_hold: 3 of 100 answers") if one.valid else one
         for one in every("longbow", "search", longbow())
     ]
-    about = heading_of(REPRODUCTIONS["longbow"], {"search": longbow()}, Settings(1.0))
+    about = conditions_of(REPRODUCTIONS["longbow"], {"search": longbow()}, Settings(1.0))
     said = markdown.render(compact("longbow", found, about))
     (line,) = [one for one in said.splitlines() if "may not be trusted" in one]
     assert "Longbow → reference server: 3 measured figures" in line
@@ -266,7 +274,7 @@ def test_how_anomalies_were_told_stands_beside_how_fast() -> None:
     )  # fmt: skip
     report, parts = REPRODUCTIONS["milvus-weaviate"], {"anomaly": run}
     found = every("milvus-weaviate", "anomaly", run)
-    about = heading_of(report, parts, Settings(1.0))
+    about = conditions_of(report, parts, Settings(1.0))
     page = build(report, found, about, parts)
     shown_on = next(section for section in page.sections if section.name == "part-anomaly")
     titles = [block.title for block in shown_on.blocks]
@@ -286,7 +294,7 @@ def test_every_step_of_a_load_with_indexes_and_without_stands_beside_the_whole()
     run = run_of(trial("weaviate", "hnsw", "scalar_index_overhead", arms, 105_100))
     report, parts = REPRODUCTIONS["milvus-weaviate"], {"hnm": run}
     found = every("milvus-weaviate", "hnm", run)
-    about = heading_of(report, parts, Settings(1.0))
+    about = conditions_of(report, parts, Settings(1.0))
     page = build(report, found, about, parts)
     shown_on = next(s for s in page.sections if s.name == "part-scalar-index-overhead")
     tables = [block for block in shown_on.blocks if isinstance(block, Table)]

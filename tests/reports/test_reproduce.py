@@ -14,7 +14,7 @@ import pytest
 from vectrial.analysis.run_data import load
 from vectrial.document.blocks import Table
 from vectrial.reports import REPRODUCTIONS
-from vectrial.reports.collect import Cell, Measured, cells
+from vectrial.reports.collect import ComparedFigure, Measured, cells
 from vectrial.reports.figures_data import Plot, plot
 from vectrial.reports.figures_render import Palette, chart
 from vectrial.reports.jsonl import KEYS
@@ -82,7 +82,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 
 
 @pytest.fixture(scope="module")
-def found(measured: Measured) -> dict[tuple[object, ...], Cell]:
+def found(measured: Measured) -> dict[tuple[object, ...], ComparedFigure]:
     """Cells of the SIFT report's figures, with stores of this environment in place of two of
     its systems."""
     told = REPRODUCTIONS["docarray-sift1m"]
@@ -102,7 +102,7 @@ def found(measured: Measured) -> dict[tuple[object, ...], Cell]:
 
 
 def test_a_cell_holds_what_was_measured_at_its_own_settings(
-    found: dict[tuple[object, ...], Cell],
+    found: dict[tuple[object, ...], ComparedFigure],
 ) -> None:
     low = found["Redis", "recall", 16, 64, 32]
     high = found["Redis", "recall", 16, 64, 64]
@@ -113,7 +113,7 @@ def test_a_cell_holds_what_was_measured_at_its_own_settings(
     assert low.ratio == pytest.approx(low.measured / low.figure.value)
 
 
-def test_units_are_those_of_the_report(found: dict[tuple[object, ...], Cell]) -> None:
+def test_units_are_those_of_the_report(found: dict[tuple[object, ...], ComparedFigure]) -> None:
     exact = found["In-Memory", "find_by_vector", None, None, None]
     graph = found["Redis", "find_by_vector", 16, 64, 32]
     assert (exact.figure.unit, graph.figure.unit) == ("s", "ms")
@@ -124,7 +124,7 @@ def test_units_are_those_of_the_report(found: dict[tuple[object, ...], Cell]) ->
 
 
 def test_what_is_measured_once_a_build_stands_in_each_of_its_rows(
-    found: dict[tuple[object, ...], Cell], measured: Measured
+    found: dict[tuple[object, ...], ComparedFigure], measured: Measured
 ) -> None:
     told = {
         trial.index_params["ef_construction"]: phase.metrics["latency_p50"].value
@@ -137,7 +137,7 @@ def test_what_is_measured_once_a_build_stands_in_each_of_its_rows(
     assert found["Redis", "read", 16, 128, 32].measured == pytest.approx((told[128] or 0) / 1e3)
 
 
-def test_create_is_compared_per_row(found: dict[tuple[object, ...], Cell]) -> None:
+def test_create_is_compared_per_row(found: dict[tuple[object, ...], ComparedFigure]) -> None:
     cell = found["Redis", "create", 16, 64, 32]
     assert cell.measured is not None
     assert cell.ratio == pytest.approx(cell.measured / (cell.figure.value * 2000 / 1_000_000))
@@ -145,7 +145,7 @@ def test_create_is_compared_per_row(found: dict[tuple[object, ...], Cell]) -> No
 
 
 def test_a_scan_is_compared_per_row_and_a_graph_is_not(
-    found: dict[tuple[object, ...], Cell],
+    found: dict[tuple[object, ...], ComparedFigure],
 ) -> None:
     scan = found["In-Memory", "find_by_vector", None, None, None]
     graph = found["Redis", "find_by_vector", 16, 64, 32]
@@ -156,7 +156,7 @@ def test_a_scan_is_compared_per_row_and_a_graph_is_not(
     assert scan.stand_in == graph.stand_in == "clustered-16-2k"
 
 
-def test_what_was_not_measured_says_why(found: dict[tuple[object, ...], Cell]) -> None:
+def test_what_was_not_measured_says_why(found: dict[tuple[object, ...], ComparedFigure]) -> None:
     assert found["Redis", "recall", 32, 64, 32].note.startswith("skipped: not measured at these")
     assert found["Redis", "find_by_condition", 16, 64, 32].measured is None
     assert found["AnnLite", "recall", 16, 64, 32].note.startswith("not yet: no store")

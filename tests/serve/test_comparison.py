@@ -11,7 +11,7 @@ import pytest
 from served_pages import Client, client_of, figures_of
 
 from vectrial.compare import document
-from vectrial.compare.cells import Cell
+from vectrial.compare.cells import ComparedCell
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.model.results_schema import METRICS
 from vectrial.serve.runs import Runs
@@ -92,7 +92,9 @@ def test_two_runs_chosen_in_the_list(client: Client, runs: Runs) -> None:
 
 def test_a_recall_is_not_rounded_up() -> None:
     spread = spread_of([0.9496, 0.9497, 0.99951])
-    cell = Cell("faiss", "recall_sweep", "search", {}, METRICS["recall_mean"], phases_b=(7, 8))
+    cell = ComparedCell(
+        "faiss", "recall_sweep", "search", {}, METRICS["recall_mean"], phases_b=(7, 8)
+    )
     shown = document._value(Verdict(cell, Kind.TIE), spread, 1)
     assert shown.text == "0.9497"
     assert shown.detail == "0.9496–0.9995"

@@ -17,7 +17,7 @@ from served_pages import client_of
 from starlette.testclient import TestClient
 
 from vectrial.compare.build import compare, metrics_of
-from vectrial.compare.cells import Asked
+from vectrial.compare.cells import CompareOptions
 from vectrial.compare.sides import sides_of
 from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase
@@ -179,7 +179,7 @@ def test_a_foreign_run_costs_its_page_at_most(
         assert "Traceback" not in page.text
         assert not set(STEERS) - set("a[2J]0;ownedbc\n") & set(page.text), path
     with suppress(UserError):
-        compare(*sides_of(str(folder), str(folder), ()), Asked(metrics_of(["qps"])), 0.05)
+        compare(*sides_of(str(folder), str(folder), ()), CompareOptions(metrics_of(["qps"])), 0.05)
 
 
 @pytest.mark.parametrize("kind", ["metric is an endless view", "store of trial steers"])

@@ -11,7 +11,7 @@ from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import Check, PhaseResult, Series, Trial, Value
 from vectrial.model.results_schema import METRICS
 from vectrial.reports import REPRODUCTIONS
-from vectrial.reports.collect import Cell, Measured, cells
+from vectrial.reports.collect import ComparedFigure, Measured, cells
 from vectrial.reports.published import figures
 
 #: What a run says of itself.
@@ -73,7 +73,7 @@ def measured(
     return run_of(trial(store, index, experiment, [(phase, params, metrics)], rows, **more))
 
 
-def every(report: str, part: str, run: Measured) -> list[Cell]:
+def every(report: str, part: str, run: Measured) -> list[ComparedFigure]:
     """The cells of a report in such a run."""
     stores = {one.series.store for one in run.run.trials}
     return cells(REPRODUCTIONS[report], {part: run}, known=stores)
@@ -81,7 +81,7 @@ def every(report: str, part: str, run: Measured) -> list[Cell]:
 
 def beside(
     report: str, part: str, run: Measured, metric: str, *, of: str = "", **params: Any
-) -> Cell:
+) -> ComparedFigure:
     """The cell of the one figure `of` a system (any) that has this metric and these parameters, in
     such a run."""
     (found,) = [

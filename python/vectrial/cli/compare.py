@@ -107,13 +107,13 @@ def compare(
     from vectrial.compare import document
     from vectrial.compare.build import DEFAULT_METRICS, metrics_of
     from vectrial.compare.build import compare as comparison_of
-    from vectrial.compare.cells import Asked
+    from vectrial.compare.cells import CompareOptions
     from vectrial.compare.junit import junit
     from vectrial.compare.sides import sides_of
     from vectrial.document.render import markdown, terminal
     from vectrial.results.foreign import understood
 
-    what = Asked(
+    what = CompareOptions(
         metrics_of(metric or DEFAULT_METRICS), tuple(recall or ()), _experiments(experiment or [])
     )
     minimum = share(threshold)

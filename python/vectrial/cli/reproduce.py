@@ -330,7 +330,7 @@ def _write(
     from vectrial.analysis.run_data import load
     from vectrial.document.render import markdown, terminal
     from vectrial.reports.collect import Measured, cells
-    from vectrial.reports.heading import heading_of
+    from vectrial.reports.conditions import conditions_of
     from vectrial.reports.jsonl import jsonl
     from vectrial.reports.page import build
     from vectrial.reports.page import drawn as with_figures
@@ -341,8 +341,8 @@ def _write(
         for name, about in _manifest(folder)["parts"].items()
         if (folder / name / DATABASE).is_file()
     }
-    every = cells(report, measured, known=kinds, asked=settings.stores, faithful=settings.faithful)
-    about = heading_of(report, measured, settings)
+    every = cells(report, measured, known=kinds, stores=settings.stores, faithful=settings.faithful)
+    about = conditions_of(report, measured, settings)
     if draw or form is ReproductionFormat.HTML:
         path = _draw(build(report, every, about, measured), folder, console)
     page = build(report, every, about, measured, Layout.CELLS)

@@ -234,11 +234,11 @@ def _compare(bundle: Path, folder: Path, console: Console, form: Format) -> None
     from vectrial.cli.compare import THRESHOLD, print_objects, share
     from vectrial.compare import document
     from vectrial.compare.build import DEFAULT_METRICS, compare, metrics_of
-    from vectrial.compare.cells import Asked
+    from vectrial.compare.cells import CompareOptions
     from vectrial.compare.sides import sides_of
     from vectrial.document.render import terminal
 
-    what = Asked(metrics_of(DEFAULT_METRICS), (), ())
+    what = CompareOptions(metrics_of(DEFAULT_METRICS), (), ())
     comparison = compare(*sides_of(str(bundle), str(folder), ()), what, share(THRESHOLD))
     if form is Format.JSONL:
         print_objects(comparison)

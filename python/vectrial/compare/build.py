@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vectrial.compare.caveats import caveats
-from vectrial.compare.cells import Asked, cells_of
+from vectrial.compare.cells import CompareOptions, cells_of
 from vectrial.compare.judge import Kind, Verdict, judge
 from vectrial.compare.sides import Side, subjects
 from vectrial.model.errors import UserError
@@ -83,17 +83,17 @@ def metrics_of(names: Sequence[str]) -> tuple[MetricName, ...]:
     return tuple(found.values())
 
 
-def compare(a: Side, b: Side, asked: Asked, threshold: float) -> Comparison:
+def compare(a: Side, b: Side, options: CompareOptions, threshold: float) -> Comparison:
     """Judge B against A.
 
     Raises:
         UserError: they have no store in common, or neither measured what is asked for.
     """
     pairs, alone = subjects(a, b)
-    cells = [cell for pair in pairs for cell in cells_of(pair, asked)]
+    cells = [cell for pair in pairs for cell in cells_of(pair, options)]
     if not cells:
-        names = ", ".join(m.name for m in asked.metrics)
-        where = f" in {', '.join(asked.experiments)}" if asked.experiments else ""
+        names = ", ".join(m.name for m in options.metrics)
+        where = f" in {', '.join(options.experiments)}" if options.experiments else ""
         raise UserError(
             f"neither side has measured {names}{where}",
             remedy="vectrial report RUN --format jsonl shows what there is",

@@ -22,8 +22,8 @@ def caveats(subjects: Sequence[Subject], verdicts: Sequence[Verdict]) -> list[st
         for side, run, trials in (("A", subject.run_a, subject.a), ("B", subject.run_b, subject.b)):
             for sign in weather(run, trials):
                 said[f"{subject.title}, {side}: {sign.seen}: {sign.remedy}"] = None
-        for told in _versions(subject):
-            said[f"{subject.title}: {told}"] = None
+        for note in _versions(subject):
+            said[f"{subject.title}: {note}"] = None
     for verdict in verdicts:
         if verdict.kind is not Kind.NOT_COMPARABLE:
             said |= dict.fromkeys(_repeats(verdict))

@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vectrial.compare import curves
-from vectrial.compare.groups import JUDGED, TERMS, TRIAL_TERMS, UNTOLD, Group, Point, groups_of
+from vectrial.compare.groups import (
+    JUDGED,
+    NOT_RECORDED,
+    TERMS,
+    TRIAL_TERMS,
+    Group,
+    RepeatedPhase,
+    groups_of,
+)
 from vectrial.compare.sides import Subject
 from vectrial.model.lane import Lane
 from vectrial.model.results_schema import MetricName
@@ -28,7 +36,7 @@ _QUALITIES = ("recall", "fusion_agreement", "ndcg")
 
 
 @dataclass(frozen=True)
-class Cell:
+class ComparedCell:
     """The repeats of both sides at one metric, or the reason why they are not compared.
 
     metric: None where the reason holds for all. at: "recall 0.95", or what tells the point from
@@ -61,7 +69,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompareOptions:
     """What the command asks for. experiments: only these; empty: all. recalls: empty: `TARGETS`."""
 
     metrics: tuple[MetricName, ...]
@@ -69,11 +77,11 @@ class Asked:
     experiments: tuple[str, ...] = ()
 
 
-def cells_of(subject: Subject, asked: Asked) -> list[Cell]:
+def cells_of(subject: Subject, options: CompareOptions) -> list[ComparedCell]:
     """Every cell of a subject: of each group of A at each metric, and of what B has alone."""
-    ours = _wanted(groups_of(subject.run_a, subject.a), asked)
-    theirs = _wanted(groups_of(subject.run_b, subject.b), asked)
-    cells: list[Cell] = []
+    ours = _wanted(groups_of(subject.run_a, subject.a), options)
+    theirs = _wanted(groups_of(subject.run_b, subject.b), options)
+    cells: list[ComparedCell] = []
     met: set[int] = set()
     for group in ours:
         twin = _twin(group, theirs)
@@ -81,7 +89,7 @@ def cells_of(subject: Subject, asked: Asked) -> list[Cell]:
             cells.append(_apart(subject, group, theirs, "A"))
             twin = _nearest(group, theirs)
         else:
-            cells += _compared(subject, group, twin, asked)
+            cells += _compared(subject, group, twin, options)
         met.add(id(twin))
     for group in theirs:
         if id(group) in met:
@@ -90,17 +98,17 @@ def cells_of(subject: Subject, asked: Asked) -> list[Cell]:
         if twin is None:
             cells.append(_apart(subject, group, ours, "B"))
         else:  # one that left no phase stands for all that it would have had
-            cells += _compared(subject, twin, group, asked)
+            cells += _compared(subject, twin, group, options)
     return cells
 
 
-def _wanted(groups: Sequence[Group], asked: Asked) -> list[Group]:
+def _wanted(groups: Sequence[Group], options: CompareOptions) -> list[Group]:
     """Those of the experiments asked for that hold one of the metrics, or nothing at all."""
     return [
         g
         for g in groups
-        if (not asked.experiments or g.experiment in asked.experiments)
-        and (not g.points or any(_applies(g, m) for m in asked.metrics))
+        if (not options.experiments or g.experiment in options.experiments)
+        and (not g.points or any(_applies(g, m) for m in options.metrics))
     ]
 
 
@@ -132,34 +140,34 @@ def _nearest(group: Group, others: Sequence[Group]) -> Group | None:
     return min(able, key=lambda g: len(group.distance(g)), default=None)
 
 
-def _apart(subject: Subject, group: Group, others: Sequence[Group], side: str) -> Cell:
+def _apart(subject: Subject, group: Group, others: Sequence[Group], side: str) -> ComparedCell:
     """What one side has and the other has no counterpart of, with the terms that are not equal."""
     missing = "B" if side == "A" else "A"
     nearest = _nearest(group, others)
     if not group.points:
-        said = [f"{side}: {group.lost[0]}"]
+        reasons = [f"{side}: {group.lost[0]}"]
     elif nearest is None:
-        said = [f"not measured in {missing}"]
+        reasons = [f"not measured in {missing}"]
     else:
-        said = [_unequal(term, group, nearest, side) for term in group.distance(nearest)]
+        reasons = [_unequal(term, group, nearest, side) for term in group.distance(nearest)]
     if nearest is not None and nearest.lost:
-        said.append(f"{missing}: {nearest.lost[0]}")
+        reasons.append(f"{missing}: {nearest.lost[0]}")
     elif nearest is None and (why := _failure(group.experiment, others)):
-        said.append(f"{missing}: {why}")
-    return Cell(
+        reasons.append(f"{missing}: {why}")
+    return ComparedCell(
         subject.title,
         group.experiment,
         group.phase,
         group.terms,
-        reason="; ".join(said),
+        reason="; ".join(reasons),
         side=side.lower(),
     )
 
 
 def _failure(experiment: str, groups: Sequence[Group]) -> str | None:
     """Why a side's trials of an experiment ended before all their phases had come."""
-    told = (fault for g in groups if g.experiment == experiment for fault in g.faults)
-    return next((fault for fault in told if fault.startswith("failed")), None)
+    faults = (fault for g in groups if g.experiment == experiment for fault in g.faults)
+    return next((fault for fault in faults if fault.startswith("failed")), None)
 
 
 def _unequal(term: str, group: Group, nearest: Group, side: str) -> str:
@@ -178,10 +186,12 @@ def _plain(term: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _compared(subject: Subject, a: Group, b: Group, asked: Asked) -> list[Cell]:
+def _compared(subject: Subject, a: Group, b: Group, options: CompareOptions) -> list[ComparedCell]:
     """The cells of two groups on equal terms."""
     terms = a.terms if a.points else b.terms
-    base = Cell(subject.title, a.experiment, a.phase or b.phase, terms, in_turns=subject.in_turns)
+    base = ComparedCell(
+        subject.title, a.experiment, a.phase or b.phase, terms, in_turns=subject.in_turns
+    )
     if reason := _unfit(a, b):
         return [replace(base, reason=reason)]
     notes = tuple(
@@ -189,10 +199,10 @@ def _compared(subject: Subject, a: Group, b: Group, asked: Asked) -> list[Cell]:
     )
     base = replace(base, notes=notes)
     same_work = subject.same_work and a.terms.get("lane") == Lane.NATIVE
-    metrics = [m for m in asked.metrics if _applies(a, m) or _applies(b, m)]
+    metrics = [m for m in options.metrics if _applies(a, m) or _applies(b, m)]
     judged = a.searches or b.searches
     along = [m for m in metrics if judged and not m.name.startswith((*_QUALITIES, _ANSWER))]
-    recalls = _common_recalls(a, b, asked.recalls) if along else []
+    recalls = _common_recalls(a, b, options.recalls) if along else []
     cells = [replace(base, reason=recalls)] if isinstance(recalls, str) else []
     for metric in metrics:
         at = replace(base, metric=metric)
@@ -225,27 +235,27 @@ def _lacking(a: Group, b: Group, metric: MetricName) -> str:
     return ""
 
 
-def _at_recall(cell: Cell, a: Group, b: Group, recall: float) -> Cell:
+def _at_recall(cell: ComparedCell, a: Group, b: Group, recall: float) -> ComparedCell:
     """The cell at one recall, on each repeat's own curve."""
     assert cell.metric is not None
     at = replace(cell, at=f"recall {formatting.recall(recall).rstrip('0').rstrip('.')}")
     reach_a, reach_b = curves.reach(a), curves.reach(b)
     if not max(reach_a[0], reach_b[0]) <= recall <= min(reach_a[1], reach_b[1]):
-        told = f"not reached by both: A {_range(reach_a)}, B {_range(reach_b)}"
-        return replace(at, reason=told)
+        reason = f"not reached by both: A {_range(reach_a)}, B {_range(reach_b)}"
+        return replace(at, reason=reason)
     found = curves.along(a, cell.metric, recall), curves.along(b, cell.metric, recall)
     return _checked(_held(replace(at, recall=recall), *found), curves.curve(a), curves.curve(b))
 
 
-def _at_points(cell: Cell, a: Group, b: Group, *, equal_recall: bool) -> list[Cell]:
+def _at_points(cell: ComparedCell, a: Group, b: Group, *, equal_recall: bool) -> list[ComparedCell]:
     """The cells of points as they were measured: of equal settings, or the only ones there are."""
     assert cell.metric is not None
     pairs = [(p, q) for p in a.sound for q in b.sound if p.setting == q.setting]
     if not pairs and len(a.sound) == len(b.sound) == 1:
         pairs = [(a.sound[0], b.sound[0])]
     if not pairs:
-        told = f"no equal settings: {len(a.sound)} in A and {len(b.sound)} in B"
-        return [replace(cell, reason=told)]
+        reason = f"no equal settings: {len(a.sound)} in A and {len(b.sound)} in B"
+        return [replace(cell, reason=reason)]
     metric, cells = cell.metric, []
     for p, q in pairs:
         at = replace(cell, at=_setting(p, [one for one, _ in pairs]))
@@ -259,31 +269,33 @@ def _at_points(cell: Cell, a: Group, b: Group, *, equal_recall: bool) -> list[Ce
     return cells
 
 
-def _pace(points: Sequence[Point]) -> dict[int, float]:
+def _pace(points: Sequence[RepeatedPhase]) -> dict[int, float]:
     """By repeat, the client's processor time of an answer: of several points their geometric
     mean, of the repeats that all of them have."""
-    told = [point.values("cpu_us_per_op") for point in points]
-    common = set.intersection(*map(set, told)) if told else set()
-    if any(values[repeat] <= 0 for values in told for repeat in common):
+    paces = [point.values("cpu_us_per_op") for point in points]
+    common = set.intersection(*map(set, paces)) if paces else set()
+    if any(values[repeat] <= 0 for values in paces for repeat in common):
         return {}
-    return {r: statistics.geometric_mean(values[r] for values in told) for r in sorted(common)}
+    return {r: statistics.geometric_mean(values[r] for values in paces) for r in sorted(common)}
 
 
-def _held(cell: Cell, a: curves.Values, b: curves.Values) -> Cell:
+def _held(cell: ComparedCell, a: curves.Values, b: curves.Values) -> ComparedCell:
     """The cell of these values."""
     x, y = ({r: value for r, (value, _) in side.items()} for side in (a, b))
     of_x, of_y = (tuple(one for r in sorted(side) for one in side[r][1]) for side in (a, b))
     return replace(cell, a=x, b=y, phases_a=of_x, phases_b=of_y)
 
 
-def _checked(cell: Cell, of_a: Sequence[Point], of_b: Sequence[Point]) -> Cell:
+def _checked(
+    cell: ComparedCell, of_a: Sequence[RepeatedPhase], of_b: Sequence[RepeatedPhase]
+) -> ComparedCell:
     """The cell; or why it has too few repeats, or not all that these points have: to go on with
     those that have a value would be to choose among what was measured."""
     for side, points, found in (("A", of_a, cell.a), ("B", of_b, cell.b)):
         if lacking := sorted({r for point in points for r in point.phases} - found.keys()):
             named = f"repeat {', '.join(map(str, lacking))}"
-            told = f"{side}: no value in {named}: {_why_none(cell, points, lacking)}"
-            return _without(cell, told)
+            reason = f"{side}: no value in {named}: {_why_none(cell, points, lacking)}"
+            return _without(cell, reason)
     fewest = min(len(cell.a), len(cell.b))
     if fewest >= LEAST_REPEATS:
         return cell
@@ -291,11 +303,11 @@ def _checked(cell: Cell, of_a: Sequence[Point], of_b: Sequence[Point]) -> Cell:
     return _without(cell, reason)
 
 
-def _without(cell: Cell, reason: str) -> Cell:
+def _without(cell: ComparedCell, reason: str) -> ComparedCell:
     return replace(cell, a={}, b={}, phases_a=(), phases_b=(), reason=reason)
 
 
-def _why_none(cell: Cell, points: Sequence[Point], repeats: Sequence[int]) -> str:
+def _why_none(cell: ComparedCell, points: Sequence[RepeatedPhase], repeats: Sequence[int]) -> str:
     """Why repeats have no value: what the run says of it, or that the value lies on no curve."""
     assert cell.metric is not None
     metric = cell.metric.name
@@ -306,10 +318,10 @@ def _why_none(cell: Cell, points: Sequence[Point], repeats: Sequence[int]) -> st
         if reason := next((v.reason for v in found if v.value is None and v.reason), None):
             return reason
     whole = all(metric in phase.metrics for phase in phases)
-    return "a value of 0 lies on no curve" if whole else UNTOLD
+    return "a value of 0 lies on no curve" if whole else NOT_RECORDED
 
 
-def _common_recalls(a: Group, b: Group, asked: Sequence[float]) -> list[float] | str:
+def _common_recalls(a: Group, b: Group, targets: Sequence[float]) -> list[float] | str:
     """The recalls to compare at: those asked for; else `TARGETS` where both reach them; else the
     highest that both do. Why there is none; or none, where both have points at about one recall,
     which are compared as they are."""
@@ -319,13 +331,13 @@ def _common_recalls(a: Group, b: Group, asked: Sequence[float]) -> list[float] |
     reach_a, reach_b = curves.reach(a), curves.reach(b)
     low, high = max(reach_a[0], reach_b[0]), min(reach_a[1], reach_b[1])
     if low > high:
-        if curves.gap(a, b) <= RECALL_TOLERANCE and not asked:
+        if curves.gap(a, b) <= RECALL_TOLERANCE and not targets:
             return []
         return f"no recall that both reach: A {_range(reach_a)}, B {_range(reach_b)}"
-    return list(dict.fromkeys(asked)) or [r for r in TARGETS if low <= r <= high] or [high]
+    return list(dict.fromkeys(targets)) or [r for r in TARGETS if low <= r <= high] or [high]
 
 
-def _unequal_recall(p: Point, q: Point) -> str:
+def _unequal_recall(p: RepeatedPhase, q: RepeatedPhase) -> str:
     if not (p.recalls and q.recalls):
         return "no recall was judged"
     a, b = curves.middle(p), curves.middle(q)
@@ -334,7 +346,7 @@ def _unequal_recall(p: Point, q: Point) -> str:
     return f"not at equal recall: {formatting.recall(a)} in A, {formatting.recall(b)} in B"
 
 
-def _setting(point: Point, among: Sequence[Point]) -> str:
+def _setting(point: RepeatedPhase, among: Sequence[RepeatedPhase]) -> str:
     """What tells a point from the others."""
     varied = {
         name: value
@@ -356,14 +368,14 @@ def _range(reach: tuple[float, float]) -> str:
 def load_of(terms: Mapping[str, Any]) -> str:
     """The terms under which a cell was measured, those left out that go without saying."""
     quiet = {"k", "loop", "arrivals", "metric_space", "stage", *TRIAL_TERMS}
-    said = []
+    parts = []
     for name, value in terms.items():
         if name in quiet or value in (None, "", "ids") or (name == "concurrency" and value == 1):
             continue
         if name == "clients":
-            said.append(f"{value} {'client' if value == 1 else 'clients'}")
+            parts.append(f"{value} {'client' if value == 1 else 'clients'}")
         elif name == "rate":
-            said.append(f"{value:g}/s offered")
+            parts.append(f"{value:g}/s offered")
         else:
-            said.append(f"{TERMS[name]} {_plain(name, value)}")
-    return ", ".join(said)
+            parts.append(f"{TERMS[name]} {_plain(name, value)}")
+    return ", ".join(parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from vectrial.compare.groups import Group, Point
+from vectrial.compare.groups import Group, RepeatedPhase
 from vectrial.model.results_schema import MetricName
 from vectrial.stats.curves import read_within
 
@@ -12,19 +12,19 @@ from vectrial.stats.curves import read_within
 Values = dict[int, tuple[float, tuple[int, ...]]]
 
 
-def values(point: Point, metric: MetricName, *, judged: bool) -> Values:
+def values(point: RepeatedPhase, metric: MetricName, *, judged: bool) -> Values:
     """The metric by repeat; `judged`: of those alone whose recall is known."""
     found = point.values(metric.name)
     kept = {r: v for r, v in found.items() if r in point.recalls} if judged else found
     return {r: (value, (point.phases[r].phase_id,)) for r, value in kept.items()}
 
 
-def curve(group: Group) -> list[Point]:
+def curve(group: Group) -> list[RepeatedPhase]:
     """The points whose recall is known."""
     return [point for point in group.sound if point.recalls]
 
 
-def middle(point: Point) -> float:
+def middle(point: RepeatedPhase) -> float:
     """The median of its recalls."""
     return statistics.median(point.recalls.values())
 

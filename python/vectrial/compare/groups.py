@@ -64,7 +64,7 @@ _ONLY_WITH = {"mixed_s": "mixed_rows"}
 #: What a measurement with no such parameter has all the same.
 _DEFAULTS = {"returns": "ids"}
 _GATE = "gate failed"
-UNTOLD = "it was not recorded"
+NOT_RECORDED = "it was not recorded"
 #: What says how much of the right answer was found.
 JUDGED = ("recall_mean", "fusion_agreement")
 #: Terms that come with the trial, not with its parameters; first, since they weigh most.
@@ -82,7 +82,7 @@ Terms = tuple[tuple[str, Any], ...]
 
 
 @dataclass
-class Point:
+class RepeatedPhase:
     """One setting under the group's terms: phases by repeat, and what is amiss with some."""
 
     setting: Mapping[str, Any]
@@ -116,7 +116,7 @@ class Group:
     experiment: str
     phase: str
     terms: dict[str, Any]
-    points: dict[str, Point] = field(default_factory=dict)
+    points: dict[str, RepeatedPhase] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
 
     @property
@@ -125,7 +125,7 @@ class Group:
         return any(point.recalls for point in self.sound)
 
     @property
-    def sound(self) -> list[Point]:
+    def sound(self) -> list[RepeatedPhase]:
         """The points of which every repeat may be trusted: to go on with those that may would
         be to choose among what was measured."""
         return [point for point in self.points.values() if not point.faults]
@@ -147,19 +147,21 @@ class Group:
 
     def why_missing(self, metric: str) -> str:
         """Why there is no value of the metric."""
-        told = [
+        reasons = [
             phase.metrics[metric].reason
             for point in self.points.values()
             for phase in point.phases.values()
             if metric in phase.metrics
         ]
-        return next((reason for reason in told if reason), UNTOLD)
+        return next((reason for reason in reasons if reason), NOT_RECORDED)
 
     @property
     def why_unjudged(self) -> str:
         """Why there is no recall of a point that may be trusted."""
-        told = (self.why_missing(name) for name in JUDGED if self.has(name))
-        return next((why for why in told if why != UNTOLD), next(iter(self.faults), UNTOLD))
+        reasons = (self.why_missing(name) for name in JUDGED if self.has(name))
+        return next(
+            (why for why in reasons if why != NOT_RECORDED), next(iter(self.faults), NOT_RECORDED)
+        )
 
     def distance(self, other: Group) -> list[str]:
         """The terms in which the two differ, weightiest first. Of what left no phase some terms are
@@ -181,7 +183,7 @@ def groups_of(run: RunData, trials: Sequence[Trial]) -> list[Group]:
             setting = {**trial.index_params, **_settings(given)}
             if occurrence:
                 setting["occurrence"] = occurrence + 1
-            point = group.points.setdefault(_stable(setting), Point(setting))
+            point = group.points.setdefault(_stable(setting), RepeatedPhase(setting))
             point.phases[trial.repeat] = phase
             if fault := _fault(trial, phase):
                 point.faults.append(fault)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from vectrial.compare.cells import Cell
+from vectrial.compare.cells import ComparedCell
 from vectrial.stats.effects import ALPHA, POWER, Effect, at_equal_pace, holm, paired, unpaired
 from vectrial.stats.intervals import Spread, spread_of
 
@@ -35,7 +35,7 @@ class Verdict:
     minimum: the least true change that would have been called with a chance of `POWER`.
     """
 
-    cell: Cell
+    cell: ComparedCell
     kind: Kind
     reason: str = ""
     spread_a: Spread | None = None
@@ -51,7 +51,7 @@ class Verdict:
         return None if self.effect is None else self.effect.ratio - 1
 
 
-def judge(cells: Sequence[Cell], threshold: float, alpha: float = ALPHA) -> list[Verdict]:
+def judge(cells: Sequence[ComparedCell], threshold: float, alpha: float = ALPHA) -> list[Verdict]:
     """A verdict for each cell, in order.
 
     Worse or better: the repeats show a difference (p after Holm at most `alpha`) of at least
@@ -70,7 +70,7 @@ def judge(cells: Sequence[Cell], threshold: float, alpha: float = ALPHA) -> list
     return out
 
 
-def _measured(cell: Cell) -> Verdict:
+def _measured(cell: ComparedCell) -> Verdict:
     if cell.reason:
         return Verdict(cell, Kind.NOT_COMPARABLE, cell.reason)
     a, b = _values(cell.a, cell.b)
@@ -91,17 +91,17 @@ def _measured(cell: Cell) -> Verdict:
     return Verdict(cell, Kind.TIE, "", *spreads, effect)
 
 
-def _paced(cell: Cell) -> bool:
+def _paced(cell: ComparedCell) -> bool:
     """It is known of each repeat how fast the machine was."""
     return cell.pace_a.keys() == cell.a.keys() and cell.pace_b.keys() == cell.b.keys()
 
 
-def _in_turns(cell: Cell) -> bool:
+def _in_turns(cell: ComparedCell) -> bool:
     """Repeat i of both was measured in one round, often enough."""
     return cell.in_turns and len(cell.a.keys() & cell.b.keys()) >= PAIRS_FROM
 
 
-def _common(cell: Cell) -> tuple[list[float], list[float]]:
+def _common(cell: ComparedCell) -> tuple[list[float], list[float]]:
     common = sorted(cell.a.keys() & cell.b.keys())
     return [cell.a[r] for r in common], [cell.b[r] for r in common]
 
@@ -133,8 +133,8 @@ def _judged(
     else:
         reason = f"none shown; {_percent(minimum)} would have been"
     if verdict.measured is not None:
-        told = f"at equal pace of the machine; {verdict.measured * 100:+.3g} % as measured"
-        reason = f"{reason}; {told}" if reason else told
+        note = f"at equal pace of the machine; {verdict.measured * 100:+.3g} % as measured"
+        reason = f"{reason}; {note}" if reason else note
     return replace(verdict, kind=kind, reason=reason, p_adjusted=p, minimum=minimum)
 
 

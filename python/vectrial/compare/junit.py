@@ -72,9 +72,9 @@ def _named(suite: Xml.Element, of: str, name: str) -> Xml.Element:
     return Xml.SubElement(suite, "testcase", facts)
 
 
-def _plain(told: str) -> str:
+def _plain(text: str) -> str:
     """Without the characters that XML 1.0 cannot hold: what a store said may have any."""
-    return "".join(c if c in "\t\n" or (c >= " " and not _barred(c)) else "�" for c in told)
+    return "".join(c if c in "\t\n" or (c >= " " and not _barred(c)) else "�" for c in text)
 
 
 def _barred(c: str) -> bool:

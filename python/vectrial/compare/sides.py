@@ -50,8 +50,8 @@ class Subject:
         stores = {
             (t.series.store, t.series.index_kind, t.store_version) for t in trials if t.phases
         }
-        told = ("vectrial_version", "git_revision")
-        clients = {tuple(run.run[name] for name in told) for run in (self.run_a, self.run_b)}
+        fields = ("vectrial_version", "git_revision")
+        clients = {tuple(run.run[name] for name in fields) for run in (self.run_a, self.run_b)}
         return len(stores) == len(clients) == 1
 
     @cached_property

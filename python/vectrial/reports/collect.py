@@ -10,9 +10,9 @@ from vectrial.analysis.audit import of_phase
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import PhaseResult
 from vectrial.model.results_schema import METRICS
-from vectrial.reports.doubts import doubts
+from vectrial.reports.inconsistencies import inconsistencies
 from vectrial.reports.model import Arm, Ask, Measure, NotYet, Part, Reproduction
-from vectrial.reports.published import Figure, figures
+from vectrial.reports.published import PublishedFigure, figures
 from vectrial.stats.intervals import Spread, spread_of
 from vectrial.util import formatting
 
@@ -24,12 +24,12 @@ _FACTORS = {
 }  # fmt: skip
 #: Published units of what falls as rows grow, where times grow.
 _RATES = frozenset({"queries/s", "ops/s"})
-#: Fewer answers behind a figure of answers are told.
+#: A figure of fewer answers has a note.
 _FEW = 30
 
 
 @dataclass(frozen=True)
-class Cell:
+class ComparedFigure:
     """One published figure and what stands beside it.
 
     measured: in the figure's unit. rows: that were loaded. ratio: measured over published.
@@ -42,7 +42,7 @@ class Cell:
     here: what that store is, where it is not the system as the report had it. differs: how.
     """
 
-    figure: Figure
+    figure: PublishedFigure
     measured: float | None
     ratio: float | None
     valid: bool | None
@@ -76,29 +76,29 @@ def cells(
     measured: Mapping[str, Measured],
     *,
     known: Collection[str],
-    asked: Collection[str] = (),
+    stores: Collection[str] = (),
     faithful: bool = False,
-) -> list[Cell]:
+) -> list[ComparedFigure]:
     """A cell for each published figure, in the report's order.
 
     Args:
         measured: by the name of the part.
-        known: names of the stores there are. asked: those asked for; none: all.
+        known: names of the stores there are. stores: those to compare; none: all.
         faithful: whether the report's own method was repeated.
     """
     return [
-        _doubted(_cell(report, figure, measured, known, asked, faithful), why)
-        for figure, why in zip(figures(report.name), doubts(report.name), strict=True)
+        _doubted(_cell(report, figure, measured, known, stores, faithful), why)
+        for figure, why in zip(figures(report.name), inconsistencies(report.name), strict=True)
     ]
 
 
-def _doubted(cell: Cell, why: Sequence[str]) -> Cell:
+def _doubted(cell: ComparedFigure, why: Sequence[str]) -> ComparedFigure:
     """The cell, with why the published figure cannot be believed."""
     said = (f"doubtful as published: {reason}" for reason in why)
     return replace(cell, notes=_each(*cell.notes, *said), doubtful=bool(why))
 
 
-def places(report: Reproduction, figure: Figure) -> Iterator[tuple[Part, Measure]]:
+def places(report: Reproduction, figure: PublishedFigure) -> Iterator[tuple[Part, Measure]]:
     """The parts and measures that a figure belongs to, best first: a part that stands in for
     another comes after it."""
     for part in report.parts:
@@ -114,21 +114,21 @@ def places(report: Reproduction, figure: Figure) -> Iterator[tuple[Part, Measure
 
 def _cell(
     report: Reproduction,
-    figure: Figure,
+    figure: PublishedFigure,
     measured: Mapping[str, Measured],
     known: Collection[str],
-    asked: Collection[str],
+    stores: Collection[str],
     faithful: bool,
-) -> Cell:
-    def nothing(why: str) -> Cell:
+) -> ComparedFigure:
+    def nothing(why: str) -> ComparedFigure:
         return _nothing(figure, why)
 
-    def in_part(part: Part, measure: Measure) -> Cell:
+    def in_part(part: Part, measure: Measure) -> ComparedFigure:
         arm = next((arm for arm in part.arms if arm.published == figure.store), None)
         if arm is None or arm.store not in known:
             return nothing(f"not yet: no store here stands for {figure.store}")
-        if asked and arm.store not in asked:
-            return nothing(f"skipped: {arm.store} was not asked for")
+        if stores and arm.store not in stores:
+            return nothing(f"skipped: {arm.store} was left out by --store")
         if part.name not in measured:
             return nothing("skipped: not measured in this run")
         return _beside(figure, part, measure, arm, measured[part.name], faithful)
@@ -145,13 +145,18 @@ def _cell(
     return next((cell for cell in every if cell.measured is not None), last)
 
 
-def _nothing(figure: Figure, why: str) -> Cell:
-    return Cell(figure, None, None, None, _each(why, *_published(figure)), why=why)
+def _nothing(figure: PublishedFigure, why: str) -> ComparedFigure:
+    return ComparedFigure(figure, None, None, None, _each(why, *_published(figure)), why=why)
 
 
 def _beside(
-    figure: Figure, part: Part, measure: Measure, arm: Arm, measured: Measured, faithful: bool
-) -> Cell:
+    figure: PublishedFigure,
+    part: Part,
+    measure: Measure,
+    arm: Arm,
+    measured: Measured,
+    faithful: bool,
+) -> ComparedFigure:
     metric = measure.faithful if faithful and measure.faithful else measure.metric
     point = _point(figure, part, measure, arm, measured, faithful)
     minus = measure.minus if metric == measure.metric else ()
@@ -178,7 +183,7 @@ def _beside(
     by_their_method = metric != measure.metric
     own += _of_measure(point, measure, by_their_method=by_their_method)
     differs = arm.of if by_their_method else {**arm.of_ours, **arm.of}
-    return Cell(
+    return ComparedFigure(
         figure,
         spread.median,
         spread.median / published if published else None,
@@ -197,8 +202,8 @@ def _beside(
 def as_measured(arm: Arm, run: RunData) -> Arm:
     """The arm, or only what is known of it where the run measured a server at a given address
     that may be the system itself."""
-    told = [trial.server for trial in run.trials if trial.series.store == arm.store]
-    given = any(server is not None and server.get("provider") == "external" for server in told)
+    servers = [trial.server for trial in run.trials if trial.series.store == arm.store]
+    given = any(server is not None and server.get("provider") == "external" for server in servers)
     if arm.itself_at_address and given:
         return replace(arm, index="", note="", here="", of={}, of_ours={})
     return arm
@@ -263,17 +268,17 @@ def _of_measure(point: Point, measure: Measure, *, by_their_method: bool) -> Ite
             yield from _sentences(said)
 
 
-def _published(figure: Figure) -> Iterator[str]:
+def _published(figure: PublishedFigure) -> Iterator[str]:
     """What is to be known of a published figure."""
     return (f"as published: {said}" for said in _sentences(figure.note))
 
 
-def _sentences(told: str) -> list[str]:
-    return [part for part in told.split("; ") if part]
+def _sentences(text: str) -> list[str]:
+    return [part for part in text.split("; ") if part]
 
 
-def _each(*told: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part for part in told if part))
+def _each(*notes: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part for part in notes if part))
 
 
 def stand_in(part: Part, dataset: str) -> str:
@@ -284,7 +289,12 @@ def stand_in(part: Part, dataset: str) -> str:
 
 
 def _point(
-    figure: Figure, part: Part, measure: Measure, arm: Arm, measured: Measured, faithful: bool
+    figure: PublishedFigure,
+    part: Part,
+    measure: Measure,
+    arm: Arm,
+    measured: Measured,
+    faithful: bool,
 ) -> Point | None:
     """What was measured at the figure's settings; of several the one preferred by `where`.
     faithful: at those of the report's method, which may be others than it published."""
@@ -344,14 +354,14 @@ def _why(point: Point | None, metric: str, measure: Measure, arm: Arm, measured:
     """Why there is no value."""
     if point is not None:
         return f"skipped: {point.why_missing(metric)}"
-    asked = [
+    trials = [
         trial
         for trial in measured.run.trials
         if trial.series.store == arm.store and trial.experiment == measure.experiment
     ]
-    for trial in asked:
+    for trial in trials:
         if trial.status in ("failed", "skipped"):
             return f"{trial.status}: {trial.reason}"
-    if not asked:
+    if not trials:
         return "skipped: not measured in this run"
     return f"skipped: {measure.absent or 'not measured at these settings'}"

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vectrial.document.charts.moments import MOMENTS
-from vectrial.reports import wording
-from vectrial.reports.collect import Cell, Measured, as_measured
+from vectrial.reports import figure_text
+from vectrial.reports.collect import ComparedFigure, Measured, as_measured
 from vectrial.reports.model import Curve, Drawing, Reproduction
-from vectrial.reports.published import Figure
+from vectrial.reports.published import PublishedFigure
 from vectrial.util import formatting
 
 #: Units of time in seconds.
@@ -82,16 +82,16 @@ class Plot:
     def label(self, dot: Dot) -> str:
         """A mark's value: of a recall never rounded up, and as printed where it is published as it
         is drawn."""
-        of_recall = all(map(wording.is_recall, self.drawing.metrics or ("",)))
+        of_recall = all(map(figure_text.is_recall, self.drawing.metrics or ("",)))
         if of_recall and dot.published:
-            return wording.printed(dot.value)
+            return figure_text.printed(dot.value)
         return formatting.recall(dot.value) if of_recall else formatting.number(dot.value)
 
 
 def plot(
     drawing: Drawing,
     report: Reproduction,
-    cells: Sequence[Cell],
+    cells: Sequence[ComparedFigure],
     measured: Mapping[str, Measured],
 ) -> Plot:
     """The data of one drawing.
@@ -128,7 +128,7 @@ def plot(
     )
 
 
-def _belongs(drawing: Drawing, figure: Figure) -> bool:
+def _belongs(drawing: Drawing, figure: PublishedFigure) -> bool:
     given = {n: v for n, v in drawing.given.items() if v != _ALL}
     return (
         figure.experiment == drawing.about
@@ -139,13 +139,13 @@ def _belongs(drawing: Drawing, figure: Figure) -> bool:
     )
 
 
-def _subject(figure: Figure) -> tuple[str, str]:
+def _subject(figure: PublishedFigure) -> tuple[str, str]:
     return figure.store, str(figure.params.get("dataset"))
 
 
-def _together(drawing: Drawing, cells: Sequence[Cell]) -> list[list[Cell]]:
+def _together(drawing: Drawing, cells: Sequence[ComparedFigure]) -> list[list[ComparedFigure]]:
     """Cells that make one mark: one, or all that have a share in a sum."""
-    groups: dict[tuple[str, str, str], list[Cell]] = {}
+    groups: dict[tuple[str, str, str], list[ComparedFigure]] = {}
     for at, cell in enumerate(cells):
         alone = "" if drawing.kind == "share" else str(at)
         key = (_system(drawing, cell.figure), _at(drawing, cell.figure), alone)
@@ -153,14 +153,14 @@ def _together(drawing: Drawing, cells: Sequence[Cell]) -> list[list[Cell]]:
     return list(groups.values())
 
 
-def _system(drawing: Drawing, figure: Figure) -> str:
+def _system(drawing: Drawing, figure: PublishedFigure) -> str:
     if drawing.split:
         value = figure.params[drawing.split]
         return drawing.names.get(value, f"{drawing.split} {value}")
     return figure.store
 
 
-def _at(drawing: Drawing, figure: Figure) -> str:
+def _at(drawing: Drawing, figure: PublishedFigure) -> str:
     """What x is called."""
     if drawing.x == ("metric",):
         return drawing.names.get(figure.metric, figure.metric)
@@ -173,7 +173,7 @@ def _at(drawing: Drawing, figure: Figure) -> str:
     return ", ".join(named)
 
 
-def _value(drawing: Drawing, figure: Figure, value: float, rows: int) -> float:
+def _value(drawing: Drawing, figure: PublishedFigure, value: float, rows: int) -> float:
     """A value of the figure's unit and dataset as it is drawn."""
     if drawing.unit:
         value *= _SECONDS[figure.unit] / _SECONDS[drawing.unit]
@@ -181,7 +181,7 @@ def _value(drawing: Drawing, figure: Figure, value: float, rows: int) -> float:
     return value * 1000 / rows if drawing.per_row else value
 
 
-def _published(drawing: Drawing, group: Sequence[Cell]) -> list[Dot]:
+def _published(drawing: Drawing, group: Sequence[ComparedFigure]) -> list[Dot]:
     values = [
         _value(drawing, c.figure, c.figure.value, int(c.figure.params.get("rows", 1)))
         for c in group
@@ -189,7 +189,7 @@ def _published(drawing: Drawing, group: Sequence[Cell]) -> list[Dot]:
     return _dots(drawing, group, values, published=True)
 
 
-def _beside(drawing: Drawing, group: Sequence[Cell]) -> tuple[list[Dot], str]:
+def _beside(drawing: Drawing, group: Sequence[ComparedFigure]) -> tuple[list[Dot], str]:
     """The measured marks, or why there are none."""
     for cell in group:
         if cell.measured is None or not cell.valid:
@@ -199,7 +199,7 @@ def _beside(drawing: Drawing, group: Sequence[Cell]) -> tuple[list[Dot], str]:
 
 
 def _dots(
-    drawing: Drawing, group: Sequence[Cell], values: Sequence[float], *, published: bool
+    drawing: Drawing, group: Sequence[ComparedFigure], values: Sequence[float], *, published: bool
 ) -> list[Dot]:
     whole = sum(values)
     shares = drawing.kind == "share"
@@ -284,7 +284,7 @@ def _once(dots: Sequence[Dot]) -> Iterator[Dot]:
             yield dot
 
 
-def _remarks(cells: Sequence[Cell]) -> tuple[str, ...]:
+def _remarks(cells: Sequence[ComparedFigure]) -> tuple[str, ...]:
     """What the sources say of the published figures."""
     said = [f"Published values: {c.figure.source}." for c in cells if "read off" in c.figure.source]
     noted: dict[str, dict[str, None]] = {}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from vectrial.reports.collect import Cell
+from vectrial.reports.collect import ComparedFigure
 
 #: Keys of a cell as JSON, in order; more may follow.
 KEYS = (
@@ -15,7 +15,7 @@ KEYS = (
 )  # fmt: skip
 
 
-def as_json(cell: Cell) -> dict[str, Any]:
+def as_json(cell: ComparedFigure) -> dict[str, Any]:
     """One cell as an object with `KEYS`, then the rows loaded, the figure's source, the store that
     was measured, and how many repeats lie between what."""
     figure = cell.figure
@@ -42,7 +42,7 @@ def as_json(cell: Cell) -> dict[str, Any]:
     }
 
 
-def jsonl(cells: Sequence[Cell]) -> Iterator[str]:
+def jsonl(cells: Sequence[ComparedFigure]) -> Iterator[str]:
     """One line for each cell."""
     for cell in cells:
         yield json.dumps(as_json(cell), ensure_ascii=False)

@@ -74,13 +74,13 @@ def _refusal(store: type[Store], kind: str, experiment: str, lane: Lane | None) 
     shape = DatasetShape(
         "rows", _ROWS, _DIM, metric, fields, query_fields=frozenset({CLASS, ANOMALOUS})
     )
-    asked = {"experiment": experiment, **_NEEDED.get(experiment, {})}
+    settings = {"experiment": experiment, **_NEEDED.get(experiment, {})}
     suite = Suite(
         name="matrix",
         repeats=1,
         datasets=[DatasetRef(name=shape.name)],
         stores=[StoreRef(store=store.name, index=kind, lane=lane)],
-        experiments=[ExperimentRef.model_validate(asked)],
+        experiments=[ExperimentRef.model_validate(settings)],
     )
     plan = make_plan(
         suite,

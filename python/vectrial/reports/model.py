@@ -135,8 +135,8 @@ class Part:
     def size(self, published: int, rows: int) -> int:
         """A published number of rows where `rows` are loaded instead of all: itself where it fits,
         all that are loaded where only smaller ones do; its share where none of the part does."""
-        asked = [size for ask in self.asks for sizes in ask.sizes.values() for size in sizes]
-        if min(asked, default=published) <= rows:
+        sizes = [size for ask in self.asks for own in ask.sizes.values() for size in own]
+        if min(sizes, default=published) <= rows:
             return min(published, rows)
         floor = min(rows, max(200, 2 * self.k))
         return max(floor, min(rows, round(published * rows / self.rows)))

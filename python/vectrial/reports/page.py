@@ -10,11 +10,11 @@ from pathlib import Path
 from vectrial.document import blocks as doc
 from vectrial.document.blocks import Block, Column, Report, Row, Section, Table, columns
 from vectrial.document.charts.moments import MOMENTS
-from vectrial.reports.collect import Cell, Measured
+from vectrial.reports.collect import ComparedFigure, Measured
+from vectrial.reports.conditions import FEWER, Conditions, doubted
 from vectrial.reports.figures_data import Dot, Plot, plot
 from vectrial.reports.figures_render import Palette, chart
 from vectrial.reports.figures_spec import DRAWINGS
-from vectrial.reports.heading import FEWER, Heading, doubted
 from vectrial.reports.model import Reproduction
 from vectrial.reports.page_tables import Layout, further, glance, method, ran, sheet_tables, words
 from vectrial.reports.tables import section_of, sheets
@@ -41,8 +41,8 @@ _NAMED = 6
 
 def build(
     report: Reproduction,
-    cells: Sequence[Cell],
-    about: Heading,
+    cells: Sequence[ComparedFigure],
+    about: Conditions,
     measured: Mapping[str, Measured],
     layout: Layout = Layout.COLUMNS,
 ) -> Report:
@@ -63,7 +63,7 @@ def build(
             ("Measured there on", report.machine),
             ("Measured here on", about.machine),
             ("Repeats", str(about.repeats)),
-            ("Asked for", about.asked),
+            ("Options", about.options),
             *((("Run", about.made),) if about.made else ()),
         ),
         warnings=tuple(_warnings(cells, about)),
@@ -80,7 +80,7 @@ def build(
     )  # fmt: skip
 
 
-def _warnings(cells: Sequence[Cell], about: Heading) -> Iterator[str]:
+def _warnings(cells: Sequence[ComparedFigure], about: Conditions) -> Iterator[str]:
     yield (
         "Another machine, other versions, another client: a ratio says how far two setups are"
         " apart, not that a store became faster or slower."
@@ -96,7 +96,7 @@ def _warnings(cells: Sequence[Cell], about: Heading) -> Iterator[str]:
 
 
 def _parts(
-    cells: Sequence[Cell],
+    cells: Sequence[ComparedFigure],
     plots: Sequence[Plot],
     palette: Palette,
     measured: Mapping[str, Measured],

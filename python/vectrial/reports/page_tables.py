@@ -22,10 +22,10 @@ from vectrial.report.sections import (
 from vectrial.report.sections import (
     time_to_searchable as searchable,
 )
-from vectrial.reports import wording
-from vectrial.reports.collect import Cell, Measured
+from vectrial.reports import figure_text
+from vectrial.reports.collect import ComparedFigure, Measured
+from vectrial.reports.conditions import Conditions
 from vectrial.reports.figures_render import Palette
-from vectrial.reports.heading import Heading
 from vectrial.reports.model import Reproduction, Scalar
 from vectrial.reports.tables import Sheet, parted, system
 from vectrial.util import (
@@ -41,9 +41,9 @@ _SECTIONS: Mapping[str, Callable[[RunData], Section | None]] = {
 }
 
 
-def glance(cells: Sequence[Cell], palette: Palette) -> Section:
+def glance(cells: Sequence[ComparedFigure], palette: Palette) -> Section:
     """How much was compared, and how far apart it is."""
-    groups: dict[tuple[str, str, str], list[Cell]] = {}
+    groups: dict[tuple[str, str, str], list[ComparedFigure]] = {}
     for cell in cells:
         key = (cell.figure.store, cell.figure.experiment, cell.figure.metric)
         groups.setdefault(key, []).append(cell)
@@ -54,7 +54,7 @@ def glance(cells: Sequence[Cell], palette: Palette) -> Section:
             if cell.measured is None:
                 none[store, cell.why] += 1
         if ratios:
-            digits = 4 if wording.is_recall(metric) else 2
+            digits = 4 if figure_text.is_recall(metric) else 2
             spans = (median(ratios), min(ratios), max(ratios))
             rows.append(
                 Row.of(
@@ -91,12 +91,12 @@ def glance(cells: Sequence[Cell], palette: Palette) -> Section:
         "glance",
         "At a glance",
         f"{compared:,} of {formatting.plural(len(cells), 'published figure')} have a valid"
-        f" measurement beside them. {wording.BETTER}",
+        f" measurement beside them. {figure_text.BETTER}",
         tuple(blocks),
     )
 
 
-def ran(about: Heading) -> Iterator[Section]:
+def ran(about: Conditions) -> Iterator[Section]:
     """The data of each part, and the stand-in and version of each system."""
     parts = table_of(
         "loaded",
@@ -237,7 +237,7 @@ def _sheet_table(sheet: Sheet, palette: Palette, layout: Layout, title: str) -> 
             if layout is Layout.COLUMNS:
                 cells += three
             else:
-                shown = wording.whole(cell, with_unit=not unit)
+                shown = figure_text.whole(cell, with_unit=not unit)
                 cells.append(replace(three[1], text=shown, detail=""))
         rows.append(Row(tuple(cells), series=palette.series(line.store, False)))
     stores = [line.store for line in sheet.lines]
@@ -255,7 +255,7 @@ def _metric_columns(
     if layout is Layout.CELLS:
         yield Column(metric, title, unit, notes=notes)
         return
-    beside = "difference" if wording.is_recall(metric) else "ratio"
+    beside = "difference" if figure_text.is_recall(metric) else "ratio"
     yield Column(f"{metric}_published", "published", unit, title)
     yield Column(f"{metric}_measured", "measured", unit, title, notes=notes)
     yield Column(f"{metric}_{beside}", beside, "1", title)
@@ -268,7 +268,7 @@ def _listed(sheet: Sheet) -> Table:
     )  # fmt: skip
     rows = []
     for line in sheet.lines:
-        setting = " ".join(f"{n}={wording.setting(value)}" for n, value in line.setting.items())
+        setting = " ".join(f"{n}={figure_text.setting(value)}" for n, value in line.setting.items())
         head = (line.system, setting)
         for metric, cell in line.cells.items():
             if cell.measured is not None:
@@ -278,28 +278,28 @@ def _listed(sheet: Sheet) -> Table:
 
 
 def _setting(value: Scalar | None) -> doc.Cell:
-    return doc.Cell(wording.setting(value), value)
+    return doc.Cell(figure_text.setting(value), value)
 
 
 def _three(
-    cell: Cell, notes: tuple[str, ...], *, own_unit: bool
+    cell: ComparedFigure, notes: tuple[str, ...], *, own_unit: bool
 ) -> tuple[doc.Cell, doc.Cell, doc.Cell]:
     """Published, measured and their ratio or difference; `own_unit`: with the unit of this cell."""
-    metric, unit = cell.figure.metric, wording.unit(cell.figure) if own_unit else ""
-    published = doc.Cell(f"{wording.printed(cell.figure.value)}{unit}", cell.figure.value)
+    metric, unit = cell.figure.metric, figure_text.unit(cell.figure) if own_unit else ""
+    published = doc.Cell(f"{figure_text.printed(cell.figure.value)}{unit}", cell.figure.value)
     if cell.measured is None:
         return published, replace(doc.absent_cell(), notes=notes), doc.Cell("")
     measured = doc.Cell(
-        f"{wording.value(metric, cell.measured)}{unit}{'' if cell.valid else ' ✗'}",
+        f"{figure_text.value(metric, cell.measured)}{unit}{'' if cell.valid else ' ✗'}",
         cell.measured,
-        wording.around(cell),
+        figure_text.around(cell),
         notes=notes,
         tone="ok" if cell.valid else "invalid",
     )
     if cell.ratio is None:
         return published, measured, doc.Cell("")
-    beside = cell.measured - cell.figure.value if wording.is_recall(metric) else cell.ratio
-    return published, measured, doc.Cell(wording.compared(cell), beside)
+    beside = cell.measured - cell.figure.value if figure_text.is_recall(metric) else cell.ratio
+    return published, measured, doc.Cell(figure_text.compared(cell), beside)
 
 
 def _slug(title: str) -> str:

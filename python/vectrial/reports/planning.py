@@ -59,9 +59,9 @@ def plan_parts(
     return [_plan(report, part, settings, kinds) for part in report.parts]
 
 
-def _check_stores(report: Reproduction, asked: Iterable[str]) -> None:
+def _check_stores(report: Reproduction, stores: Iterable[str]) -> None:
     named = {arm.store for part in report.parts for arm in part.arms}
-    for store in asked:
+    for store in stores:
         if store not in named:
             raise UserError(
                 f"{report.name} does not name a store '{store}'", remedy=suggestion(store, named)
@@ -150,9 +150,11 @@ def _stores(part: Part, arm: Arm, kind: type[Store], faithful: bool) -> Iterator
         yield StoreRef(store=arm.store, index=arm.index, params=params, lane=lane)
         return
     first, *others = itertools.product(*axes.values())
-    for held, asked in ((first, None), *((one, often) for one in others)):
+    for held, experiments in ((first, None), *((one, often) for one in others)):
         own = {**params, **dict(zip(axes, held, strict=True))}
-        yield StoreRef(store=arm.store, index=arm.index, params=own, lane=lane, experiments=asked)
+        yield StoreRef(
+            store=arm.store, index=arm.index, params=own, lane=lane, experiments=experiments
+        )
 
 
 def _experiments(

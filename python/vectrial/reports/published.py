@@ -27,7 +27,7 @@ _COLUMNS = ("experiment", "store", "params", "metric", "value", "unit", "source"
 
 
 @dataclass(frozen=True)
-class Figure:
+class PublishedFigure:
     """One published figure.
 
     experiment: the part of the report it belongs to. store: as the report calls it.
@@ -47,7 +47,7 @@ class Figure:
 
 
 @cache
-def figures(report: str) -> tuple[Figure, ...]:
+def figures(report: str) -> tuple[PublishedFigure, ...]:
     """Every figure of a report, in its order.
 
     Raises:
@@ -71,7 +71,7 @@ def figures(report: str) -> tuple[Figure, ...]:
     return tuple(_figure(report, row, f"{path}:{at}") for at, row in enumerate(lines, 2))
 
 
-def _figure(report: str, row: Mapping[str, str], where: str) -> Figure:
+def _figure(report: str, row: Mapping[str, str], where: str) -> PublishedFigure:
     if row["unit"] not in UNITS:
         raise DataError(f"'{row['unit']}' is not a unit of published figures", where=where)
     try:
@@ -79,7 +79,7 @@ def _figure(report: str, row: Mapping[str, str], where: str) -> Figure:
         params = dict(pair.split("=", 1) for pair in row["params"].split())
     except ValueError as error:
         raise DataError(f"a published figure cannot be read: {error}", where=where) from error
-    return Figure(
+    return PublishedFigure(
         report,
         row["experiment"],
         row["store"],

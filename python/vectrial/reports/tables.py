@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from vectrial.reports.collect import Cell
+from vectrial.reports.collect import ComparedFigure
 from vectrial.reports.model import Scalar
-from vectrial.reports.published import Figure
+from vectrial.reports.published import PublishedFigure
 
 #: Parameters that every row of a table shares are in its title.
 _TITLED = ("dataset", "settings", "k")
@@ -22,7 +22,7 @@ class Line:
 
     store: str
     setting: Mapping[str, Scalar]
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, ComparedFigure]
 
     @property
     def system(self) -> str:
@@ -83,30 +83,30 @@ def system(store: str, here: str) -> str:
 
 
 def section_of(experiment: str) -> str:
-    """The name of a part of the report (`published.Figure.experiment`) on a page."""
+    """The name of a part of the report (`published.PublishedFigure.experiment`) on a page."""
     return f"part-{experiment}".replace("_", "-")
 
 
-def sheets(cells: Sequence[Cell]) -> list[Sheet]:
+def sheets(cells: Sequence[ComparedFigure]) -> list[Sheet]:
     """The cells as tables, in the report's order."""
-    groups: dict[tuple[str, ...], list[Cell]] = {}
+    groups: dict[tuple[str, ...], list[ComparedFigure]] = {}
     for cell in cells:
         titled = tuple(str(cell.figure.params.get(name, "")) for name in _TITLED)
         groups.setdefault((cell.figure.experiment, *titled), []).append(cell)
     return [_sheet(key, members) for key, members in groups.items()]
 
 
-def _sheet(key: tuple[str, ...], cells: Sequence[Cell]) -> Sheet:
+def _sheet(key: tuple[str, ...], cells: Sequence[ComparedFigure]) -> Sheet:
     experiment, dataset, settings, k = key
     title = [experiment.replace("_", " "), dataset, settings, f"k = {k}" if k else ""]
-    rows: dict[tuple[str, tuple[tuple[str, Scalar], ...]], dict[str, Cell]] = {}
+    rows: dict[tuple[str, tuple[tuple[str, Scalar], ...]], dict[str, ComparedFigure]] = {}
     shared = _same([cell.figure for cell in cells])
     for cell in cells:
         row = rows.setdefault((cell.figure.store, _setting(cell.figure, shared)), {})
         row[cell.figure.metric] = cell
     lines = [Line(store, dict(setting), held) for (store, setting), held in rows.items()]
-    told = " · ".join(part for part in title if part)
-    return Sheet(experiment, told, _metrics(cells), tuple(_ordered(lines)))
+    joined = " · ".join(part for part in title if part)
+    return Sheet(experiment, joined, _metrics(cells), tuple(_ordered(lines)))
 
 
 def parted(sheet: Sheet) -> list[Sheet]:
@@ -128,7 +128,7 @@ def parted(sheet: Sheet) -> list[Sheet]:
     ]
 
 
-def _metrics(cells: Sequence[Cell]) -> tuple[tuple[str, str], ...]:
+def _metrics(cells: Sequence[ComparedFigure]) -> tuple[tuple[str, str], ...]:
     """The metrics of a table with the unit of all figures of each, or none."""
     units: dict[str, set[str]] = {}
     for cell in cells:
@@ -136,14 +136,14 @@ def _metrics(cells: Sequence[Cell]) -> tuple[tuple[str, str], ...]:
     return tuple((metric, own.pop() if len(own) == 1 else "") for metric, own in units.items())
 
 
-def _same(figures: Sequence[Figure]) -> frozenset[str]:
+def _same(figures: Sequence[PublishedFigure]) -> frozenset[str]:
     """Parameters that say nothing about a row: in the title, or the same in every row."""
     first, *others = figures
     same = {n for n, v in first.params.items() if all(f.params.get(n) == v for f in others)}
     return frozenset({*_TITLED, *same})
 
 
-def _setting(figure: Figure, shared: frozenset[str]) -> tuple[tuple[str, Scalar], ...]:
+def _setting(figure: PublishedFigure, shared: frozenset[str]) -> tuple[tuple[str, Scalar], ...]:
     return tuple((name, value) for name, value in figure.params.items() if name not in shared)
 
 

@@ -21,7 +21,7 @@ from vectrial.analysis.run_data import RunData, load
 from vectrial.compare import document
 from vectrial.compare.build import DEFAULT_METRICS, metrics_of
 from vectrial.compare.build import compare as compared
-from vectrial.compare.cells import Asked
+from vectrial.compare.cells import CompareOptions
 from vectrial.compare.chart import changes
 from vectrial.compare.sides import pair
 from vectrial.document.blocks import Report
@@ -291,7 +291,9 @@ class _Pages:
                 raise UserError("there is no such run", where=name)
             sides.append((run, named or None))
         (run, store), (other, other_store) = sides
-        wanted = Asked(metrics_of(asked["metrics"].split()), _shares(asked["recall"], "recall"))
+        wanted = CompareOptions(
+            metrics_of(asked["metrics"].split()), _shares(asked["recall"], "recall")
+        )
         threshold = _threshold(asked["threshold"])
         found = compared(
             *pair(self._data(run), store, self._data(other), other_store), wanted, threshold

@@ -3,9 +3,9 @@ the rules of `report.text`."""
 
 from __future__ import annotations
 
-from vectrial.reports.collect import Cell
+from vectrial.reports.collect import ComparedFigure
 from vectrial.reports.model import Scalar
-from vectrial.reports.published import Figure
+from vectrial.reports.published import PublishedFigure
 from vectrial.util import formatting
 
 #: What the figures are, for whom less is better, in words.
@@ -27,12 +27,12 @@ def value(metric: str, measured: float) -> str:
     return formatting.recall(measured) if is_recall(metric) else formatting.number(measured)
 
 
-def unit(figure: Figure) -> str:
+def unit(figure: PublishedFigure) -> str:
     """' ms'; nothing of a number without a unit."""
     return "" if figure.unit == "1" else f" {figure.unit}"
 
 
-def compared(cell: Cell) -> str:
+def compared(cell: ComparedFigure) -> str:
     """'×0.24': measured over published; of recalls, which lie too close together, '+0.0014': of
     what is shown of them."""
     if cell.measured is None or cell.ratio is None:
@@ -43,7 +43,7 @@ def compared(cell: Cell) -> str:
     return "±0" if float(difference) == 0 else difference
 
 
-def around(cell: Cell) -> str:
+def around(cell: ComparedFigure) -> str:
     """'2.9–3.3': what the repeats lie between; nothing where there is one, or both ends read the
     same."""
     if cell.spread is None or cell.spread.kind == "single":
@@ -61,7 +61,7 @@ def setting(given: Scalar | None) -> str:
     return f"{given:,}" if isinstance(given, int) else str(given)
 
 
-def whole(cell: Cell, *, with_unit: bool = False) -> str:
+def whole(cell: ComparedFigure, *, with_unit: bool = False) -> str:
     """'12.9 → 3.1 (×0.24; 2.9–3.3)': the published value, the measured one, their ratio and the
     range of the repeats; '12.9 → —' where nothing was measured."""
     figure, of = cell.figure, unit(cell.figure) if with_unit else ""

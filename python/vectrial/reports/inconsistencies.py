@@ -15,7 +15,7 @@ from functools import cache
 from statistics import median
 
 from vectrial.model.consistency import contradictions
-from vectrial.reports.published import Figure, Scalar, figures
+from vectrial.reports.published import PublishedFigure, Scalar, figures
 
 #: Ours of a published metric and unit, and what the value is multiplied by.
 _OURS = {
@@ -41,7 +41,7 @@ _Doubt = tuple[int, str]
 
 
 @cache
-def doubts(report: str) -> tuple[tuple[str, ...], ...]:
+def inconsistencies(report: str) -> tuple[tuple[str, ...], ...]:
     """For each of `figures(report)`, in its order, why it cannot be believed; mostly nothing."""
     every = figures(report)
     found: list[list[str]] = [[] for _ in every]
@@ -52,30 +52,30 @@ def doubts(report: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _grouped(
-    every: Sequence[Figure], of: Mapping[int, Hashable]
-) -> Iterator[list[tuple[int, Figure]]]:
+    every: Sequence[PublishedFigure], of: Mapping[int, Hashable]
+) -> Iterator[list[tuple[int, PublishedFigure]]]:
     """Figures with their place, by what `of` says of the place; those it leaves out in none."""
-    groups: dict[Hashable, list[tuple[int, Figure]]] = defaultdict(list)
+    groups: dict[Hashable, list[tuple[int, PublishedFigure]]] = defaultdict(list)
     for at, key in of.items():
         groups[key].append((at, every[at]))
     yield from groups.values()
 
 
-def _settings(figure: Figure, without: frozenset[str] = frozenset()) -> Hashable:
+def _settings(figure: PublishedFigure, without: frozenset[str] = frozenset()) -> Hashable:
     return tuple(sorted((n, v) for n, v in figure.params.items() if n not in without))
 
 
-def _rounding(figure: Figure) -> float:
+def _rounding(figure: PublishedFigure) -> float:
     """Half a unit of the last digit that is shown, relative to the value."""
     return 0.5 * 10.0 ** -len(_decimals(figure)) / figure.value
 
 
-def _decimals(figure: Figure) -> str:
+def _decimals(figure: PublishedFigure) -> str:
     """The digits after the point."""
     return f"{figure.value!r}".partition(".")[2] if figure.value % 1 else ""
 
 
-def _impossible(every: Sequence[Figure]) -> Iterator[_Doubt]:
+def _impossible(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """Rows whose figures contradict each other."""
     rows = {at: (f.experiment, f.store, _settings(f)) for at, f in enumerate(every)}
     for row in _grouped(every, rows):
@@ -100,7 +100,7 @@ def _dim(dataset: str) -> int:
     return int(found[1])
 
 
-def _unlike(every: Sequence[Figure]) -> Iterator[_Doubt]:
+def _unlike(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """One thing with two values in two places."""
     same = {
         at: (f.store, f.metric, f.unit, _settings(_unsharded(f), frozenset({"queries"})))
@@ -114,17 +114,17 @@ def _unlike(every: Sequence[Figure]) -> Iterator[_Doubt]:
                     yield at, f"{other.value:g}{unit} in {_place(other)}"
 
 
-def _unsharded(figure: Figure) -> Figure:
+def _unsharded(figure: PublishedFigure) -> PublishedFigure:
     """One shard is what everything has that says nothing of shards."""
     kept = {n: v for n, v in figure.params.items() if (n, v) != ("shards", 1)}
     return replace(figure, params=kept)
 
 
-def _place(figure: Figure) -> str:
+def _place(figure: PublishedFigure) -> str:
     return figure.source.split("; ")[0].replace("result file ", "the result file ")
 
 
-def _twice(every: Sequence[Figure]) -> Iterator[_Doubt]:
+def _twice(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """A series over clients that stands under two settings: three values or more, all the same."""
     of = {
         at: (f.experiment, f.store, f.metric, _settings(f, frozenset({"clients", "queries"})))
@@ -143,7 +143,8 @@ def _twice(every: Sequence[Figure]) -> Iterator[_Doubt]:
 
 
 def _all_alike(
-    one: Mapping[Scalar, tuple[int, Figure]], other: Mapping[Scalar, tuple[int, Figure]]
+    one: Mapping[Scalar, tuple[int, PublishedFigure]],
+    other: Mapping[Scalar, tuple[int, PublishedFigure]],
 ) -> bool:
     """Equal up to what they are rounded to, and of one kind."""
     return all(
@@ -154,7 +155,7 @@ def _all_alike(
     )
 
 
-def _same_digits(every: Sequence[Figure]) -> Iterator[_Doubt]:
+def _same_digits(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """Values of one store that were measured apart, and end alike: typed, or made of another."""
     of = {
         at: (f.store, f.metric, _decimals(f))
@@ -168,9 +169,11 @@ def _same_digits(every: Sequence[Figure]) -> Iterator[_Doubt]:
                 yield at, f"{len(group)} values of this metric end in .{digits}"
 
 
-def _builds(every: Sequence[Figure]) -> dict[str, dict[Hashable, list[tuple[int, Figure]]]]:
+def _builds(
+    every: Sequence[PublishedFigure],
+) -> dict[str, dict[Hashable, list[tuple[int, PublishedFigure]]]]:
     """Times of creating a collection, by store and by what was built."""
-    builds: dict[str, dict[Hashable, list[tuple[int, Figure]]]] = defaultdict(
+    builds: dict[str, dict[Hashable, list[tuple[int, PublishedFigure]]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for at, figure in enumerate(every):
@@ -179,7 +182,7 @@ def _builds(every: Sequence[Figure]) -> dict[str, dict[Hashable, list[tuple[int,
     return builds
 
 
-def _unsteady(every: Sequence[Figure]) -> Iterator[_Doubt]:
+def _unsteady(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """A build whose time depends on how it was searched afterwards."""
     for own in _builds(every).values():
         for group in own.values():
@@ -196,7 +199,7 @@ def _unsteady(every: Sequence[Figure]) -> Iterator[_Doubt]:
                     )
 
 
-def _indifferent(every: Sequence[Figure]) -> Iterator[_Doubt]:
+def _indifferent(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """Builds of one store that take the same time whatever is built, where others' do not."""
     for own in _builds(every).values():
         usual = [median(f.value for _, f in group) for group in own.values()]

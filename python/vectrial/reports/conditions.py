@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vectrial.analysis.run_data import RunData
-from vectrial.reports.collect import Cell, Measured, as_measured, stand_in
+from vectrial.reports.collect import ComparedFigure, Measured, as_measured, stand_in
 from vectrial.reports.model import Reproduction
 from vectrial.reports.planning import Settings
 from vectrial.reports.tables import system
@@ -20,7 +20,7 @@ FEWER = (
     "Not all of the report's rows were loaded: searches of a small collection are faster and find"
     " more than those of a large one."
 )
-#: So many reasons why figures of a system may not be trusted are told above the tables.
+#: So many reasons why figures of a system may not be trusted are listed above the tables.
 _REASONS = 2
 
 
@@ -29,7 +29,7 @@ class Loaded:
     """What a part was measured on.
 
     stands_for: the report's dataset, where that was not to be had. of: the report's rows.
-    queries: that were asked; None where nothing was searched.
+    queries: number of queries; None where nothing was searched.
     """
 
     title: str
@@ -51,7 +51,7 @@ class Loaded:
 class System:
     """A system of the report and what was measured for it.
 
-    here: what that is, where it is not that system. versions: as it told them. differs: how.
+    here: what that is, where it is not that system. versions: as it reports them. differs: how.
     forces: what the store does otherwise than others, whether one wants it or not.
     """
 
@@ -64,7 +64,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Heading:
+class Conditions:
     """What stands above the tables. machine: ours. made: when, and by which Vectrial."""
 
     scale: float
@@ -98,16 +98,16 @@ class Heading:
         )
 
     @property
-    def asked(self) -> str:
-        """What was asked for on the command line."""
+    def options(self) -> str:
+        """The options of the command line."""
         own = ", --faithful: by the report's own method as far as the method notes say"
         return f"--scale {self.scale:g}{own if self.faithful else ''}"
 
 
-def heading_of(
+def conditions_of(
     report: Reproduction, measured: Mapping[str, Measured], settings: Settings
-) -> Heading:
-    """The heading of a reproduction. measured: by the name of the part."""
+) -> Conditions:
+    """The conditions of a reproduction. measured: by the name of the part."""
     parts = {part.name: part for part in report.parts}
     # Of some parts nothing was measured: no store can what they ask.
     measured = {
@@ -123,7 +123,7 @@ def heading_of(
                 part.dataset if instead else "",
             )
         )  # fmt: skip
-    return Heading(
+    return Conditions(
         settings.scale,
         _machine([run.run["environment"] for run in runs]),
         tuple(loaded),
@@ -135,7 +135,7 @@ def heading_of(
 
 
 def _queries(measured: Measured) -> int | None:
-    """How many queries a part has, where any was asked."""
+    """The number of queries of a part that was searched."""
     run = measured.run
     if not any(phase.name == "search" for trial in run.trials for phase in trial.phases):
         return None
@@ -151,12 +151,12 @@ def _systems(report: Reproduction, measured: Mapping[str, Measured]) -> Iterator
         for arm in part.arms if run is not None else ():
             assert run is not None
             mine = [trial for trial in run.trials if trial.series.store == arm.store]
-            told = tuple(dict.fromkeys(t.store_version for t in mine if t.store_version))
+            versions = tuple(dict.fromkeys(t.store_version for t in mine if t.store_version))
             if not any(trial.phases for trial in mine):
                 continue
             here = as_measured(arm, run)
             one = System(
-                arm.published, arm.store, here.here, told, here.note,
+                arm.published, arm.store, here.here, versions, here.note,
                 run.differences.get(arm.store, ()),
             )  # fmt: skip
             found.setdefault((arm.published, arm.store), []).append(one)
@@ -171,7 +171,7 @@ def _systems(report: Reproduction, measured: Mapping[str, Measured]) -> Iterator
         )
 
 
-def doubted(cells: Sequence[Cell]) -> Iterator[str]:
+def doubted(cells: Sequence[ComparedFigure]) -> Iterator[str]:
     """Which measured figures may not be trusted, a sentence for each system; why, where the
     reasons are few."""
     found: dict[str, dict[str, None]] = {}
