@@ -27,21 +27,9 @@ from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 def row(key: str = "k1") -> TrialRow:
     return TrialRow(
-        key,
-        "memory",
-        "embedded",
-        "d",
-        100,
-        8,
-        "l2",
-        "recall_sweep",
-        "flat",
-        {"m": 16, "quantization": None},
-        {"k": 10},
-        1,
-        42,
-        environment_name="docarray",
-    )
+        key, "memory", "embedded", "d", 100, 8, "l2", "recall_sweep", "flat",
+        {"m": 16, "quantization": None}, {"k": 10}, 1, 42, environment_name="docarray",
+    )  # fmt: skip
 
 
 def record(key: str = "k1", status: str = "ok") -> TrialRecord:
@@ -66,9 +54,13 @@ def record(key: str = "k1", status: str = "ok") -> TrialRecord:
     )
 
 
+def begin(writer: RunWriter, **environment: Any) -> None:
+    writer.begin(suite_name="s", command="c", version="0", environment=environment)
+
+
 def test_everything_of_a_trial_comes_back(tmp_path: Path) -> None:
     with RunWriter(tmp_path / "r") as writer:
-        writer.begin(suite_name="s", command="c", version="0", environment={"cpu": "x"})
+        begin(writer, cpu="x")
         writer.trial(record())
         writer.finish()
     with RunReader(tmp_path / "r") as reader:
@@ -125,11 +117,11 @@ _UNTIL_FULL = """
 import os, resource, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from test_writer import record
+from test_writer import begin, record
 from vectrial.results.database import NotWritten
 from vectrial.results.writer import RunWriter
 with RunWriter(Path(sys.argv[1])) as writer:
-    writer.begin(suite_name="s", command="c", version="0", environment={})
+    begin(writer)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, resource.RLIM_INFINITY))
     try:
         for number in range(100):
@@ -164,7 +156,7 @@ def test_what_was_committed_is_there_when_the_disk_is_full(tmp_path: Path) -> No
 
 def test_a_run_that_could_not_begin_is_removed_and_no_other(tmp_path: Path) -> None:
     with RunWriter(tmp_path / "new" / "r") as writer:
-        writer.begin(suite_name="s", command="c", version="0", environment={})
+        begin(writer)
         (tmp_path / "new" / "r" / "logs").mkdir()
         writer.discard()
     assert not (tmp_path / "new").exists(), "nor is the folder that was made for it"
@@ -205,7 +197,7 @@ def test_no_run_is_a_user_error(tmp_path: Path) -> None:
 
 def test_newer_layout_is_refused(tmp_path: Path) -> None:
     with RunWriter(tmp_path / "r") as writer:
-        writer.begin(suite_name="s", command="c", version="0", environment={})
+        begin(writer)
         writer._db.execute("update run set schema_version = 999")
     with pytest.raises(UserError, match="update vectrial"):
         RunReader(tmp_path / "r")
@@ -213,7 +205,7 @@ def test_newer_layout_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_of_another_layout_is_not_added_to(tmp_path: Path) -> None:
     with RunWriter(tmp_path / "r") as writer:
-        writer.begin(suite_name="s", command="c", version="0", environment={})
+        begin(writer)
         writer._db.execute("update run set schema_version = schema_version - 1")
     with pytest.raises(UserError, match="start a new run"):
         RunWriter(tmp_path / "r")
@@ -226,12 +218,7 @@ def test_a_run_that_is_resumed_by_other_code_says_so(tmp_path: Path) -> None:
 
     def began(revision: str) -> None:
         with RunWriter(tmp_path / "r") as writer:
-            writer.begin(
-                suite_name="s",
-                command="c",
-                version="1",
-                environment={"git": {"revision": revision}},
-            )
+            begin(writer, git={"revision": revision})
 
     for revision in ("a", "a", "b", "b", "c"):
         began(revision)
@@ -242,22 +229,19 @@ def test_a_run_that_is_resumed_by_other_code_says_so(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_resumed_is_not_complete_before_it_ends(tmp_path: Path) -> None:
-    def begun(writer: RunWriter) -> None:
-        writer.begin(suite_name="s", command="c", version="0", environment={})
-
     def finished() -> bool:
         with RunReader(tmp_path / "r") as reader:
             return reader.run()["finished_at"] is not None
 
     with RunWriter(tmp_path / "r") as writer:
-        begun(writer)
+        begin(writer)
         writer.finish()
     assert finished()
     with RunWriter(tmp_path / "r") as writer:
-        begun(writer)  # and is killed
+        begin(writer)  # and is killed
     assert not finished()
     with RunWriter(tmp_path / "r") as writer:
-        begun(writer)
+        begin(writer)
         writer.finish()
     assert finished()
 
@@ -266,7 +250,7 @@ def complete(folder: Path) -> Path:
     whole = record()
     whole.phases[0].histograms = {}  # that of the others is none a report could be made of
     with RunWriter(folder) as writer:
-        writer.begin(suite_name="s", command="c", version="0", environment={})
+        begin(writer)
         writer.trial(whole)
         writer.finish()
     return folder
@@ -375,7 +359,7 @@ print(dict(build(load(folder)).meta)["Measured"])
 def test_every_table_can_be_read_as_documented(tmp_path: Path) -> None:
     """Times too, by the DuckDB of this environment."""
     with RunWriter(tmp_path / "run") as writer:
-        writer.begin(suite_name="s", command="c", version="0", environment={})
+        begin(writer)
         writer.trial(replace(record(), started_at=datetime(2026, 1, 2, tzinfo=UTC)))
     with duckdb.connect(str(tmp_path / "run" / "run.duckdb"), read_only=True) as run:
         for (table,) in run.sql("select table_name from duckdb_tables()").fetchall():

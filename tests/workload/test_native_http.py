@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_runs import half_right, judge_of
+from engine_runs import judge_of
 from load_outcomes import errors, only
 
 from vectrial.engine.client import Requests, arrivals, closed, drive, target
-from vectrial.engine.null_server import NullServer, null_server
+from vectrial.engine.null_server import null_server
 from vectrial.engine.types import LoadOutcome, LoadRecord
 from vectrial.model.errors import UserError
 
@@ -23,25 +23,6 @@ K, QUERIES, DIM, COUNT = 10, 40, 16, 300
 RANDOM = np.random.default_rng(3)
 VECTORS = RANDOM.standard_normal((QUERIES, DIM)).astype(np.float32)
 IN = {"collection": "things"}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[NullServer]:
-    with null_server("http", k=K) as running:
-        yield running
-
-
-def test_searches_are_judged_on_kept_connections(server: NullServer) -> None:
-    outcome = drive(
-        target("elasticsearch", server.host, server.port),
-        [Requests("search", vectors=VECTORS, k=K, judge=half_right(QUERIES, K), options=IN)],
-        [closed(8, count=QUERIES * 10)],
-        threads=2,
-    )
-    record = only(outcome)
-    seen = record["recorder"].summary()
-    assert (seen["count"], seen["errors"], outcome["reconnects"]) == (QUERIES * 10, 0, 0)
-    assert seen["recall_mean"] == pytest.approx(0.75)
 
 
 def test_an_open_loop_has_more_than_one_request_in_flight_without_being_told() -> None:
