@@ -93,8 +93,6 @@ class Chroma(vt.Store):
         self._ef = HnswSearch().ef_search
         self._last: str | None = None
 
-    # -- life ------------------------------------------------------------------------------
-
     def version(self) -> str:
         return str(self._chromadb.__version__)
 
@@ -148,8 +146,6 @@ class Chroma(vt.Store):
             raise vt.StoreError(f"the row written last, {self._last}, is not there")
         return f"{known}; the last row written was read back from it"
 
-    # -- data ------------------------------------------------------------------------------
-
     def insert(self, batch: pa.RecordBatch) -> None:
         self._write(self._rows.add, batch)
 
@@ -197,8 +193,6 @@ class Chroma(vt.Store):
             for row in found["metadatas"]
         ]
         return vt.batch_of_rows(self._schema, _numbers(found["ids"]), found["embeddings"], rows)
-
-    # -- questions -------------------------------------------------------------------------
 
     def searcher(self, k: int, params: vt.Params, where: Filter | None = None) -> vt.Searcher:
         assert isinstance(params, HnswSearch)

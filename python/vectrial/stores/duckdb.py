@@ -100,8 +100,6 @@ class DuckDB(vt.Store):
         self._cursors: list[Any] = []
         self._lock = threading.Lock()
 
-    # -- life ------------------------------------------------------------------------------
-
     def version(self) -> str:
         return str(self._duckdb.__version__)
 
@@ -184,8 +182,6 @@ class DuckDB(vt.Store):
             raise vt.StoreError("there is no index")
         return int(found[0]), int(found[1])
 
-    # -- data ------------------------------------------------------------------------------
-
     def insert(self, batch: pa.RecordBatch) -> None:
         self._write("INSERT INTO rows SELECT * FROM batch", batch)
 
@@ -218,8 +214,6 @@ class DuckDB(vt.Store):
         for batch in found.to_arrow_reader(batch_size):
             if batch.num_rows:
                 yield vt.batch_of_columns(self._schema, batch)
-
-    # -- questions -------------------------------------------------------------------------
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         self._connection.execute("SET threads = 1")

@@ -117,8 +117,6 @@ class FaissStore(vt.LibraryIndex):
     def version(self) -> str:
         return str(self._faiss.__version__)
 
-    # -- life ------------------------------------------------------------------------------
-
     def create(self, schema: vt.Schema, index: vt.Index) -> None:
         self._requested = index
         super().create(schema, index)
@@ -179,8 +177,6 @@ class FaissStore(vt.LibraryIndex):
         index.set_direct_map_type(faiss.DirectMap.Hashtable)  # what removing by id needs
         return index
 
-    # -- data ------------------------------------------------------------------------------
-
     def upsert(self, batch: pa.RecordBatch) -> None:
         self._refuse_unsupported("upsert")
         super().upsert(batch)
@@ -217,8 +213,6 @@ class FaissStore(vt.LibraryIndex):
     def _read(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         vectors: NDArray[np.float32] = self._index.reconstruct_batch(ids)
         return vectors
-
-    # -- questions -------------------------------------------------------------------------
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         if self._index is None:

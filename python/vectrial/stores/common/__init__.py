@@ -41,6 +41,7 @@ from vectrial.model.store import (
     Searcher,
     Store,
 )
+from vectrial.model.target import LoadTarget
 from vectrial.stores.common.arrow import (
     batch_of,
     batch_of_columns,

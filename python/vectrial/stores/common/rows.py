@@ -56,8 +56,6 @@ class Rows:
         self._chunks: list[pa.RecordBatch] = []
         self._metadata: pa.Table | None = None
 
-    # -- what is there ---------------------------------------------------------------------
-
     def __len__(self) -> int:
         """Number of live rows."""
         return self._count
@@ -127,8 +125,6 @@ class Rows:
         slots = np.flatnonzero(self.live)
         for start in range(0, len(slots), size):
             yield slots[start : start + size]
-
-    # -- changes ---------------------------------------------------------------------------
 
     def refuse(self, batch: pa.RecordBatch) -> None:
         """Raise for a batch that `insert` would not take.
@@ -251,8 +247,6 @@ class Rows:
             parts.append(self._chunks[at].take(own))
         found = pa.Table.from_batches(parts, schema=table.schema)
         return found.take(np.argsort(order, kind="stable"))
-
-    # -- files -----------------------------------------------------------------------------
 
     def save(self, path: Path) -> None:
         """Write ids and metadata of the live rows to a Parquet file, replaced as a whole."""

@@ -27,7 +27,6 @@ from vectrial.stores.flight.filters import written
 if TYPE_CHECKING:
     from pyarrow import flight
 
-    from vectrial.model.target import LoadTarget
 
 #: Names that the protocol has for columns of its own, in puts and in answers.
 _RESERVED = frozenset({"id", "vector", "embedding", "score", "metadata"})
@@ -108,8 +107,6 @@ class FlightStore(vt.ServerStore):
         pa.array([0]).to_numpy()
         return connected(address)
 
-    # -- life ------------------------------------------------------------------------------
-
     def version(self) -> str:
         if "server-info" not in {
             action.type for action in self._client.list_actions(self._options)
@@ -171,8 +168,6 @@ class FlightStore(vt.ServerStore):
         answer: dict[str, Any] = json.loads(results[0])
         return answer
 
-    # -- data ------------------------------------------------------------------------------
-
     def upsert(self, batch: pa.RecordBatch) -> None:
         vt.check(batch, self._schema)
         if batch.num_rows:
@@ -216,8 +211,6 @@ class FlightStore(vt.ServerStore):
         client: flight.FlightClient = self._client
         return client.do_get(flight.Ticket(json.dumps(ticket).encode()), self._options)
 
-    # -- questions -------------------------------------------------------------------------
-
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         from pyarrow import flight
 
@@ -257,7 +250,7 @@ class FlightStore(vt.ServerStore):
         options = {"dataset": self._name, "metric": _METRICS[self._schema.metric]}
         return vt.NativeRows(self._native_target(), options, self._names)
 
-    def _native_target(self) -> LoadTarget:
+    def _native_target(self) -> vt.LoadTarget:
         return self._target(headers=_headers(self._address))
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:

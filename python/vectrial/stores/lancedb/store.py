@@ -135,8 +135,6 @@ class LanceDB(vt.Store):
         self._async_table: Any = None
         self._table: Any = None
 
-    # -- life ------------------------------------------------------------------------------
-
     def version(self) -> str:
         return str(self._lancedb.__version__)
 
@@ -225,8 +223,6 @@ class LanceDB(vt.Store):
             raise vt.StoreError(f"not every row is in the index {name}: {found}")
         return found
 
-    # -- data ------------------------------------------------------------------------------
-
     def insert(self, batch: pa.RecordBatch) -> None:
         self._table.add(batch)
 
@@ -255,8 +251,6 @@ class LanceDB(vt.Store):
         for batch in everything.to_batches(batch_size):
             if batch.num_rows:
                 yield vt.batch_of_columns(self._schema, batch)
-
-    # -- questions -------------------------------------------------------------------------
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         prepared = self._latest().query().limit(k).select(["id", "_distance"])

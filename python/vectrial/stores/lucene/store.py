@@ -16,7 +16,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,9 +27,6 @@ from vectrial.stores.lucene import files as lucene_files
 from vectrial.stores.lucene import filters as lucene_filters
 from vectrial.stores.lucene import text as lucene_text
 from vectrial.stores.lucene.common import SegmentParams, authorization, to_declared_scores
-
-if TYPE_CHECKING:
-    from vectrial.model.target import LoadTarget
 
 VECTOR, ID = "vector", "id"
 #: Seconds that one request may take, and the merge to the final segments.
@@ -70,8 +67,6 @@ class LuceneStore(vt.ServerStore):
         self._stale = True
         self._every_second = False
 
-    # -- what differs ----------------------------------------------------------------------
-
     @abstractmethod
     def _settings(self, index: vt.Index) -> Mapping[str, Any]:
         """Settings of the index beside those that both servers have."""
@@ -93,8 +88,6 @@ class LuceneStore(vt.ServerStore):
     @abstractmethod
     def _merge(self, segments: int) -> None:
         """Merge to at most so many segments, which may take `MERGE_S`."""
-
-    # -- life ------------------------------------------------------------------------------
 
     def version(self) -> str:
         node = next(iter(self._client.nodes.info()["nodes"].values()))
@@ -179,8 +172,6 @@ class LuceneStore(vt.ServerStore):
         """The log; raw vectors and graph are files of the same segments, and not told apart."""
         return vt.Footprint(log_bytes=int(self._stats("translog")["translog"]["size_in_bytes"]))
 
-    # -- data ------------------------------------------------------------------------------
-
     def insert(self, batch: pa.RecordBatch) -> None:
         """An id that is there already is refused, in a `PartialFailure`."""
         self._write("create", batch)
@@ -259,8 +250,6 @@ class LuceneStore(vt.ServerStore):
         ids, vectors = [row[ID] for row in rows], [row[VECTOR] for row in rows]
         return vt.batch_of_rows(self._schema, ids, vectors, rows)
 
-    # -- questions -------------------------------------------------------------------------
-
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         if self.auto_refresh:
             self.refresh()
@@ -317,7 +306,7 @@ class LuceneStore(vt.ServerStore):
         options = {"collection": self._name, "vector": VECTOR, "id_field": ID}
         return vt.NativeRows(self._native_target(), options, dict(self._names))
 
-    def _native_target(self) -> LoadTarget:
+    def _native_target(self) -> vt.LoadTarget:
         allowed = authorization(self._address)
         return self._target(headers=[("authorization", allowed)] if allowed else ())
 

@@ -101,8 +101,6 @@ class MilvusLite(vt.Store):
         self._path = location / "milvus.db"
         self._client: Any = None
 
-    # -- life ------------------------------------------------------------------------------
-
     def version(self) -> str:
         version = importlib.metadata.version
         return f"{version('milvus-lite')}, pymilvus {version('pymilvus')}"
@@ -176,8 +174,6 @@ class MilvusLite(vt.Store):
             if not (partition / "indexes" / f"{data.stem}.vector.{kind}.idx").exists()
         ]
 
-    # -- data ------------------------------------------------------------------------------
-
     def insert(self, batch: pa.RecordBatch) -> None:
         self._write(self._client.insert, batch)
 
@@ -208,8 +204,6 @@ class MilvusLite(vt.Store):
         ids = np.sort(self._ids(""))
         for start in range(0, len(ids), batch_size):
             yield from self.get(ids[start : start + batch_size]).to_batches()
-
-    # -- questions -------------------------------------------------------------------------
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         search, tuning = self._client.search, {}

@@ -13,7 +13,7 @@ import base64
 import importlib.metadata
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,9 +41,6 @@ from vectrial.stores.milvus.indexes import (
     has_index,
     search_params,
 )
-
-if TYPE_CHECKING:
-    from vectrial.model.target import LoadTarget
 
 #: The version that this was tried with, and the part of it that others must share.
 TESTED, MAJOR = "2.3.5", "2."
@@ -119,8 +116,6 @@ class Milvus(vt.ServerStore):
             token=secrets.get("token", ""),
             timeout=10,
         )
-
-    # -- life ------------------------------------------------------------------------------
 
     def version(self) -> str:
         return f"{self._server_version()}, pymilvus {importlib.metadata.version('pymilvus')}"
@@ -225,8 +220,6 @@ class Milvus(vt.ServerStore):
             known += f"; {scanned} rows are in segments below {INDEXED_FROM:,} rows and scanned"
         return known
 
-    # -- data ------------------------------------------------------------------------------
-
     def insert(self, batch: pa.RecordBatch) -> None:
         self._write(self._client.insert, batch)
 
@@ -284,8 +277,6 @@ class Milvus(vt.ServerStore):
 
     def _fields(self) -> list[str]:
         return [_ID, _VECTOR, *self._names.values()]
-
-    # -- questions -------------------------------------------------------------------------
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         search, name = self._served().search, self._name
@@ -349,7 +340,7 @@ class Milvus(vt.ServerStore):
     def _native_options(self) -> dict[str, str]:
         return {"collection": self._name, "id": _ID, "vector": _VECTOR}
 
-    def _native_target(self) -> LoadTarget:
+    def _native_target(self) -> vt.LoadTarget:
         header = credentials(self._address)
         return self._target(headers=[("authorization", header)] if header else ())
 

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.model.target import LoadTarget
 from vectrial.stores import common as vt
 from vectrial.stores.postgres import sql
 from vectrial.stores.postgres import text as pgvector_text
@@ -89,8 +88,6 @@ class PgVector(vt.ServerStore):
     def _connect(self, address: vt.Address) -> Sessions:
         return Sessions(address)
 
-    # -- life ------------------------------------------------------------------------------
-
     def version(self) -> str:
         server = self._sql("SHOW server_version").fetchone()[0].split()[0]
         found = self._sql("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
@@ -157,8 +154,6 @@ class PgVector(vt.ServerStore):
             raise vt.StoreError(f"a search is not planned over {name}: {plan}")
         return "VACUUM ANALYZE is done, the index is valid, and a search is planned over it"
 
-    # -- data ------------------------------------------------------------------------------
-
     def insert(self, batch: pa.RecordBatch) -> None:
         vt.check(batch, self._schema)
         into = f"COPY {self._name} ({self._columns()}) FROM STDIN (FORMAT binary)"
@@ -218,8 +213,6 @@ class PgVector(vt.ServerStore):
     def _writes(self) -> Any:
         return self._client.lent(self._settings)
 
-    # -- questions -------------------------------------------------------------------------
-
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         search = self._search(request)
         text, settings, sessions = search.text(), search.settings(), self._client
@@ -277,7 +270,7 @@ class PgVector(vt.ServerStore):
         options = {"table": self._name, "fields": fields}
         return vt.NativeRows(self._session_target(self._settings), options, self._names)
 
-    def _session_target(self, settings: dict[str, str]) -> LoadTarget:
+    def _session_target(self, settings: dict[str, str]) -> vt.LoadTarget:
         from vectrial.stores.postgres.server import DATABASE, USER
 
         options = {"user": USER, "database": DATABASE, **self._address.secrets}

@@ -91,8 +91,6 @@ class QdrantEdge(vt.Store):
         self._path = location / "shard"
         self._shard: Any = None
 
-    # -- life ------------------------------------------------------------------------------
-
     def version(self) -> str:
         return importlib.metadata.version("qdrant-edge-py")
 
@@ -188,8 +186,6 @@ class QdrantEdge(vt.Store):
             )
         return known
 
-    # -- data ------------------------------------------------------------------------------
-
     def insert(self, batch: pa.RecordBatch) -> None:
         self.upsert(batch)
 
@@ -221,8 +217,6 @@ class QdrantEdge(vt.Store):
                 yield points_batch(self._schema, found)
             if offset is None:
                 return
-
-    # -- questions -------------------------------------------------------------------------
 
     def searcher(self, k: int, params: vt.Params, where: Filter | None = None) -> vt.Searcher:
         q, search = self._q, self._shard.search

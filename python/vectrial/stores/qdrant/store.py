@@ -24,7 +24,6 @@ from vectrial.stores.qdrant.points import points_batch, signed, unsigned
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-    from vectrial.model.target import LoadTarget
 
 #: Rows of one request that writes or reads.
 _ROWS = 1_000
@@ -159,8 +158,6 @@ class Qdrant(vt.ServerStore):
         bounds = self._m.Range(**exact)
         return self._m.FieldCondition(key=key, range=bounds)
 
-    # -- life ------------------------------------------------------------------------------
-
     def version(self) -> str:
         return str(self._client.info().version)
 
@@ -254,8 +251,6 @@ class Qdrant(vt.ServerStore):
             return True, f"{state}, and its optimizer ok"
         return False, f"{state}, {queued} updates queued"
 
-    # -- data ------------------------------------------------------------------------------
-
     def upsert(self, batch: pa.RecordBatch) -> None:
         vt.check(batch, self._schema)
         for part in vt.slices(batch, _ROWS):
@@ -291,8 +286,6 @@ class Qdrant(vt.ServerStore):
                 yield points_batch(self._schema, found)
             if offset is None:
                 return
-
-    # -- questions -------------------------------------------------------------------------
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         from qdrant_client.conversions.conversion import RestToGrpc
@@ -355,7 +348,7 @@ class Qdrant(vt.ServerStore):
         whole = {"collection": self._name, "wait": True, "with_payload": True, "with_vector": True}
         return vt.NativeRows(self._native_target(), _options(whole), self._names)
 
-    def _native_target(self) -> LoadTarget:
+    def _native_target(self) -> vt.LoadTarget:
         key = self._address.secrets.get("api_key")
         return self._target(headers=[("api-key", key)] if key else ())
 

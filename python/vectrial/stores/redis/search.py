@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from pydantic import Field as Bound
 
 from vectrial.model.file_categories import FileKind
-from vectrial.model.target import LoadTarget
 from vectrial.stores import common as vt
 from vectrial.stores.redis import query
 from vectrial.stores.redis.common import DURABILITY, FILES, ROWS, RedisStore
@@ -88,8 +87,6 @@ class RedisSearch(RedisStore):
         self._prefix = f"{self._name}:"
         return super()._connect(address)
 
-    # -- life ------------------------------------------------------------------------------
-
     def _create(self) -> None:
         self._client.execute_command(
             *("FT.CREATE", self._name, "ON", "HASH", "PREFIX", 1, self._prefix, "SCHEMA"),
@@ -130,8 +127,6 @@ class RedisSearch(RedisStore):
         info = self._client.execute_command("FT.INFO", self._name)
         pairs = info.items() if isinstance(info, dict) else zip(info[::2], info[1::2], strict=True)
         return {name.decode() if isinstance(name, bytes) else name: value for name, value in pairs}
-
-    # -- data ------------------------------------------------------------------------------
 
     def insert(self, batch: pa.RecordBatch) -> None:
         self._write(batch, replace=False)
@@ -199,8 +194,6 @@ class RedisSearch(RedisStore):
         if page:
             yield self._read(page)
 
-    # -- questions -------------------------------------------------------------------------
-
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         from redis.commands.search.query import Query
 
@@ -238,7 +231,7 @@ class RedisSearch(RedisStore):
         options = {"collection": self._name, "vector": "vector"}
         return vt.NativeRows(self._prefixed({}), options, self._names)
 
-    def _prefixed(self, options: dict[str, str]) -> LoadTarget:
+    def _prefixed(self, options: dict[str, str]) -> vt.LoadTarget:
         return self._target_with({"prefix": self._prefix, **options})
 
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:

@@ -104,8 +104,6 @@ class Redis(RedisStore):
     def wait_indexed(self) -> str:
         return "VADD answers when the vector is in the graph"
 
-    # -- data ------------------------------------------------------------------------------
-
     def upsert(self, batch: pa.RecordBatch) -> None:
         from redis.commands.vectorset.commands import QuantizationOptions
 
@@ -172,8 +170,6 @@ class Redis(RedisStore):
             [vector for _, vector, _ in found],
             [expressions.values(attributes) for _, _, attributes in found],
         )
-
-    # -- questions -------------------------------------------------------------------------
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         search, key = self._client.vset().vsim, self._name

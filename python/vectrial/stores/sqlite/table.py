@@ -84,8 +84,6 @@ class Table:
         if busy:
             raise StoreError("SQLite could not checkpoint: another connection is reading")
 
-    # -- shape -----------------------------------------------------------------------------
-
     def create(self) -> None:
         """Make the table. Vectors come last: a condition then reads no page of theirs."""
         columns = ["id INTEGER PRIMARY KEY"]
@@ -107,8 +105,6 @@ class Table:
                     )
             connection.execute("ANALYZE")
 
-    # -- rows, within a transaction --------------------------------------------------------
-
     def insert(self, connection: Any, batch: pa.RecordBatch, *, replace: bool = False) -> None:
         """Add rows; with `replace`, in the place of those whose ids exist."""
         values: list[Sequence[Any]] = [
@@ -127,8 +123,6 @@ class Table:
     def delete(self, connection: Any, ids: NDArray[np.int64]) -> None:
         """Remove rows; absent ids are ignored."""
         connection.executemany("DELETE FROM rows WHERE id = ?", [(i,) for i in ids.tolist()])
-
-    # -- questions -------------------------------------------------------------------------
 
     def count(self) -> int:
         """Number of rows."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -26,9 +26,6 @@ from vectrial.stores import common as vt
 from vectrial.stores.weaviate import files as weaviate_files
 from vectrial.stores.weaviate import text as weaviate_text
 from vectrial.stores.weaviate.filters import translate
-
-if TYPE_CHECKING:
-    from vectrial.model.target import LoadTarget
 
 #: First half of every row's uuid: "vectri", and version 8 (a layout of one's own, RFC 9562).
 _PREFIX = 0x7665_6374_7269_8000 << 64
@@ -138,8 +135,6 @@ class Weaviate(vt.ServerStore):
         self._ef_search: int | None = None
         return client
 
-    # -- life ------------------------------------------------------------------------------
-
     def version(self) -> str:
         return str(self._client.get_meta()["version"])
 
@@ -202,8 +197,6 @@ class Weaviate(vt.ServerStore):
 
         return vt.wait_until(state)
 
-    # -- data ------------------------------------------------------------------------------
-
     def upsert(self, batch: pa.RecordBatch) -> None:
         from weaviate.classes.data import DataObject
 
@@ -253,8 +246,6 @@ class Weaviate(vt.ServerStore):
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:
         ids, vectors = [_id(row.uuid) for row in rows], [row.vector[_VECTOR] for row in rows]
         return vt.batch_of_rows(self._schema, ids, vectors, [row.properties for row in rows])
-
-    # -- questions -------------------------------------------------------------------------
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         from weaviate.classes.query import MetadataQuery
@@ -316,7 +307,7 @@ class Weaviate(vt.ServerStore):
         whole = {"properties": ",".join(self._names.values()), "with_vector": "true"}
         return vt.NativeRows(self._native_target(), self._native_options() | whole, self._names)
 
-    def _native_target(self) -> LoadTarget:
+    def _native_target(self) -> vt.LoadTarget:
         key = self._address.secrets.get("api_key")
         return self._target(headers=[("authorization", f"Bearer {key}")] if key else ())
 

@@ -70,8 +70,6 @@ class Dataset:
         self._prepared: OrderedDict[tuple[Any, ...], Searcher] = OrderedDict()
         self._preparing = threading.Lock()
 
-    # -- writes ----------------------------------------------------------------------------
-
     def put(self, batch: pa.RecordBatch) -> None:
         """Add rows, or replace those whose ids are there."""
         rows = self._fitted(batch)
@@ -122,8 +120,6 @@ class Dataset:
         with self._lock.alone():
             self._store.drop()
             shutil.rmtree(self._folder, ignore_errors=True)
-
-    # -- questions -------------------------------------------------------------------------
 
     def count(self) -> int:
         """Number of rows."""

@@ -67,8 +67,6 @@ class Reference(flight.FlightServerBase):
         self._where = location
         self._datasets = Datasets(folder)
 
-    # -- rows ------------------------------------------------------------------------------
-
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         with _told():
             name = _path(descriptor)
@@ -102,8 +100,6 @@ class Reference(flight.FlightServerBase):
             include_metadata=bool(asked.get("include_metadata")),
         )
 
-    # -- what there is ---------------------------------------------------------------------
-
     def list_flights(self, context: Any, criteria: Any) -> Iterator[flight.FlightInfo]:
         for name in self._datasets.names():
             yield self._info(name, self._datasets.get(name))
@@ -117,8 +113,6 @@ class Reference(flight.FlightServerBase):
         endpoint = flight.FlightEndpoint(json.dumps({"name": name}).encode(), [self._where])
         descriptor = flight.FlightDescriptor.for_path(name)
         return flight.FlightInfo(dataset.schema, descriptor, [endpoint], dataset.count(), -1)
-
-    # -- actions ---------------------------------------------------------------------------
 
     def list_actions(self, context: Any) -> Any:
         return [
