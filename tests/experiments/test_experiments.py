@@ -177,7 +177,7 @@ class Needing(SqliteStore):
     capabilities = replace(SqliteStore.capabilities, filters_need_index=True)
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
-        by = {field.name: field.indexed for field in self._open.schema.fields}
+        by = {field.name: field.indexed for field in self._schema.fields}
         assert all(by[name] for name in fields(where)), "a store without indexes was asked"
         return super().find(where, limit)
 

@@ -22,12 +22,12 @@ from vectrial.model.metric import Metric
 from vectrial.model.store import Address, Field, FieldType, Index, Params, Returning, Schema
 from vectrial.stores.common.arrow import batch_of, metadata_of
 from vectrial.stores.qdrant.store import (
-    HnswBuild,
     HnswSearch,
     Qdrant,
     Quantization,
     QuantizedBuild,
     QuantizedSearch,
+    ServerBuild,
 )
 from vectrial.workload.native.rows import columns_of, send
 
@@ -45,7 +45,7 @@ WHERE = And((Range("number", gte=1, lt=9), Not(Eq("colour", "red"))))
 def store(peer: Peer, tmp_path: Path) -> Iterator[Qdrant]:
     address = Address("127.0.0.1", {"http": 1, "grpc": peer.port}, {"api_key": "secret"})
     with closing(Qdrant(tmp_path, address)) as store:
-        store._bind(SCHEMA, Index("hnsw", HnswBuild()))
+        store._bind(SCHEMA, Index("hnsw", ServerBuild()))
         yield store
 
 
@@ -182,7 +182,7 @@ def test_a_collection_is_made_as_it_is_asked_for(peer: Peer, store: Qdrant) -> N
         store.create(schema, Index(kind, build))
         return collections.CreateCollection.FromString(peer.calls[-1].body)
 
-    build = HnswBuild(m=7, ef_construction=55, full_scan_threshold_kb=10, segments=1)
+    build = ServerBuild(m=7, ef_construction=55, full_scan_threshold_kb=10, segments=1)
     plain = made("hnsw", build)
     assert (plain.hnsw_config.m, plain.hnsw_config.ef_construct) == (7, 55)
     assert plain.hnsw_config.full_scan_threshold == 10

@@ -34,7 +34,7 @@ def indexed_columns(store: Store, schema: Schema) -> set[str]:
 
 
 def _sqlite(store: Any) -> Iterable[str]:
-    listed = store._open.connection().execute(
+    listed = store._connection().execute(
         "SELECT part.name"
         " FROM pragma_index_list('rows') AS one, pragma_index_info(one.name) AS part"
     )

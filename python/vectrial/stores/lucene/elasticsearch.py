@@ -7,6 +7,7 @@ of the field type `dense_vector` and of the kNN search, and tried.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field as Bound
@@ -14,14 +15,21 @@ from pydantic import Field as Bound
 from vectrial.stores import common as vt
 from vectrial.stores.lucene import text as lucene_text
 from vectrial.stores.lucene.common import (
-    DURABILITY,
-    SCORES,
     HnswBuild,
     SegmentParams,
     authorization,
 )
 from vectrial.stores.lucene.filters import Query
-from vectrial.stores.lucene.store import CONNECTIONS, ID, MERGE_S, REQUEST_S, VECTOR, LuceneStore
+from vectrial.stores.lucene.store import (
+    CAVEATS,
+    COMMON,
+    CONNECTIONS,
+    ID,
+    MERGE_S,
+    REQUEST_S,
+    VECTOR,
+    LuceneStore,
+)
 
 _SIMILARITIES = {
     vt.Metric.L2: "l2_norm",
@@ -56,9 +64,8 @@ class Elasticsearch(LuceneStore):
     server = "vectrial.stores.lucene.elasticsearch_server:ELASTICSEARCH"
     tested = ("8.19.", "9.2.")
     vectors_in_columns = True
-    capabilities = vt.Capabilities(
-        scores=SCORES,
-        default_index="hnsw",
+    capabilities = replace(
+        COMMON,
         indexes={
             "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
             "int8_hnsw": vt.IndexKind(
@@ -69,25 +76,12 @@ class Elasticsearch(LuceneStore):
             ),
             "flat": vt.IndexKind(SegmentParams, exact=True),
         },
-        filters=vt.ALL_OPERATORS,
-        find=vt.ALL_OPERATORS,
-        field_types=frozenset(vt.FieldType),
-        nulls=True,
-        text_bytes=32_766,  # of a term
-        payload_index=True,
-        persistent=True,
-        concurrent_search=True,
-        returns=frozenset(vt.Returning),
-        durability=DURABILITY,
         hybrid=lucene_text.ELASTICSEARCH,
         caveats=(
-            "each segment has a graph of its own; build merges them into one (segments = 1)",
+            *CAVEATS,
             "ef_search is num_candidates; where fewer rows than that pass a filter, or the graph's"
             " search comes to visit more than pass it, these are scanned exactly",
-            "nothing is searchable before a refresh: none while rows are loaded, then one a second",
-            "vectors of length zero are refused under cosine",
             "documents are kept with their vectors as text beside the index: bytes on disk",
-            "numbers that are infinite or NaN are refused, and text beyond 32,766 bytes",
         ),
     )
 

@@ -11,6 +11,7 @@ and making an index of faiss or nmslib ends the node.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,9 +19,17 @@ from pydantic import Field as Bound
 
 from vectrial.stores import common as vt
 from vectrial.stores.lucene import text as lucene_text
-from vectrial.stores.lucene.common import DURABILITY, SCORES, HnswBuild, SegmentParams
+from vectrial.stores.lucene.common import HnswBuild, SegmentParams
 from vectrial.stores.lucene.filters import Query
-from vectrial.stores.lucene.store import CONNECTIONS, MERGE_S, REQUEST_S, VECTOR, LuceneStore
+from vectrial.stores.lucene.store import (
+    CAVEATS,
+    COMMON,
+    CONNECTIONS,
+    MERGE_S,
+    REQUEST_S,
+    VECTOR,
+    LuceneStore,
+)
 
 _SPACES = {vt.Metric.L2: "l2", vt.Metric.COSINE: "cosinesimil", vt.Metric.IP: "innerproduct"}
 
@@ -43,34 +52,20 @@ class OpenSearch(LuceneStore):
     dialect = MappingProxyType({"flavor": "opensearch"})
     vectors_in_columns = False
     text_boost = 2.2
-    capabilities = vt.Capabilities(
-        scores=SCORES,
-        default_index="hnsw",
+    capabilities = replace(
+        COMMON,
         indexes={
             "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
             "flat": vt.IndexKind(SegmentParams, exact=True),
         },
-        filters=vt.ALL_OPERATORS,
-        find=vt.ALL_OPERATORS,
-        field_types=frozenset(vt.FieldType),
-        nulls=True,
-        text_bytes=32_766,  # of a term
-        payload_index=True,
-        persistent=True,
-        concurrent_search=True,
-        returns=frozenset(vt.Returning),
-        durability=DURABILITY,
         hybrid=lucene_text.OPENSEARCH,
         caveats=(
+            *CAVEATS,
             "only the lucene engine: the plugin in the registry has no native libraries for faiss",
-            "each segment has a graph of its own; build merges them into one (segments = 1)",
             "flat is a script that compares with every row",
             "documents are kept with their vectors as text beside the index (derived source is off,"
             " with which searches that return vectors were seen to fail)",
             "where few rows pass a filter these are scanned exactly",
-            "nothing is searchable before a refresh: none while rows are loaded, then one a second",
-            "vectors of length zero are refused under cosine",
-            "numbers that are infinite or NaN are refused, and text beyond 32,766 bytes",
         ),
     )
 

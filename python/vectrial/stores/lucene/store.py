@@ -26,7 +26,13 @@ from vectrial.stores import common as vt
 from vectrial.stores.lucene import files as lucene_files
 from vectrial.stores.lucene import filters as lucene_filters
 from vectrial.stores.lucene import text as lucene_text
-from vectrial.stores.lucene.common import SegmentParams, authorization, to_declared_scores
+from vectrial.stores.lucene.common import (
+    DURABILITY,
+    SCORES,
+    SegmentParams,
+    authorization,
+    to_declared_scores,
+)
 
 VECTOR, ID = "vector", "id"
 #: Seconds that one request may take, and the merge to the final segments.
@@ -45,6 +51,30 @@ _TYPES: Mapping[vt.FieldType, str] = {
     vt.FieldType.STRING: "keyword",
     vt.FieldType.BOOL: "boolean",
 }
+
+#: What both servers can do; the indexes are each one's own.
+COMMON = vt.Capabilities(
+    scores=SCORES,
+    indexes={},
+    default_index="hnsw",
+    filters=vt.ALL_OPERATORS,
+    find=vt.ALL_OPERATORS,
+    field_types=frozenset(vt.FieldType),
+    nulls=True,
+    text_bytes=32_766,  # of a term
+    payload_index=True,
+    persistent=True,
+    concurrent_search=True,
+    returns=frozenset(vt.Returning),
+    durability=DURABILITY,
+)
+#: Caveats of both.
+CAVEATS = (
+    "each segment has a graph of its own; build merges them into one (segments = 1)",
+    "nothing is searchable before a refresh: none while rows are loaded, then one a second",
+    "vectors of length zero are refused under cosine",
+    "numbers that are infinite or NaN are refused, and text beyond 32,766 bytes",
+)
 
 
 class LuceneStore(vt.ServerStore):

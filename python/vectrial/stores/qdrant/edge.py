@@ -14,32 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field as Bound
 
 from vectrial.model.filters import Filter, Range, renamed
 from vectrial.stores import common as vt
+from vectrial.stores.qdrant.common import HnswBuild, HnswSearch, points_batch, signed, unsigned
 from vectrial.stores.qdrant.filters import Words, translate
-from vectrial.stores.qdrant.points import points_batch, signed, unsigned
 
 _UPSERT_ROWS = 1_000
 #: Above any collection that fits this machine, so that optimizing ends with one segment.
 _ONE_SEGMENT_KB = 1 << 30
-
-
-class HnswBuild(vt.Params):
-    """m, ef_construction: of the graph. full_scan_threshold_kb: where fewer kilobytes of vectors
-    than this qualify (all rows of the segment, or those a filter keeps), they are scanned exactly
-    instead of through the graph."""
-
-    m: int = Bound(default=16, ge=2, le=1024)
-    ef_construction: int = Bound(default=100, ge=4, le=100_000)
-    full_scan_threshold_kb: int = Bound(default=10_000, ge=10, le=2**31 - 1)
-
-
-class HnswSearch(vt.Params):
-    """ef_search: candidates held during the search; None means ef_construction."""
-
-    ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
 class QdrantEdge(vt.Store):

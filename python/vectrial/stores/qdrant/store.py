@@ -18,8 +18,8 @@ from pydantic import Field as Bound
 
 from vectrial.model.filters import Filter, Range, coerce_values, for_float64, renamed
 from vectrial.stores import common as vt
+from vectrial.stores.qdrant.common import HnswBuild, HnswSearch, points_batch, signed, unsigned
 from vectrial.stores.qdrant.filters import Words, translate
-from vectrial.stores.qdrant.points import points_batch, signed, unsigned
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -41,27 +41,16 @@ class Quantization(StrEnum):
     PRODUCT = "product"  # sixteenfold
 
 
-class HnswBuild(vt.Params):
-    """m, ef_construction: of the graph. full_scan_threshold_kb: where fewer kilobytes of vectors
-    than this qualify (all rows of a segment, or those a filter keeps), they are scanned exactly.
-    segments: that the server keeps; 0: as many as it has processors."""
+class ServerBuild(HnswBuild):
+    """segments: that the server keeps; 0: as many as it has processors."""
 
-    m: int = Bound(default=16, ge=2, le=1024)
-    ef_construction: int = Bound(default=100, ge=4, le=100_000)
-    full_scan_threshold_kb: int = Bound(default=10_000, ge=10, le=2**31 - 1)
     segments: int = Bound(default=0, ge=0, le=1000)
 
 
-class QuantizedBuild(HnswBuild):
+class QuantizedBuild(ServerBuild):
     """quantization: of the vectors in memory."""
 
     quantization: Quantization = Quantization.SCALAR
-
-
-class HnswSearch(vt.Params):
-    """ef_search: candidates held during the search; None means ef_construction."""
-
-    ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
 class QuantizedSearch(HnswSearch):
@@ -92,7 +81,7 @@ class Qdrant(vt.ServerStore):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
+            "hnsw": vt.IndexKind(ServerBuild, HnswSearch, high_recall_params={"ef_search": 512}),
             "hnsw_quantized": vt.IndexKind(
                 QuantizedBuild,
                 QuantizedSearch,
@@ -170,7 +159,7 @@ class Qdrant(vt.ServerStore):
         }[schema.metric]
         graph = models.HnswConfigDiff(m=0)
         segments = 0
-        if isinstance(build, HnswBuild):
+        if isinstance(build, ServerBuild):
             segments = build.segments
             graph = models.HnswConfigDiff(
                 m=build.m,

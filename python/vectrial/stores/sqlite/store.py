@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
 from vectrial.stores.common.exact import block, nearest
-from vectrial.stores.sqlite.table import SqliteFile, Table, unpacked
+from vectrial.stores.sqlite.table import SqliteFile, unpacked
 
 _BLOCK_ROWS = 4096
 
@@ -54,7 +54,7 @@ class SqliteStore(SqliteFile):
     )
 
     def __init__(self, location: Path) -> None:
-        super().__init__(location)
+        super().__init__(location, sqlite3)
         from threadpoolctl import threadpool_limits
 
         self._threads = threadpool_limits(limits=1, user_api="blas")
@@ -66,13 +66,9 @@ class SqliteStore(SqliteFile):
         self._threads.restore_original_limits()
         super().close()
 
-    def _new_table(self, schema: vt.Schema) -> Table:
-        return Table(sqlite3, self._file, schema)
-
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
-        table = self._open
-        schema, connect = table.schema, table.connection
-        text, values = ("TRUE", []) if where is None else table.condition(where)
+        schema, connect = self._schema, self._connection
+        text, values = ("TRUE", []) if where is None else self._condition(where)
         statement = f"SELECT id, vector FROM rows WHERE {text}"
         sign = -1 if schema.metric is vt.Metric.IP else 1
 

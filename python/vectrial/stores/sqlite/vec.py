@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
-from vectrial.stores.sqlite.table import SqliteFile, Table, blobs
+from vectrial.stores.sqlite.table import SqliteFile, blobs
 
 _MEASURES = {vt.Metric.L2: "l2", vt.Metric.COSINE: "cosine"}
 #: The most neighbours that vec0 answers with.
@@ -34,6 +34,7 @@ class SqliteVecStore(SqliteFile):
     title: ClassVar[str] = "SQLite with sqlite-vec"
     module: ClassVar[str | None] = "sqlite_vec"
     extra: ClassVar[str | None] = "sqlite-vec"
+    vectors_in = "vectors"
     capabilities: ClassVar[vt.Capabilities] = vt.Capabilities(
         scores={vt.Metric.L2: vt.ScoreKind.L2, vt.Metric.COSINE: vt.ScoreKind.COSINE_DISTANCE},
         indexes={"flat": vt.IndexKind(exact=True, recall_floor=0.999)},
@@ -56,29 +57,25 @@ class SqliteVecStore(SqliteFile):
     )
 
     def __init__(self, location: Path) -> None:
-        super().__init__(location)
-        self._driver = _driver()
+        super().__init__(location, _driver())
         self._extension = import_module("sqlite_vec")
 
     def version(self) -> str:
         connection = self._driver.connect(":memory:")
-        self._load(connection)
+        self._prepare(connection)
         (vec,) = connection.execute("SELECT vec_version()").fetchone()
         connection.close()
         return f"{vec.removeprefix('v')} (SQLite {self._driver.sqlite_version})"
 
-    def _load(self, connection: Any) -> None:
+    def _prepare(self, connection: Any) -> None:
         connection.enable_load_extension(True)
         self._extension.load(connection)
         connection.enable_load_extension(False)
 
-    def _new_table(self, schema: vt.Schema) -> Table:
-        return Table(self._driver, self._file, schema, beside="vectors", prepare=self._load)
-
     def create(self, schema: vt.Schema, index: vt.Index) -> None:
         super().create(schema, index)
         measure = _MEASURES[schema.metric]
-        with self._open.connection() as connection:
+        with self._connection() as connection:
             connection.execute(
                 "CREATE VIRTUAL TABLE vectors USING vec0"
                 f"(id INTEGER PRIMARY KEY, vector FLOAT[{schema.dim}] distance_metric={measure})"
@@ -94,11 +91,11 @@ class SqliteVecStore(SqliteFile):
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         if k > _MOST:
             raise vt.StoreError(f"sqlite-vec answers with at most {_MOST} neighbours, not {k}")
-        connect = self._open.connection
+        connect = self._connection
         statement = "SELECT id, distance FROM vectors WHERE vector MATCH ? AND k = ?"
         values: list[vt.Value] = []
         if where is not None:
-            text, values = self._open.condition(where)
+            text, values = self._condition(where)
             statement += f" AND id IN (SELECT id FROM rows WHERE {text})"
 
         def search(vector: NDArray[np.float32], /) -> vt.Hits:

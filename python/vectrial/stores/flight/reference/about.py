@@ -1,6 +1,4 @@
-"""What a dataset of the Flight reference server was made as: read out of the schema of its first
-put, and kept in its file.
-"""
+"""Settings of a dataset of the Flight reference server, from its first put or its file."""
 
 from __future__ import annotations
 
@@ -25,14 +23,14 @@ METRICS = {"euclidean": Metric.L2, "cosine": Metric.COSINE, "dot_product": Metri
 
 @dataclass(frozen=True)
 class About:
-    """What a dataset was made as."""
+    """The schema, kind of index and build parameters of a dataset."""
 
     schema: Schema
     index: str
     params: Mapping[str, Any]
 
     def text(self) -> str:
-        """For its file."""
+        """As its file has it."""
         fields = [[field.name, field.type] for field in self.schema.fields]
         return json.dumps(
             {
@@ -47,12 +45,12 @@ class About:
 
     @staticmethod
     def of_text(text: str) -> About:
-        """Out of its file."""
-        kept = json.loads(text)
-        fields = [Field(name, FieldType(kind)) for name, kind in kept["fields"]]
-        told = _told(fields, kept.get("text", []))
-        schema = Schema(kept["dim"], Metric(kept["metric"]), told)
-        return About(schema, kept["index"], kept["params"])
+        """From its file."""
+        saved = json.loads(text)
+        fields = [Field(name, FieldType(kind)) for name, kind in saved["fields"]]
+        texts = _with_text(fields, saved.get("text", []))
+        schema = Schema(saved["dim"], Metric(saved["metric"]), texts)
+        return About(schema, saved["index"], saved["params"])
 
     @staticmethod
     def of_put(arrow: pa.Schema) -> About:
@@ -69,15 +67,15 @@ class About:
                 fields.append(Field(column.name, _field_type(column)))
         if not dim or "id" not in arrow.names:
             raise StoreError("a put has columns 'id' and 'vector', a fixed-size list of float32")
-        told = {key.decode(): text.decode() for key, text in (arrow.metadata or {}).items()}
-        metric = METRICS.get(told.get("longbow.metric", "euclidean"))
-        index = told.get("vectrial.index", "hnsw")
+        settings = {key.decode(): text.decode() for key, text in (arrow.metadata or {}).items()}
+        metric = METRICS.get(settings.get("longbow.metric", "euclidean"))
+        index = settings.get("vectrial.index", "hnsw")
         if metric is None or index not in ENGINES:
             raise StoreError(
                 f"metrics are {', '.join(METRICS)}, and indexes {', '.join(ENGINES)}",
             )
-        params = json.loads(told.get("vectrial.params", "{}"))
-        texts = _told(fields, json.loads(told.get("vectrial.text", "[]")))
+        params = json.loads(settings.get("vectrial.params", "{}"))
+        texts = _with_text(fields, json.loads(settings.get("vectrial.text", "[]")))
         return About(Schema(dim, metric, texts), index, params)
 
 
@@ -88,7 +86,7 @@ def _field_type(column: pa.Field[Any]) -> FieldType:
     raise StoreError(f"column '{column.name}' is {column.type}: nothing that is kept here")
 
 
-def _told(fields: Sequence[Field], texts: Sequence[str]) -> tuple[Field, ...]:
+def _with_text(fields: Sequence[Field], texts: Sequence[str]) -> tuple[Field, ...]:
     """The fields, with a full-text index of those that are named."""
     strings = {field.name for field in fields if field.type is FieldType.STRING}
     if more := set(texts) - strings:

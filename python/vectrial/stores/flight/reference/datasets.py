@@ -30,7 +30,7 @@ from vectrial.stores.common.arrow import batch_of, ids_of, vectors_of
 from vectrial.stores.common.files import atomic_replace
 from vectrial.stores.flight.filters import read
 from vectrial.stores.flight.reference.about import ENGINES, About
-from vectrial.stores.flight.reference.text import NOTHING, Texts, Told
+from vectrial.stores.flight.reference.text import NOTHING, TextQuery, Texts
 
 #: The scores that searches answer with; the larger, the closer.
 SCORES = {
@@ -48,7 +48,7 @@ _PREFIX = "dataset-"
 class Dataset:
     """One dataset: any number of searches at a time, or one write."""
 
-    def __init__(self, folder: Path, about: About, *, kept: bool) -> None:
+    def __init__(self, folder: Path, about: About, *, saved: bool) -> None:
         self._folder, self._about = folder, about
         self._names = ["id", "vector", *about.schema.columns]
         arrow = zip(about.schema.arrow(), self._names, strict=True)
@@ -59,11 +59,11 @@ class Dataset:
         build = self._kind.build.model_validate(dict(about.params))
         folder.mkdir(parents=True, exist_ok=True)
         self._store = engine(folder)
-        begin = self._store.open if kept else self._store.create
+        begin = self._store.open if saved else self._store.create
         begin(about.schema, Index(about.index, build))
         texts = any(field.text for field in about.schema.fields)
         self._texts = Texts(about.schema) if texts else None
-        if self._texts and kept:
+        if self._texts and saved:
             for rows in self._store.scan():
                 self._texts.put(rows)
         self._lock = _Lock()
@@ -72,14 +72,14 @@ class Dataset:
 
     def put(self, batch: pa.RecordBatch) -> None:
         """Add rows, or replace those whose ids are there."""
-        rows = self._fitted(batch)
+        rows = self._in_layout(batch)
         with self._lock.alone():
             self._prepared.clear()
             self._store.upsert(rows)
             if self._texts:
                 self._texts.put(rows)
 
-    def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _in_layout(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows in the dataset's own layout, whatever the order of their columns."""
         schema, found = self._about.schema, set(batch.schema.names)
         vector = "vector" if "vector" in found else "embedding"
@@ -152,19 +152,19 @@ class Dataset:
         ef: int | None,
         filters: Sequence[Any],
         *,
-        told: Told | None = None,
+        text_query: TextQuery | None = None,
         include_vectors: bool,
         include_metadata: bool,
     ) -> pa.RecordBatch:
-        """The k best rows, the nearest unless it is told a text: `id` uint64, `score` float32, and
+        """The k best rows, the nearest, or by vector and text: `id` uint64, `score` float32, and
         what is to be included."""
-        if vector.shape != (self._about.schema.dim,) and (told is None or told.alpha):
+        if vector.shape != (self._about.schema.dim,) and (text_query is None or text_query.alpha):
             raise StoreError(f"a query has {vector.size} components: {self._about.schema.dim} here")
         with self._lock.shared():
-            if told is None:
+            if text_query is None:
                 ids, scores = self._nearest(vector, k, ef, filters)
             else:
-                ids, scores = self._fused(vector, k, ef, told)
+                ids, scores = self._fused(vector, k, ef, text_query)
             rows = self._store.get(ids) if include_vectors or include_metadata else None
         columns: dict[str, Any] = {
             "id": pa.array(ids.view(np.uint64)),
@@ -188,17 +188,19 @@ class Dataset:
         ids, scores = self._searcher(k, ef, filters)(vector)
         return ids, self._scores(scores)
 
-    def _fused(self, vector: NDArray[np.float32], k: int, ef: int | None, told: Told) -> Hits:
+    def _fused(
+        self, vector: NDArray[np.float32], k: int, ef: int | None, text_query: TextQuery
+    ) -> Hits:
         """The best rows by vector and text. A side without weight is not asked."""
         dense = text = NOTHING
-        if told.alpha > 0:
-            ids, closeness = self._nearest(vector, told.candidates, ef, ())
+        if text_query.alpha > 0:
+            ids, closeness = self._nearest(vector, text_query.candidates, ef, ())
             dense = Ranking(ids, closeness.astype(np.float64))
-        if told.alpha < 1:
+        if text_query.alpha < 1:
             if self._texts is None:
                 raise StoreError("the dataset has no column with a full-text index")
-            text = self._texts.best(told.column, told.text, told.candidates)
-        found = told.fused(dense, text, k)
+            text = self._texts.best(text_query.column, text_query.text, text_query.candidates)
+        found = text_query.fuse(dense, text, k)
         return found.rows, found.scores.astype(np.float32)
 
     def _searcher(self, k: int, ef: int | None, filters: Sequence[Any]) -> Searcher:
@@ -206,8 +208,8 @@ class Dataset:
         with self._preparing:
             searcher = self._prepared.get(key)
             if searcher is None:
-                given = {} if ef is None else {"ef_search": ef}
-                params = self._kind.search.model_validate(given)
+                settings = {} if ef is None else {"ef_search": ef}
+                params = self._kind.search.model_validate(settings)
                 searcher = self._store.searcher(k, params, read(filters))
                 self._prepared[key] = searcher
                 if len(self._prepared) > _PREPARED:
@@ -269,7 +271,7 @@ class Dataset:
         return schema, batches_of()
 
     def _ids(self) -> NDArray[np.int64]:
-        """Of all rows."""
+        """The ids of all rows."""
         for field in self._about.schema.fields:
             missing = IsNull(field.name)
             return self._store.find(Or((missing, Not(missing))), self._store.count())
@@ -288,7 +290,7 @@ class Datasets:
             if place.name.startswith(_PREFIX) and (place / _ABOUT).exists():
                 about = About.of_text((place / _ABOUT).read_text())
                 name = unquote(place.name.removeprefix(_PREFIX))
-                self._datasets[name] = Dataset(place, about, kept=True)
+                self._datasets[name] = Dataset(place, about, saved=True)
 
     def names(self) -> list[str]:
         """All names."""
@@ -307,12 +309,12 @@ class Datasets:
             raise StoreError(f"no dataset '{name}'")
         return found
 
-    def made(self, name: str, schema: pa.Schema) -> Dataset:
+    def get_or_create(self, name: str, schema: pa.Schema) -> Dataset:
         """The dataset, made for rows of this schema if it is not there yet."""
         with self._lock:
             if name not in self._datasets:
                 place = self._folder / f"{_PREFIX}{quote(name, safe='')}"
-                self._datasets[name] = Dataset(place, About.of_put(schema), kept=False)
+                self._datasets[name] = Dataset(place, About.of_put(schema), saved=False)
             return self._datasets[name]
 
     def drop(self, name: str) -> None:

@@ -52,7 +52,7 @@ import pyarrow.flight as flight
 
 from vectrial.model.errors import VectrialError
 from vectrial.stores.flight.reference.datasets import Dataset, Datasets
-from vectrial.stores.flight.reference.text import Told
+from vectrial.stores.flight.reference.text import TextQuery
 
 SERVER = "vectrial flight reference"
 #: Rows of one batch of a scan.
@@ -68,36 +68,36 @@ class Reference(flight.FlightServerBase):
         self._datasets = Datasets(folder)
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        with _told():
+        with _flight_errors():
             name = _path(descriptor)
-            dataset = self._datasets.made(name, reader.schema)
+            dataset = self._datasets.get_or_create(name, reader.schema)
             for chunk in reader:
                 if chunk.data is not None and chunk.data.num_rows:
                     dataset.put(chunk.data)
 
     def do_get(self, context: Any, ticket: Any) -> flight.FlightDataStream:
-        with _told():
-            asked = _ticket(ticket.ticket)
-            if "search" in asked:
-                search = {**asked["search"], **asked.get("vectrial", {})}
+        with _flight_errors():
+            members = _ticket(ticket.ticket)
+            if "search" in members:
+                search = {**members["search"], **members.get("vectrial", {})}
                 found = self._search(search, _vector(search))
                 return flight.RecordBatchStream(pa.Table.from_batches([found]))
-            dataset = self._datasets.get(str(asked.get("name") or asked.get("dataset")))
+            dataset = self._datasets.get(str(members.get("name") or members.get("dataset")))
             schema, batches = dataset.scan(
-                asked.get("filters") or [], asked.get("limit"), asked.get("columns"), _PAGE
+                members.get("filters") or [], members.get("limit"), members.get("columns"), _PAGE
             )
             return flight.GeneratorStream(schema, batches)
 
-    def _search(self, asked: Mapping[str, Any], vector: list[float]) -> pa.RecordBatch:
-        dataset, k = self._datasets.get(str(asked["dataset"])), int(asked.get("k", 10))
+    def _search(self, members: Mapping[str, Any], vector: list[float]) -> pa.RecordBatch:
+        dataset, k = self._datasets.get(str(members["dataset"])), int(members.get("k", 10))
         return dataset.search(
             np.array(vector, np.float32),
             k,
-            asked.get("ef"),
-            asked.get("filters") or [],
-            told=Told.of(asked, k),
-            include_vectors=bool(asked.get("include_vectors")),
-            include_metadata=bool(asked.get("include_metadata")),
+            members.get("ef"),
+            members.get("filters") or [],
+            text_query=TextQuery.of(members, k),
+            include_vectors=bool(members.get("include_vectors")),
+            include_metadata=bool(members.get("include_metadata")),
         )
 
     def list_flights(self, context: Any, criteria: Any) -> Iterator[flight.FlightInfo]:
@@ -105,7 +105,7 @@ class Reference(flight.FlightServerBase):
             yield self._info(name, self._datasets.get(name))
 
     def get_flight_info(self, context: Any, descriptor: Any) -> flight.FlightInfo:
-        with _told():
+        with _flight_errors():
             name = _path(descriptor)
             return self._info(name, self._datasets.get(name))
 
@@ -126,31 +126,31 @@ class Reference(flight.FlightServerBase):
         ]
 
     def do_action(self, context: Any, action: Any) -> Iterator[bytes]:
-        with _told():
+        with _flight_errors():
             body = action.body.to_pybytes()
-            asked = json.loads(body) if body else {}
-            yield from self._act(action.type, asked)
+            members = json.loads(body) if body else {}
+            yield from self._act(action.type, members)
 
-    def _act(self, name: str, asked: Mapping[str, Any]) -> Iterator[bytes]:
+    def _act(self, name: str, members: Mapping[str, Any]) -> Iterator[bytes]:
         match name:
             case "check_readiness":
-                yield _json(self._readiness(str(asked["dataset"])))
+                yield _json(self._readiness(str(members["dataset"])))
             case "delete":
-                ids = asked["ids"] if "ids" in asked else [asked["id"]]
-                dataset = self._datasets.get(str(asked["dataset"]))
+                ids = members["ids"] if "ids" in members else [members["id"]]
+                dataset = self._datasets.get(str(members["dataset"]))
                 dataset.delete(np.array([int(id_) for id_ in ids], np.int64))
                 yield b"deleted"
             case "delete-dataset":
-                self._datasets.drop(str(asked["dataset"]))
+                self._datasets.drop(str(members["dataset"]))
                 yield b"deleted"
             case "VectorSearch":
-                vectors = asked["vectors"] if "vectors" in asked else [_vector(asked)]
+                vectors = members["vectors"] if "vectors" in members else [_vector(members)]
                 for vector in vectors:
-                    yield _stream(self._search(asked, vector))
+                    yield _stream(self._search(members, vector))
             case "VectorSearchByID":
-                yield _json(self._search_by_id(asked))
+                yield _json(self._search_by_id(members))
             case "flush":
-                self._datasets.get(str(asked["dataset"])).flush()
+                self._datasets.get(str(members["dataset"])).flush()
                 yield b"flushed"
             case "server-info":
                 yield _json({"server": SERVER, "versions": self._datasets.versions()})
@@ -165,16 +165,16 @@ class Reference(flight.FlightServerBase):
         reason = "vectors are indexed when they are put, texts by now"
         return {"status": "READY", "reason": reason, "index_len": dataset.count()}
 
-    def _search_by_id(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-        dataset = self._datasets.get(str(asked["dataset"]))
-        found = self._search(asked, dataset.vector(int(asked["id"])).tolist())
+    def _search_by_id(self, members: Mapping[str, Any]) -> Mapping[str, Any]:
+        dataset = self._datasets.get(str(members["dataset"]))
+        found = self._search(members, dataset.vector(int(members["id"])).tolist())
         ids = found.column("id").to_numpy().view(np.int64)
         return {"ids": ids.tolist(), "scores": found.column("score").to_pylist()}
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """What went wrong, as Flight tells it."""
+def _flight_errors() -> Iterator[None]:
+    """Raise errors as those of Flight."""
     try:
         yield
     except KeyError as error:
@@ -183,9 +183,11 @@ def _told() -> Iterator[None]:
         raise flight.FlightServerError(str(error)) from error
 
 
-def _vector(asked: Mapping[str, Any]) -> list[float]:
-    """Of a search, which may do without it where it has a text."""
-    vector: list[float] = asked.get("vector", []) if asked.get("text_query") else asked["vector"]
+def _vector(members: Mapping[str, Any]) -> list[float]:
+    """The vector of a search; one with a text may have none."""
+    vector: list[float] = (
+        members.get("vector", []) if members.get("text_query") else members["vector"]
+    )
     return vector
 
 
@@ -200,8 +202,8 @@ def _ticket(ticket: bytes) -> dict[str, Any]:
     text = ticket.decode()
     if not text.lstrip().startswith("{"):
         return {"name": text}
-    asked: dict[str, Any] = json.loads(text)
-    return asked
+    members: dict[str, Any] = json.loads(text)
+    return members
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
@@ -224,9 +226,9 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=3000, help="port to listen on; 0: a free one")
     parser.add_argument("--folder", type=Path, required=True, help="where datasets are kept")
-    asked = parser.parse_args()
-    server = Reference(f"grpc://{asked.host}:{asked.port}", asked.folder)
-    print(f"{SERVER} on {asked.host}:{server.port}", flush=True)
+    members = parser.parse_args()
+    server = Reference(f"grpc://{members.host}:{members.port}", members.folder)
+    print(f"{SERVER} on {members.host}:{server.port}", flush=True)
     server.serve()
 
 

@@ -1,4 +1,4 @@
-"""The words of the texts of a dataset of the Flight reference server: a full-text index by Tantivy.
+"""Full-text indexes of the Flight reference server, by Tantivy.
 
 Tantivy ranks by BM25 as Lucene does (k1 = 1.2, b = 0.75, an idf that is never negative). It was
 chosen because it has no line in common with `vectrial.model.bm25`, by which answers are judged, so
@@ -26,11 +26,12 @@ import tantivy
 from numpy.typing import NDArray
 
 from vectrial.model.errors import StoreError
-from vectrial.model.fusion import Fusion, Ranking, fuse
+from vectrial.model.fusion import Fusion, Ranking
+from vectrial.model.fusion import fuse as fuse_rankings
 from vectrial.model.store import Schema
 from vectrial.stores.common.arrow import ids_of
 
-#: The ranking of a side that is not asked.
+#: The ranking of a side without weight.
 NOTHING = Ranking(np.empty(0, np.int64), np.empty(0, np.float64))
 _ID = "id"
 #: What texts are cut into words by: runs of letters and digits, in lower case.
@@ -40,8 +41,8 @@ _HEAP_BYTES = 64_000_000
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a search by vector and text is asked for, beside the vector.
+class TextQuery:
+    """The members of a search by vector and text, beside the vector.
 
     text: rows with any of its words take part. alpha: weight of the vector, 0 … 1. column: that
     holds the texts; None: the only one that has an index. candidates: rows that each side brings.
@@ -53,29 +54,29 @@ class Told:
     candidates: int
 
     @staticmethod
-    def of(asked: Mapping[str, Any], k: int) -> Told | None:
+    def of(members: Mapping[str, Any], k: int) -> TextQuery | None:
         """Out of the members of a search; None where it has no text.
 
         Raises:
             StoreError: α is no weight, or there are filters, which Longbow ignores then.
         """
-        if not asked.get("text_query"):
+        if not members.get("text_query"):
             return None
-        alpha = float(asked.get("alpha", 0.0))
+        alpha = float(members.get("alpha", 0.0))
         if not 0 <= alpha <= 1:
             raise StoreError(f"alpha is a weight between 0 and 1, and not {alpha:g}")
-        if asked.get("filters"):
+        if members.get("filters"):
             raise StoreError("a search by text takes no filters")
-        candidates = max(k, int(asked.get("candidates", 2 * k)))
-        return Told(str(asked["text_query"]), alpha, asked.get("text_field"), candidates)
+        candidates = max(k, int(members.get("candidates", 2 * k)))
+        return TextQuery(str(members["text_query"]), alpha, members.get("text_field"), candidates)
 
-    def fused(self, dense: Ranking, text: Ranking, k: int) -> Ranking:
+    def fuse(self, dense: Ranking, text: Ranking, k: int) -> Ranking:
         """The k best of both rankings, by reciprocal ranks; at α = 1 and 0 those of one side, with
         its scores."""
         if self.alpha in (0.0, 1.0):
             only = dense if self.alpha else text
             return Ranking(only.rows[:k], only.scores[:k])
-        both = fuse(dense, text, self.alpha, Fusion.RECIPROCAL_RANK)
+        both = fuse_rankings(dense, text, self.alpha, Fusion.RECIPROCAL_RANK)
         return Ranking(both.rows[:k], both.scores[:k])
 
 
@@ -96,7 +97,7 @@ class Texts:
         self._index = tantivy.Index(self._schema)
         self._index.register_tokenizer(_WORDS, self._words)
         self._writer = self._index.writer(_HEAP_BYTES, 1)
-        self._held: set[int] = set()
+        self._indexed: set[int] = set()
         self._written = False
         self._committing = threading.Lock()
 
@@ -116,21 +117,21 @@ class Texts:
                 if text := values[at]:
                     document.add_text(name, text)
             self._writer.add_document(document)
-        self._held.update(last)
+        self._indexed.update(last)
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         """Forget the texts of rows; absent ids are ignored."""
         self._written = True
         gone = ids.tolist()
         self._remove(gone)
-        self._held.difference_update(gone)
+        self._indexed.difference_update(gone)
 
     def _remove(self, ids: Iterable[int]) -> None:
-        for id_ in self._held.intersection(ids):
+        for id_ in self._indexed.intersection(ids):
             self._writer.delete_documents_by_term(_ID, id_)
 
     def commit(self) -> None:
-        """Have everything that was written be found."""
+        """Make everything that was written searchable."""
         if not self._written:
             return
         with self._committing:
@@ -140,8 +141,8 @@ class Texts:
                 self._written = False
 
     def best(self, column: str | None, text: str, most: int) -> Ranking:
-        """At most so many ids of rows that have any word of a text, one that comes twice counting
-        twice, with their BM25.
+        """The `most` best rows that have any word of a text, with their BM25; a word that comes
+        twice counts twice.
 
         Raises:
             StoreError: the column has no index, or it must be said which.
