@@ -74,7 +74,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """What is stored: vectors of `dim` float32 under `metric`, int64 ids, metadata `fields`."""
+    """Layout of the rows: vectors of `dim` float32 under `metric`, int64 ids, metadata `fields`."""
 
     dim: int
     metric: Metric
@@ -111,7 +111,7 @@ class NoParams(Params):
 
 
 class Returning(StrEnum):
-    """What a search brings back of each row it finds, beside its id and score."""
+    """Parts of a row that a search returns, beside its id and score."""
 
     IDS = "ids"  # nothing
     METADATA = "metadata"  # every metadata column
@@ -119,7 +119,7 @@ class Returning(StrEnum):
 
 
 class Durability(StrEnum):
-    """What has become of a write when it is acknowledged."""
+    """State of a write when it is acknowledged."""
 
     SYNCED = "synced"  # it is on the disk: it outlives a power cut
     BUFFERED = "buffered"  # it is in a log or a file that the system writes out within seconds
@@ -184,7 +184,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Hybrid:
-    """How a store searches by a vector and a text at once.
+    """A store's search by a vector and a text at once.
 
     fusions: the default first, each with how the store does it and which rows take part.
     text: how words are told apart and scored, for the reader.
@@ -198,7 +198,7 @@ class Hybrid:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a store can do. Declared; nothing outside the store asks for it by name.
+    """A store's abilities, declared: nothing outside looks them up by the store's name.
 
     scores: the metrics, each with the meaning of the scores its searches return.
     indexes: kinds of index by the name used in suites.
@@ -256,7 +256,7 @@ class Capabilities:
         return named or self.default_index or only
 
     def under(self, index: str) -> Capabilities:
-        """What the store can do under one kind of index; KeyError when it has no such kind."""
+        """The capabilities under one kind of index; KeyError when there is no such kind."""
         kind = self.indexes[index]
         lacking: dict[str, Any] = dict.fromkeys(kind.unsupported, False)
         metrics = self.scores if kind.metrics is None else kind.metrics
@@ -327,7 +327,7 @@ class HybridSearcher(Protocol):
 
 @dataclass(frozen=True)
 class NativeSearch:
-    """How the native lane searches a store: its server, and the search in its protocol's words.
+    """A search by the native lane: the server, and the search in its protocol's words.
 
     target: as `vectrial.engine.client.target` makes it.
     options: of every search, as the protocol takes them: collection, search parameters, ….
@@ -341,7 +341,7 @@ class NativeSearch:
 
 @dataclass(frozen=True)
 class NativeRows:
-    """How the native lane writes, reads and deletes rows of a store by their ids.
+    """Writes, reads and deletes of rows by their ids through the native lane.
 
     target: as `vectrial.engine.client.target` makes it.
     options: of every request, as the protocol takes them.
@@ -521,8 +521,8 @@ class Store(ABC):
         raise Unsupported(f"{self.name} has no native lane")
 
     def native_rows(self) -> NativeRows:
-        """How the native lane writes, reads and deletes rows of this collection, which exists:
-        after an insert through it everything is as after `insert` with the same rows."""
+        """Writes, reads and deletes of rows of this collection, which exists, through the native
+        lane; its inserts have the effect of `insert`."""
         raise Unsupported(f"{self.name} has no native lane for rows")
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
@@ -535,7 +535,7 @@ class Store(ABC):
 
 
 def untested(store: type[Store], version: str) -> str | None:
-    """What to know of a version that the store's driver was not tested with; None when it was."""
+    """A note on a version that the store's driver was not tested with; None when it was."""
     if not store.tested or version.startswith(store.tested):
         return None
     return (

@@ -65,7 +65,7 @@ def resolve(where: str) -> type[Store]:
 
 
 def availability(store: type[Store], *, served: bool = False) -> Availability:
-    """Whether a store can run on this machine, found out without importing its library.
+    """Availability of a store on this machine, without importing its library.
 
     served: its server is seen to already, so that it is not asked about.
     """

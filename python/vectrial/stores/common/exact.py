@@ -83,7 +83,7 @@ def nearest(
 
 
 def _slack(rows: Block, query: NDArray[np.float32]) -> float:
-    """How far rounding may have moved two keys apart."""
+    """Bound of what rounding may have moved two keys apart."""
     norm = float(np.sqrt(query @ query))
     # Twice the bound above, for the k-th and for the candidate, and as much again for the few
     # operations that follow the product.

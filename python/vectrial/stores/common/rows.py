@@ -67,7 +67,7 @@ class Rows:
 
     @property
     def live(self) -> NDArray[np.bool_]:
-        """Which slots hold a row, (slots,); a view."""
+        """True for each slot that holds a row, (slots,); a view."""
         return self._live[: self._used]
 
     @property
@@ -99,7 +99,7 @@ class Rows:
         return self._metadata
 
     def kept(self, where: Filter | None) -> NDArray[np.bool_]:
-        """Which slots hold a row that `where` keeps, (slots,)."""
+        """True for each slot with a row that `where` keeps, (slots,)."""
         if where is None:
             return self.live.copy()
         return np.asarray(self.live & evaluate(where, self.metadata()))

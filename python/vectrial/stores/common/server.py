@@ -1,4 +1,4 @@
-"""What stores behind a server share: the collection's life, pages of rows, both lanes' searches."""
+"""The base of stores behind a server: the collection's life and the searches of both lanes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ServerStore(Store):
 
     @abstractmethod
     def _exists(self) -> bool:
-        """Whether the server has the collection."""
+        """True when the server has the collection."""
 
     @abstractmethod
     def _searcher(self, request: SearchRequest) -> Searcher:

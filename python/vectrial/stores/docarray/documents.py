@@ -1,4 +1,4 @@
-"""What the stores built on DocArray 0.21 share: Documents to and from Arrow, and filters.
+"""Documents of DocArray 0.21 to and from Arrow, and filters, for the stores built on it.
 
 Columns are kept as tags named `f0`, `f1`, … in the order of the schema's fields: AnnLite puts
 the names into SQL as they are, and DocArray splits them at double underscores, so a column

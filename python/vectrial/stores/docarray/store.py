@@ -42,7 +42,7 @@ _COMMON: dict[str, Any] = {
 
 
 class _DocumentArrayStore(vt.Store):
-    """What both have in common: everything done through a DocumentArray's public interface,
+    """The base of both: everything done through a DocumentArray's public interface,
     `extend`, `da[id]`, `da[id] = document`, `del da[id]` and `find`."""
 
     module = "docarray"

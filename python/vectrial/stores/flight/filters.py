@@ -41,10 +41,10 @@ def written(where: Filter) -> list[dict[str, Any]]:
         case IsNull(name):
             return [_comparison(name, "is_null", True)]
         case Range():
-            given = {symbol: getattr(where, bound) for bound, symbol in _BOUNDS.items()}
+            bounds = {symbol: getattr(where, bound) for bound, symbol in _BOUNDS.items()}
             return [
                 _comparison(where.field, symbol, value)
-                for symbol, value in given.items()
+                for symbol, value in bounds.items()
                 if value is not None
             ]
 

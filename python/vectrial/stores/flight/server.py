@@ -68,8 +68,8 @@ def _ready(address: Address) -> None:
 
     with connected(address) as client:
         try:
-            asked = flight.Action("check_readiness", b'{"dataset": "vectrial"}')
-            next(client.do_action(asked, call_options(address, _ASK_S)))
+            action = flight.Action("check_readiness", b'{"dataset": "vectrial"}')
+            next(client.do_action(action, call_options(address, _ASK_S)))
         except StopIteration:
             raise NotReady("check_readiness has no answer") from None
         except (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError) as error:

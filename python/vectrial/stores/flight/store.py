@@ -199,8 +199,8 @@ class FlightStore(vt.ServerStore):
             for start in range(0, batch.num_rows, batch_size):
                 yield batch.slice(start, batch_size)
 
-    def _scanned(self, asked: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        for chunk in self._get({"name": self._name, **asked}):
+    def _scanned(self, members: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        for chunk in self._get({"name": self._name, **members}):
             if chunk.data is not None:
                 columns = chunk.data.select(self._on_wire).columns
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema.arrow())
@@ -222,8 +222,8 @@ class FlightStore(vt.ServerStore):
         get, options, ticket = self._client.do_get, self._options, flight.Ticket
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
-            asked = b"%b%b%b" % (head, json.dumps(vector.tolist()).encode(), tail)
-            return _found(get(ticket(asked), options).read_all())
+            body = b"%b%b%b" % (head, json.dumps(vector.tolist()).encode(), tail)
+            return _found(get(ticket(body), options).read_all())
 
         return run
 
@@ -254,13 +254,13 @@ class FlightStore(vt.ServerStore):
         return self._target(headers=_headers(self._address))
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
-        asked = {
+        members = {
             "name": self._name,
             "filters": self._translate(where),
             "limit": limit,
             "columns": ["id"],
         }
-        return np.asarray(self._get(asked).read_all().column("id").to_numpy(), np.int64)
+        return np.asarray(self._get(members).read_all().column("id").to_numpy(), np.int64)
 
     def _translate(self, where: Filter) -> list[dict[str, Any]]:
         return written(renamed(vt.coerce_values(where, self._schema), self._names))
@@ -297,7 +297,7 @@ def connected(address: vt.Address) -> flight.FlightClient:
 
 
 def call_options(address: vt.Address, timeout_s: float = _ASK_S) -> flight.FlightCallOptions:
-    """What goes with every call, which fails when it takes longer than `timeout_s`."""
+    """Options of every call, which fails when it takes longer than `timeout_s`."""
     from pyarrow import flight
 
     # pyarrow takes bytes, whatever its types say.

@@ -1,4 +1,4 @@
-"""What Elasticsearch and OpenSearch say in the same words: scores, durability, who one is."""
+"""Scores, durability, build parameters and authorization of Elasticsearch and OpenSearch."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Elasticsearch(LuceneStore):
             "index_options": options,
         }
 
-    def _question(
+    def _neighbours(
         self, k: int, params: vt.Params, kept: Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
         knn: dict[str, Any] = {"field": VECTOR, "k": k}

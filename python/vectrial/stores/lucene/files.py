@@ -1,4 +1,4 @@
-"""What the files of a Lucene index hold, by their extensions, and what lies beside it.
+"""Categories of the files of a Lucene index, and of those beside it.
 
 A small segment is one compound file (`.cfs`), in which nothing is told apart.
 """

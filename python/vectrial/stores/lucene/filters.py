@@ -54,9 +54,9 @@ def _compared(comparison: Query, name: str, holds: bool) -> Query:
 
 
 def _all(conditions: Sequence[Query], unless: Query | None = None) -> Query:
-    told: Query = {}
+    clauses: Query = {}
     if conditions:
-        told["filter"] = list(conditions)
+        clauses["filter"] = list(conditions)
     if unless is not None:
-        told["must_not"] = [unless]
-    return {"bool": told}
+        clauses["must_not"] = [unless]
+    return {"bool": clauses}

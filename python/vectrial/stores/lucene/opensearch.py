@@ -99,23 +99,23 @@ class OpenSearch(LuceneStore):
         method = {"name": "hnsw", "engine": "lucene", "parameters": graph}
         return {**field, "space_type": _SPACES[schema.metric], "method": method}
 
-    def _question(
+    def _neighbours(
         self, k: int, params: vt.Params, kept: Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
         if isinstance(params, vt.NoParams):
             return self._scan(kept)
         assert isinstance(params, HnswSearch)
-        asked: dict[str, Any] = {"k": k, "method_parameters": {"ef_search": params.ef_search}}
+        query: dict[str, Any] = {"k": k, "method_parameters": {"ef_search": params.ef_search}}
         if kept is not None:
-            asked["filter"] = kept
-        return lambda vector: {"query": {"knn": {VECTOR: {**asked, "vector": vector}}}}
+            query["filter"] = kept
+        return lambda vector: {"query": {"knn": {VECTOR: {**query, "vector": vector}}}}
 
     def _scan(self, kept: Query | None) -> Callable[[list[float]], dict[str, Any]]:
         kept = kept or {"match_all": {}}
-        asked = {"field": VECTOR, "space_type": _SPACES[self._schema.metric]}
+        query = {"field": VECTOR, "space_type": _SPACES[self._schema.metric]}
 
         def question(vector: list[float]) -> dict[str, Any]:
-            params = {**asked, "query_value": vector}
+            params = {**query, "query_value": vector}
             script = {"lang": "knn", "source": "knn_score", "params": params}
             return {"query": {"script_score": {"query": kept, "script": script}}}
 

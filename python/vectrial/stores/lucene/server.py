@@ -1,4 +1,4 @@
-"""What Elasticsearch's server and OpenSearch's, which was forked from it, have in common.
+"""The base of the servers of Elasticsearch and of OpenSearch, which was forked from it.
 
 Both refuse to run as root, read their configuration from a folder that they write to as well, and
 keep what they say on standard output, which is the server's log.

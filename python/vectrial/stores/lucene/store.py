@@ -1,4 +1,4 @@
-"""What Elasticsearch and OpenSearch have in common as stores: documents, conditions, segments.
+"""The base of Elasticsearch and OpenSearch as stores: documents, conditions, segments.
 
 A row is a document whose `_id` is its int64 id in decimal digits. The id is also the value of a
 field `id`, and metadata columns are the fields `f0`, `f1`, … in the order of the schema's, since
@@ -103,13 +103,13 @@ class LuceneStore(vt.ServerStore):
 
     @abstractmethod
     def _vector_field(self, schema: vt.Schema, index: vt.Index) -> Mapping[str, Any]:
-        """How the vectors' field is mapped."""
+        """Mapping of the vectors' field."""
 
     @abstractmethod
-    def _question(
+    def _neighbours(
         self, k: int, params: vt.Params, kept: lucene_filters.Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
-        """What is asked of the neighbours of a vector: members of a search's body."""
+        """Members of a search's body that find the neighbours of a vector."""
 
     @abstractmethod
     def _native_options(self, k: int, params: vt.Params) -> dict[str, str]:
@@ -179,8 +179,8 @@ class LuceneStore(vt.ServerStore):
         vt.wait_until(self._merged, MERGE_S)
         self.refresh()
         if not self._every_second:
-            wanted = {"index": {"refresh_interval": "1s"}}
-            self._client.indices.put_settings(index=self._name, body=wanted)
+            settings = {"index": {"refresh_interval": "1s"}}
+            self._client.indices.put_settings(index=self._name, body=settings)
             self._every_second = True
         segments = self._stats("segments")["segments"]["count"]
         return f"every row is in a segment with its index ({segments} segments), no merge runs"
@@ -248,7 +248,7 @@ class LuceneStore(vt.ServerStore):
         return self._batch([row["_source"] for row in answer["docs"] if row["found"]])
 
     def _with_vectors(self) -> dict[str, Any]:
-        """What has to be asked for to get vectors with a document."""
+        """Arguments of a read that returns vectors with documents."""
         return {}
 
     def count(self) -> int:
@@ -284,12 +284,12 @@ class LuceneStore(vt.ServerStore):
         if self.auto_refresh:
             self.refresh()
         search, collection = self._client.search, self._name
-        question = self._question(request.k, request.params, self._kept(request.where))
+        neighbours = self._neighbours(request.k, request.params, self._kept(request.where))
         common = {"size": request.k, **self._fields(*self._returned(request.returning))}
         metric = self._schema.metric
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
-            answer = search(index=collection, body={**common, **question(vector.tolist())})
+            answer = search(index=collection, body={**common, **neighbours(vector.tolist())})
             if answer["timed_out"] or answer["_shards"]["failed"]:
                 raise vt.StoreError(f"the answer is not complete: {answer['_shards']}")
             hits = answer["hits"]["hits"]
@@ -303,7 +303,7 @@ class LuceneStore(vt.ServerStore):
         if self.auto_refresh:
             self.refresh()
         search, collection = self._client.search, self._name
-        near = self._question(k if blend.alpha == 1.0 else max(k, blend.candidates), params, None)
+        near = self._neighbours(k if blend.alpha == 1.0 else max(k, blend.candidates), params, None)
         body = lucene_text.build_query(near, self._names[blend.field], blend, self.text_boost)
         common = {"size": k, **self._fields(ID)}
 
@@ -373,7 +373,7 @@ class LuceneStore(vt.ServerStore):
         return {"_source": False, "stored_fields": "_none_", "docvalue_fields": from_columns}
 
     def _sources(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Which of these fields are read from documents, and which from columns."""
+        """Those of the fields that are read from documents, and those from columns."""
         if self.vectors_in_columns:
             return [], list(names)
         return [one for one in names if one == VECTOR], [one for one in names if one != VECTOR]

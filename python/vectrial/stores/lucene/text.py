@@ -43,7 +43,7 @@ _PART = "words"
 
 
 def text_field() -> dict[str, Any]:
-    """How a column of texts is mapped: as it is, and by its words."""
+    """Mapping of a column of texts: as it is, and by its words."""
     words = {"type": "text", "analyzer": "standard"}
     return {"type": "keyword", "index": False, "fields": {_PART: words}}
 

@@ -1,4 +1,4 @@
-"""What the files of Milvus standalone hold, as 2.3 lays them out on a local disk.
+"""Categories of the files of Milvus standalone, as 2.3 lays them out on a local disk.
 
 Segments are `<kind>/<collection>/<partition>/<segment>/<field>/…`, indexes
 `index_files/<build>/<version>/<partition>/<segment>/<part>`, of vectors and of columns alike: those

@@ -26,7 +26,7 @@ _INDEXING_S = 3600.0
 
 
 class Consistency(StrEnum):
-    """What a search must have seen."""
+    """Writes that a search must have seen."""
 
     STRONG = "strong"  # every write acknowledged before it was sent
     BOUNDED = "bounded"  # every write acknowledged 5 s before, as servers are set
@@ -96,7 +96,7 @@ INDEXES: Mapping[str, IndexKind] = {
 
 
 def has_index(field: Field) -> bool:
-    """Whether a column is to be indexed, and can be."""
+    """True for a column that is to be indexed, and can be."""
     return field.indexed and field.type in FIELD_INDEX
 
 
@@ -132,7 +132,7 @@ def search_params(params: Params, k: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class IndexProgress:
-    """How far the server is with a collection.
+    """Progress of the server with a collection.
 
     client: a `pymilvus.MilvusClient`. structure: whether the index of the vectors is something to
         load: FLAT searches the rows.
@@ -209,12 +209,12 @@ class IndexProgress:
 
     def _not_served(self) -> str:
         stored = self.client.list_persistent_segments(self.collection)
-        held = self.client.list_loaded_segments(self.collection)
-        missing = {one.segment_id for one in stored} ^ {one.segment_id for one in held}
-        growing = [one for one in (*stored, *held) if _state(one) not in ("Flushed", "Sealed")]
+        loaded = self.client.list_loaded_segments(self.collection)
+        missing = {one.segment_id for one in stored} ^ {one.segment_id for one in loaded}
+        growing = [one for one in (*stored, *loaded) if _state(one) not in ("Flushed", "Sealed")]
         bare = [
             one
-            for one in held
+            for one in loaded
             if self.structure and one.num_rows >= INDEXED_FROM and not one.index_id
         ]
         if missing or growing or bare:

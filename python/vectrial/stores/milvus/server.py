@@ -167,7 +167,7 @@ def _ready(address: Address) -> None:
             )
             if not health.isHealthy:
                 raise NotReady(f"not healthy: {', '.join(health.reasons) or health.status.reason}")
-            told = ask.ShowCollections(
+            collections = ask.ShowCollections(
                 milvus_pb2.ShowCollectionsRequest(), timeout=_ASK_S, metadata=metadata
             )
         except grpc.RpcError as error:
@@ -179,8 +179,8 @@ def _ready(address: Address) -> None:
                     f"{variable(MILVUS, 'password')}"
                 ) from error
             raise NotReady(f"{error.code().name}: {error.details()}") from error
-    if told.status.code or told.status.error_code:
-        raise NotReady(told.status.reason)
+    if collections.status.code or collections.status.error_code:
+        raise NotReady(collections.status.reason)
 
 
 MILVUS = Recipe(

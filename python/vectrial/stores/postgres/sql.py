@@ -30,7 +30,7 @@ _CLASSES = {
 
 
 class HnswScan(StrEnum):
-    """Whether a search goes on when the candidates it held are used up."""
+    """Continuation of a search when the candidates it held are used up."""
 
     OFF = "off"
     STRICT = "strict_order"
@@ -38,7 +38,7 @@ class HnswScan(StrEnum):
 
 
 class IvfScan(StrEnum):
-    """Whether a search goes on to further lists."""
+    """Continuation of a search in further lists."""
 
     OFF = "off"
     RELAXED = "relaxed_order"
@@ -186,15 +186,15 @@ class Search:
         near = f"vector {OPERATORS[self.schema.metric]} $1"
         what = ", ".join(["id", f"{near} AS score", *self.further])
         where = f" WHERE {self.condition}" if self.condition is not None else ""
-        asked = f"SELECT {what} FROM {self.table}{where} ORDER BY {near} LIMIT {self.k}"
+        search = f"SELECT {what} FROM {self.table}{where} ORDER BY {near} LIMIT {self.k}"
         if self._relaxed():
             # Added to zero, a score is not taken for sorted already.
-            return f"WITH found AS MATERIALIZED ({asked}) SELECT * FROM found ORDER BY score + 0"
-        return asked
+            return f"WITH found AS MATERIALIZED ({search}) SELECT * FROM found ORDER BY score + 0"
+        return search
 
     def options(self) -> dict[str, str]:
         """Of the native lane's class of requests."""
-        told = {"table": self.table, "operator": OPERATORS[self.schema.metric]}
+        options = {"table": self.table, "operator": OPERATORS[self.schema.metric]}
         if self.further:
-            told["fields"] = ",".join(self.further)
-        return told | ({"sort": "true"} if self._relaxed() else {})
+            options["fields"] = ",".join(self.further)
+        return options | ({"sort": "true"} if self._relaxed() else {})

@@ -69,8 +69,8 @@ class HybridSearch:
     def _dense(self) -> Search:
         params = self.near.params
         if isinstance(params, HnswSearch):  # it finds no more rows than it holds candidates
-            held = min(max(params.ef_search, self._rows), _MOST)
-            params = params.model_copy(update={"ef_search": held})
+            candidates = min(max(params.ef_search, self._rows), _MOST)
+            params = params.model_copy(update={"ef_search": candidates})
         return replace(self.near, k=self._rows, params=params)
 
     def settings(self) -> dict[str, str]:
@@ -87,9 +87,9 @@ class HybridSearch:
             return self._words("$1", self.near.k)
         return (
             f"WITH near AS MATERIALIZED ({self._dense().text()}),"
-            f" told AS MATERIALIZED ({self._words('$2', self._rows)}),"
+            f" words AS MATERIALIZED ({self._words('$2', self._rows)}),"
             f" v AS (SELECT id, {self._worth(self._closeness())} AS worth FROM near),"
-            f" t AS (SELECT id, {self._worth('score')} AS worth FROM told)"
+            f" t AS (SELECT id, {self._worth('score')} AS worth FROM words)"
             f" SELECT id, {alpha!r} * coalesce(v.worth, 0) + {1 - alpha!r} * coalesce(t.worth, 0)"
             f" AS score FROM v FULL JOIN t USING (id) ORDER BY score DESC, id LIMIT {self.near.k}"
         )
@@ -97,8 +97,8 @@ class HybridSearch:
     def _words(self, place: str, rows: int) -> str:
         query = f"to_tsquery('simple', {place}::text)"
         return (
-            f"SELECT id, ts_rank({self.column}, asked)::float8 AS score"
-            f" FROM {self.near.table}, {query} asked WHERE {self.column} @@ asked"
+            f"SELECT id, ts_rank({self.column}, query)::float8 AS score"
+            f" FROM {self.near.table}, {query} query WHERE {self.column} @@ query"
             f" ORDER BY score DESC, id LIMIT {rows}"
         )
 

@@ -1,4 +1,4 @@
-"""What Qdrant and Qdrant Edge share: parameters, and rows as points."""
+"""Parameters of Qdrant and Qdrant Edge, and rows as points."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from vectrial.model.store import FieldType
 
 @dataclass(frozen=True)
 class Words:
-    """How a library spells conditions.
+    """Constructors of a library's conditions.
 
     must, should, must_not: a filter all, any, or none of whose conditions hold.
     empty: the field at this path has no value.

@@ -34,7 +34,7 @@ _INDEX_ALL_KB = 1
 
 
 class Quantization(StrEnum):
-    """How vectors are compressed, beside the originals."""
+    """Compression of vectors, whose originals are kept too."""
 
     SCALAR = "scalar"  # a byte a component
     BINARY = "binary"  # a bit a component

@@ -1,4 +1,4 @@
-"""What both stores in a Redis server share: the client, its version and durability, pipelines."""
+"""The base of both stores in a Redis server: client, version, durability, pipelines."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ def needs_version(store: str, version: str, *, least: tuple[int, int], tried: st
     except ValueError as error:
         raise StoreError(f"{store}: the server says its version is '{version}'") from error
     if major != least[0] or (major, minor) < least:
-        wanted = ".".join(map(str, least))
+        oldest = ".".join(map(str, least))
         raise StoreError(
-            f"{store} is written for Redis {wanted} and later {least[0]}.x, tried with {tried}; "
+            f"{store} is written for Redis {oldest} and later {least[0]}.x, tried with {tried}; "
             f"this server is {version}"
         )
 

@@ -50,9 +50,9 @@ def attributes(values: Mapping[str, Value | None]) -> str:
     return json.dumps(said, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def values(told: Mapping[str, Any] | None) -> dict[str, Any]:
+def values(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
     """The values of a row, from its attributes as the client reads them; {} when it has none."""
-    read = told or {}
+    read = attributes or {}
     return {k: _unescaped(v) if isinstance(v, str) else v for k, v in read.items()}
 
 

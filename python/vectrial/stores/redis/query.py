@@ -31,14 +31,14 @@ _ESCAPED = re.compile(r"([^\w\x80-\U0010ffff])")
 
 def vector_field(schema: Schema, kind: str, params: Params) -> list[Any]:
     """The vector's part of `FT.CREATE … SCHEMA`."""
-    told = params.model_dump()
+    settable = params.model_dump()
     settings: list[Any] = [
         *("TYPE", "FLOAT32", "DIM", schema.dim),
         *("DISTANCE_METRIC", _METRICS[schema.metric]),
     ]
     for name, word in (("m", "M"), ("ef_construction", "EF_CONSTRUCTION")):
-        if name in told:
-            settings += [word, told[name]]
+        if name in settable:
+            settings += [word, settable[name]]
     return ["vector", "VECTOR", kind.upper(), len(settings), *settings]
 
 
@@ -61,19 +61,19 @@ def stored(value: Value) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def read(told: bytes | None, kind: FieldType) -> Value | None:
+def read(text: bytes | None, kind: FieldType) -> Value | None:
     """The value that was stored so; None where there is none."""
-    if told is None:
+    if text is None:
         return None
     match kind:
         case FieldType.INT:
-            return int(told)
+            return int(text)
         case FieldType.FLOAT:
-            return float(told)
+            return float(text)
         case FieldType.BOOL:
-            return told == b"true"
+            return text == b"true"
         case FieldType.STRING:
-            return told.decode()
+            return text.decode()
 
 
 def condition(where: Filter, names: Mapping[str, str], types: Mapping[str, FieldType]) -> str:

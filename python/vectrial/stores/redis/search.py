@@ -238,7 +238,7 @@ class RedisSearch(RedisStore):
         return np.array(self._found(self._condition(where), limit)[1], np.int64)
 
     def _found(self, text: str, limit: int) -> tuple[int, list[int]]:
-        """How many rows there are, and the ids of at most `limit`."""
+        """The number of rows that match, and the ids of at most `limit`."""
         from redis.commands.search.query import Query
 
         answer = self._client.ft(self._name).search(

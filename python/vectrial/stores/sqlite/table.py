@@ -1,4 +1,4 @@
-"""What the stores that are SQLite share: rows, indexes, connections.
+"""The base of stores in SQLite files: rows, indexes, connections.
 
 One connection per thread, all to one file in WAL mode with `synchronous = NORMAL`: a commit is
 in the log, and durable once a checkpoint has moved it into the file and synced that.

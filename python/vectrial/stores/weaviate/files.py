@@ -1,4 +1,4 @@
-"""What the files of Weaviate's server hold, as 1.35 lays them out.
+"""Categories of the files of Weaviate's server, as 1.35 lays them out.
 
 A shard's folder has LSM buckets in `lsm`, one a folder, and the graph's log beside it, which is
 what is read when the graph is opened: there is no other file of it. What a bucket has taken lies

@@ -51,8 +51,8 @@ class _Columns:
                 return by.equal(value) if holds else by.not_equal(value) & self._present(column)
             case In(column, values):
                 if holds:
-                    wanted: list[Any] = list(values)
-                    return self._by(column).contains_any(wanted)
+                    each: list[Any] = list(values)
+                    return self._by(column).contains_any(each)
                 return Where.all_of([self.condition(Eq(column, v), holds=False) for v in values])
             case Range():
                 return self._range(where, holds)

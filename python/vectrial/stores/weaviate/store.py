@@ -36,7 +36,7 @@ _ROWS = 1_000
 
 
 class FilterStrategy(StrEnum):
-    """How the graph is searched under a filter that keeps many rows."""
+    """Strategy of the graph search under a filter that keeps many rows."""
 
     SWEEPING = "sweeping"
     ACORN = "acorn"
@@ -321,13 +321,13 @@ class Weaviate(vt.ServerStore):
             return
         from weaviate.classes.config import Reconfigure
 
-        wanted = -1 if params.ef_search is None else params.ef_search
-        if wanted != self._ef_search:
-            changed = Reconfigure.VectorIndex.hnsw(ef=wanted)
+        ef = -1 if params.ef_search is None else params.ef_search
+        if ef != self._ef_search:
+            changed = Reconfigure.VectorIndex.hnsw(ef=ef)
             self._collection.config.update(
                 vector_config=Reconfigure.Vectors.update(name=_VECTOR, vector_index_config=changed)
             )
-            self._ef_search = wanted
+            self._ef_search = ef
 
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         found = self._collection.query.fetch_objects(
@@ -349,9 +349,8 @@ def _id(uuid: UUID) -> int:
 
 
 def _property(field: vt.Field) -> dict[str, Any]:
-    """How a column is kept and indexed: text as it is, in one piece, unless its words are asked
-    for; numbers for ranges too. Without any of these indexes the server makes none of missing
-    values either."""
+    """Data type and indexes of a column: text in one piece, unless its words are indexed; numbers
+    for ranges too. Without any of these indexes the server makes none of missing values either."""
     from weaviate.classes.config import DataType, Tokenization
 
     if field.text:

@@ -253,20 +253,20 @@ class Dataset:
                 case _:
                     ids = self._store.find(where, self._store.count())
         ids = ids[:limit]
-        wanted = self.schema.names if columns is None else list(columns)
-        if unknown := set(wanted) - set(self.schema.names):
+        names = self.schema.names if columns is None else list(columns)
+        if unknown := set(names) - set(self.schema.names):
             raise StoreError(f"no column '{min(unknown)}'")
-        schema = pa.schema([self.schema.field(name) for name in wanted])
+        schema = pa.schema([self.schema.field(name) for name in names])
 
         def batches_of() -> Iterator[pa.RecordBatch]:
             for start in range(0, len(ids), page):
                 part = ids[start : start + page]
-                if wanted == ["id"]:
+                if names == ["id"]:
                     yield pa.RecordBatch.from_arrays([pa.array(part)], schema=schema)
                     continue
                 with self._lock.shared():
                     rows = self._store.get(part).rename_columns(self._names)
-                yield from rows.select(wanted).combine_chunks().to_batches()
+                yield from rows.select(names).combine_chunks().to_batches()
 
         return schema, batches_of()
 
