@@ -50,13 +50,13 @@ def requests(dim: int, **options: str) -> Requests:
 
 
 def closed_loop(
-    protocol: str, server: NullServer, asked: Requests, workers: int
+    protocol: str, server: NullServer, asked: Requests, clients: int
 ) -> tuple[float, float]:
     """(µs of processor time per request, requests per second)."""
     outcome = drive(
         target(protocol, server.host, server.port),
         [asked],
-        [closed(workers)],
+        [closed(clients)],
         duration_s=DURATION_S,
         warmup_s=0.2,
         cores=[CLIENT_CORE],
@@ -101,9 +101,9 @@ def alone(
 ) -> None:
     """Processor time per request at several numbers in flight, each with its goal in µs."""
     assert asked.vectors is not None
-    for workers, goal in goals.items():
-        values = [closed_loop(protocol, server, asked, workers)[0] for _ in range(REPEATS)]
-        name = f"{protocol} {asked.vectors.shape[1]}-d, {workers} in flight, client cpu per request"
+    for clients, goal in goals.items():
+        values = [closed_loop(protocol, server, asked, clients)[0] for _ in range(REPEATS)]
+        name = f"{protocol} {asked.vectors.shape[1]}-d, {clients} in flight, client cpu per request"
         bench.add(harness.figure(name, "us", values, goal=goal))
 
 

@@ -24,8 +24,10 @@ use crate::protocols::null::NullGrpc;
 use crate::protocols::postgres::Postgres;
 use crate::protocols::qdrant::Qdrant;
 use crate::protocols::redis::Redis;
+use crate::protocols::unary::UnaryProtocol;
 use crate::protocols::weaviate::Weaviate;
 use crate::transport::grpc::{Collect, Decode};
+use crate::transport::resp::{Pipelined, Single};
 use crate::transport::{http, resp, tcp};
 
 pub fn protobuf(bytes: &[u8]) {
@@ -80,19 +82,24 @@ pub fn resp(bytes: &[u8]) {
     }
 }
 
+/// The requests of a protocol, encoded once for all inputs.
+macro_rules! requests {
+    ($requests:expr) => {{
+        static REQUESTS: OnceLock<Vec<Prepared>> = OnceLock::new();
+        REQUESTS.get_or_init(|| $requests)
+    }};
+}
+
 pub fn milvus(bytes: &[u8]) {
-    static ASKED: OnceLock<Vec<Prepared>> = OnceLock::new();
-    decode::<Milvus>(ASKED.get_or_init(requests::<Milvus>), bytes);
+    decode::<Milvus>(requests!(requests::<UnaryProtocol<Milvus>>(&[])), bytes);
 }
 
 pub fn weaviate(bytes: &[u8]) {
-    static ASKED: OnceLock<Vec<Prepared>> = OnceLock::new();
-    decode::<Weaviate>(ASKED.get_or_init(requests::<Weaviate>), bytes);
+    decode::<Weaviate>(requests!(requests::<UnaryProtocol<Weaviate>>(&[])), bytes);
 }
 
 pub fn qdrant(bytes: &[u8]) {
-    static ASKED: OnceLock<Vec<Prepared>> = OnceLock::new();
-    decode::<Qdrant>(ASKED.get_or_init(requests::<Qdrant>), bytes);
+    decode::<Qdrant>(requests!(requests::<UnaryProtocol<Qdrant>>(&[])), bytes);
 }
 
 /// A message whose protocol is over gRPC.
@@ -105,15 +112,14 @@ fn decode<D: Decode>(requests: &[Prepared], bytes: &[u8]) {
 
 /// Several messages, each after a byte of its length, and the end of the stream.
 pub fn flight(bytes: &[u8]) {
-    static ASKED: OnceLock<Vec<Prepared>> = OnceLock::new();
-    let asked = ASKED.get_or_init(|| {
-        let action = with_options::<Flight>(&[("search", "action")]);
-        [requests::<Flight>(), action].concat()
+    let all = requests!({
+        let action = requests::<Flight>(&[("search", "action")]);
+        [requests::<Flight>(&[]), action].concat()
     });
     let Some((which, mut rest)) = bytes.split_first() else {
         return;
     };
-    let request = &asked[usize::from(*which) % asked.len()];
+    let request = &all[usize::from(*which) % all.len()];
     let (mut hits, mut answer) = (Hits::default(), Answer::default());
     hits.begin();
     while let Some((length, after)) = rest.split_first() {
@@ -128,75 +134,59 @@ pub fn flight(bytes: &[u8]) {
 }
 
 pub fn elasticsearch(bytes: &[u8]) {
-    static ASKED: OnceLock<Vec<Prepared>> = OnceLock::new();
-    let asked = ASKED.get_or_init(requests::<Elasticsearch>);
+    let all = requests!(requests::<Elasticsearch>(&[]));
     if let Some((which, body)) = bytes.split_first() {
-        let request = &asked[usize::from(*which) % asked.len()];
+        let request = &all[usize::from(*which) % all.len()];
         let _ = http::Decode::decode(&Json, request, body, &mut Answer::default());
         let _ = http::Decode::refusal(&Json, body);
     }
 }
 
 pub fn http(bytes: &[u8]) {
-    static ASKED: OnceLock<Vec<Prepared>> = OnceLock::new();
-    speak::<Elasticsearch>(ASKED.get_or_init(requests::<Elasticsearch>), &[], bytes);
+    let all = requests!(requests::<Elasticsearch>(&[]));
+    speak::<Elasticsearch>(all, &[], bytes);
 }
 
 pub fn grpc(bytes: &[u8]) {
-    static ASKED: OnceLock<Vec<Prepared>> = OnceLock::new();
-    speak::<NullGrpc>(ASKED.get_or_init(requests::<NullGrpc>), &[], bytes);
+    let all = requests!(requests::<UnaryProtocol<NullGrpc>>(&[]));
+    speak::<UnaryProtocol<NullGrpc>>(all, &[], bytes);
 }
 
 /// Answers that are streams of messages.
 pub fn grpc_stream(bytes: &[u8]) {
-    static ASKED: OnceLock<Vec<Prepared>> = OnceLock::new();
-    speak::<Flight>(ASKED.get_or_init(requests::<Flight>), &[], bytes);
+    speak::<Flight>(requests!(requests::<Flight>(&[])), &[], bytes);
 }
 
 pub fn postgres(bytes: &[u8]) {
-    static ASKED: OnceLock<Vec<Prepared>> = OnceLock::new();
     let options = &[("password", "secret")];
-    speak::<Postgres>(ASKED.get_or_init(requests::<Postgres>), options, bytes);
+    speak::<Postgres>(requests!(requests::<Postgres>(&[])), options, bytes);
 }
 
 /// Vector sets and the query engine, as the first byte is even or odd.
 pub fn redis(bytes: &[u8]) {
-    static ASKED: OnceLock<[Vec<Prepared>; 2]> = OnceLock::new();
-    let asked = ASKED.get_or_init(engines::<Redis<false>>);
-    let engine = usize::from(bytes.first().unwrap_or(&0) % 2);
-    speak::<Redis<false>>(
-        &asked[engine],
-        ENGINES[engine],
-        &bytes[bytes.len().min(1)..],
-    );
+    speak_redis::<Redis<Single<_>>>(bytes);
 }
 
 /// The same, where many requests share a connection.
 pub fn redis_pipelined(bytes: &[u8]) {
-    static ASKED: OnceLock<[Vec<Prepared>; 2]> = OnceLock::new();
-    let asked = ASKED.get_or_init(engines::<Redis<true>>);
-    let engine = usize::from(bytes.first().unwrap_or(&0) % 2);
-    speak::<Redis<true>>(
-        &asked[engine],
-        ENGINES[engine],
-        &bytes[bytes.len().min(1)..],
-    );
+    speak_redis::<Redis<Pipelined<_>>>(bytes);
+}
+
+fn speak_redis<P: Protocol>(bytes: &[u8]) {
+    const ENGINES: [Pairs; 2] = [&[("engine", "vectorset")], &[("engine", "search")]];
+    static REQUESTS: OnceLock<[Vec<Prepared>; 2]> = OnceLock::new();
+    // They are the same whatever the connection is.
+    let all = REQUESTS.get_or_init(|| ENGINES.map(requests::<P>));
+    if let Some((engine, rest)) = bytes.split_first() {
+        let engine = usize::from(engine % 2);
+        speak::<P>(&all[engine], ENGINES[engine], rest);
+    }
 }
 
 type Pairs = &'static [(&'static str, &'static str)];
 
-const ENGINES: [Pairs; 2] = [&[("engine", "vectorset")], &[("engine", "search")]];
-
-fn engines<P: Protocol>() -> [Vec<Prepared>; 2] {
-    ENGINES.map(with_options::<P>)
-}
-
-fn requests<P: Protocol>() -> Vec<Prepared> {
-    with_options::<P>(&[])
-}
-
 /// One request of three rows of every operation that the protocol has, searches of one.
-fn with_options<P: Protocol>(options: Pairs) -> Vec<Prepared> {
+fn requests<P: Protocol>(options: Pairs) -> Vec<Prepared> {
     use Operation::{Delete, Get, Insert, Search, Upsert};
     let protocol = P::new(target(options)).expect("the options are known");
     let first = |operation| {
@@ -235,10 +225,8 @@ fn named<'a>(pairs: impl Iterator<Item = &'a (&'a str, &'a str)>) -> Options {
 fn target(options: Pairs) -> Target {
     Target {
         host: "memory".into(),
-        port: 1,
-        tls: None,
-        headers: vec![],
         options: named(options.iter()),
+        ..Target::default()
     }
 }
 

@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -31,7 +32,7 @@ pub enum Operation {
 }
 
 /// Where a server is and how to be let in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Target {
     pub host: String,
     pub port: u16,
@@ -115,6 +116,17 @@ pub enum Values {
     Text(Vec<String>),
 }
 
+impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Self::Int(all) => all.len(),
+            Self::Float(all) => all.len(),
+            Self::Bool(all) => all.len(),
+            Self::Text(all) => all.len(),
+        }
+    }
+}
+
 /// A metadata column of the rows to be written.
 #[derive(Clone, Debug)]
 pub struct Column {
@@ -134,10 +146,14 @@ pub enum Cell<'a> {
 }
 
 impl Column {
+    /// A value is there in this row.
+    pub fn has(&self, row: usize) -> bool {
+        self.valid.get(row).copied().unwrap_or(true)
+    }
+
     /// The value in a row; None where it is missing.
     pub fn cell(&self, row: usize) -> Option<Cell<'_>> {
-        let there = self.valid.get(row).copied().unwrap_or(true);
-        there.then(|| match &self.values {
+        self.has(row).then(|| match &self.values {
             Values::Int(all) => Cell::Int(all[row]),
             Values::Float(all) => Cell::Float(all[row]),
             Values::Bool(all) => Cell::Bool(all[row]),
@@ -181,12 +197,7 @@ impl Task {
             _ => {}
         }
         for column in &self.columns {
-            let length = match &column.values {
-                Values::Int(all) => all.len(),
-                Values::Float(all) => all.len(),
-                Values::Bool(all) => all.len(),
-                Values::Text(all) => all.len(),
-            };
+            let length = column.values.len();
             if length != ids || !(column.valid.is_empty() || column.valid.len() == ids) {
                 let name = &column.name;
                 return fault(format!(
@@ -205,6 +216,13 @@ impl Task {
             return fault("a query has a filter that does not exist".into());
         }
         Ok(())
+    }
+
+    /// The columns that have a value in a row, by name.
+    pub fn cells(&self, row: usize) -> impl Iterator<Item = (&str, Cell<'_>)> {
+        self.columns
+            .iter()
+            .filter_map(move |column| Some((&*column.name, column.cell(row)?)))
     }
 
     /// The filter of a query.
@@ -299,10 +317,12 @@ impl Failure {
     pub fn garbage(message: impl Into<String>) -> Self {
         Self::new("garbage", message)
     }
+}
 
-    /// The class of a failed read, write or connect.
-    pub fn io(error: &std::io::Error) -> Self {
-        use std::io::ErrorKind::*;
+/// A failed read, write or connect.
+impl From<&io::Error> for Failure {
+    fn from(error: &io::Error) -> Self {
+        use io::ErrorKind::*;
         let class = match error.kind() {
             ConnectionRefused => "refused",
             UnexpectedEof => "truncated",
@@ -312,6 +332,12 @@ impl Failure {
             _ => "io",
         };
         Self::broken(class, error.to_string())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::from(&error)
     }
 }
 

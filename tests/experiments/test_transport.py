@@ -107,7 +107,7 @@ def test_what_waits_to_be_checked_is_bounded(
     with world(Forgetful, "flat", tmp_path, State.LOADED) as context:
         for _ in range(3):
             assert log.get(context.store, 1000, np.sort(context.dataset.ids))
-            assert log._held == 0
+            assert log._unchecked_bytes == 0
     moved = log.result()
     assert (moved.wrong, moved.got_rows) == (3, 3 * (ROWS - 1))
 

@@ -243,7 +243,7 @@ def test_rows_written_over_the_wire_are_as_those_that_the_client_writes(
 
     def ask(operation: str, ids: NDArray[np.int64], vectors: Any = None) -> None:
         written = () if vectors is None else columns
-        told = send(native, operation, ids, vectors, written, batch=128, workers=2)["classes"][0]
+        told = send(native, operation, ids, vectors, written, batch=128, clients=2)["classes"][0]
         assert told["recorder"].errors() == []
         assert told["rows"] == len(ids)
 

@@ -47,33 +47,33 @@ def silent(*_: object) -> None:
 
 
 @given(
-    rows=st.integers(0, 5_000), batch=st.integers(1, 700), workers=st.integers(1, 5), dim=st.just(8)
+    rows=st.integers(0, 5_000), batch=st.integers(1, 700), clients=st.integers(1, 5), dim=st.just(8)
 )
 def test_slabs_are_whole_rounds_of_batches_and_bounded(
-    rows: int, batch: int, workers: int, dim: int
+    rows: int, batch: int, clients: int, dim: int
 ) -> None:
     whole = dataset(1, dim)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inserts, "SLAB_BYTES", 100_000)
-        found = list(inserts.slabs(whole, batch, workers, rows))
+        found = list(inserts.slabs(whole, batch, clients, rows))
     assert [at for first, last in found for at in range(first, last)] == list(range(rows))
     for first, last in found[:-1]:
-        assert (last - first) % (batch * workers) == 0
-        assert (last - first) * 300 <= 100_000 or last - first == batch * workers
+        assert (last - first) % (batch * clients) == 0
+        assert (last - first) * 300 <= 100_000 or last - first == batch * clients
 
 
 def natively(
-    rows: int, *, faults: Sequence[tuple[str, int]] = (), workers: int = 1, batch: int = 100
+    rows: int, *, faults: Sequence[tuple[str, int]] = (), clients: int = 1, batch: int = 100
 ) -> Phase:
     given = dataset(rows)
     schema = Schema(given.dim, given.metric, fields_of(given))
     with null_server("grpc", faults=faults) as server:
         native = NativeRows(target("null-grpc", server.host, server.port))
-        return inserts.load(native, given, schema, batch, silent, CERTIFICATE, workers=workers)
+        return inserts.load(native, given, schema, batch, silent, CERTIFICATE, clients=clients)
 
 
 def test_a_native_load_counts_rows_and_times_batches() -> None:
-    phase = natively(1_050, workers=3)
+    phase = natively(1_050, clients=3)
     assert phase.valid, phase.reason
     assert phase.metrics["count"] == 1_050
     assert phase.metrics["batches"] == 11

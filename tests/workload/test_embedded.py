@@ -18,7 +18,8 @@ from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.results_schema import METRICS
 from vectrial.model.store import Hits
-from vectrial.workload.python.closed_loop import ClientPool, closed_loop
+from vectrial.workload.python.client_pool import ClientPool
+from vectrial.workload.python.closed_loop import closed_loop
 from vectrial.workload.python.operations import timed_operations
 from vectrial.workload.record import PhaseStart
 

@@ -13,7 +13,7 @@ from vectrial.model.dataset import Truth
 from vectrial.model.phase import Phase
 from vectrial.model.store import Hits
 from vectrial.model.workload import OpenLoop
-from vectrial.workload.python.embedded import search
+from vectrial.workload.python.open_loop import open_loop as search
 
 QUERIES = np.eye(4, dtype=np.float32)
 #: Row i is the only right answer of query i.

@@ -52,16 +52,16 @@ def phases(
 ) -> list[Phase]:
     outcome = drive(to, requests, sources, **settings)
     by_answers = all(source["arrival"] == "closed" for source in sources)
-    return phases_of(outcome, by_answers, sum(source["workers"] for source in sources))
+    return phases_of(outcome, by_answers, sum(source["clients"] for source in sources))
 
 
-def phases_of(outcome: LoadOutcome, by_answers: bool, workers: int = 0) -> list[Phase]:
+def phases_of(outcome: LoadOutcome, by_answers: bool, clients: int = 0) -> list[Phase]:
     return [
         phase_of_outcome(
             record["name"],
             outcome,
             record,
-            clients=workers if by_answers else None,
+            clients=clients if by_answers else None,
             load_1m=os.getloadavg()[0],
             params={"loop": "test"},
             no_recall="no ground truth was given",

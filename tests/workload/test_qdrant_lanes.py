@@ -99,7 +99,7 @@ def test_both_lanes_write_the_same(peer: Peer, store: Qdrant) -> None:
     native = store.native_rows()
     table = pa.Table.from_batches([metadata_of(batch, SCHEMA)])
     outcome = send(
-        native, "insert", IDS, VECTORS, columns_of(table, native.columns), batch=ROWS, workers=1
+        native, "insert", IDS, VECTORS, columns_of(table, native.columns), batch=ROWS, clients=1
     )
     assert errors_of(outcome) == {}
     asked, same = (pb.UpsertPoints.FromString(call.body) for call in peer.calls)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vectrial._engine import Recorder
 from vectrial.model.store import Hits
 from vectrial.model.workload import OpenLoop
-from vectrial.workload.python.closed_loop import ClientPool
+from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.open_loop import ArrivalQueue, Schedule, due_times
 from vectrial.workload.python.sdk_process import done
 

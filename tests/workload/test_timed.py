@@ -29,8 +29,9 @@ from vectrial.model.store import Hits, Index, NoParams, Params, Schema, Searcher
 from vectrial.model.workload import OpenLoop
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload import ingest
-from vectrial.workload.python import bulk_io, embedded, sdk_ingest
+from vectrial.workload.python import bulk_io, sdk_ingest
 from vectrial.workload.python.closed_loop import closed_loop
+from vectrial.workload.python.open_loop import open_loop
 from vectrial.workload.python.operations import timed_operations
 from vectrial.workload.python.sdk_ingest import Portion
 from vectrial.workload.python.sdk_process import Opening
@@ -132,7 +133,7 @@ def by_open_loop(script: Script, folder: Path) -> Errors:
     search, rows = loaded(folder).searcher(K, NoParams()), dataset()
     script.begin("search")  # the first request is the warm-up
     load, truth = OpenLoop(1000, 0.02, "constant"), truth_of(rows, K, None)
-    phase = embedded.search(search, rows.queries, truth, load, alone=True, warmup_queries=1)
+    phase = open_loop(search, rows.queries, truth, load, alone=True, warmup_queries=1)
     return phase.errors
 
 

@@ -1,63 +1,7 @@
-//! Protocol Buffers by hand: the few fields that are sent, and a reader that takes any bytes.
+//! A reader of Protocol Buffers that takes any bytes and allocates nothing. What is sent is encoded
+//! by `prost`.
 
 use crate::codec::DecodeError;
-
-/// Append a varint.
-pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Append an integer, enum or bool field. Negative numbers are cast to u64, as int64 is.
-pub fn put_number(out: &mut Vec<u8>, field: u32, value: u64) {
-    put_varint(out, u64::from(field) << 3);
-    put_varint(out, value);
-}
-
-/// Append a string, bytes, message or packed field.
-pub fn put_bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
-    put_varint(out, u64::from(field) << 3 | 2);
-    put_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
-/// Append a message field that `write` fills.
-pub fn put_message(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
-    let mut inner = Vec::new();
-    write(&mut inner);
-    put_bytes(out, field, &inner);
-}
-
-/// Append packed float32 (or the little-endian bytes of a vector).
-pub fn put_floats(out: &mut Vec<u8>, field: u32, values: &[f32]) {
-    put_varint(out, u64::from(field) << 3 | 2);
-    put_varint(out, values.len() as u64 * 4);
-    out.extend(values.iter().flat_map(|x| x.to_le_bytes()));
-}
-
-/// Append a float32 or fixed32 field by its four bytes.
-pub fn put_fixed32(out: &mut Vec<u8>, field: u32, value: [u8; 4]) {
-    put_varint(out, u64::from(field) << 3 | 5);
-    out.extend_from_slice(&value);
-}
-
-/// Append a double or fixed64 field by its eight bytes.
-pub fn put_fixed64(out: &mut Vec<u8>, field: u32, value: [u8; 8]) {
-    put_varint(out, u64::from(field) << 3 | 1);
-    out.extend_from_slice(&value);
-}
-
-/// Append packed varints.
-pub fn put_packed(out: &mut Vec<u8>, field: u32, values: impl IntoIterator<Item = u64>) {
-    put_message(out, field, |inner| {
-        values
-            .into_iter()
-            .for_each(|value| put_varint(inner, value))
-    });
-}
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,26 +12,28 @@ pub enum Value<'a> {
     Fixed32([u8; 4]),
 }
 
+const WRONG_TYPE: DecodeError = DecodeError("a field has another wire type");
+
 impl<'a> Value<'a> {
     /// The bytes of a string, message or packed field; none where the wire says something else.
     pub fn bytes(self) -> Result<&'a [u8], DecodeError> {
         match self {
             Value::Bytes(bytes) => Ok(bytes),
-            _ => Err(DecodeError("a field has another wire type")),
+            _ => Err(WRONG_TYPE),
         }
     }
 
     pub fn number(self) -> Result<u64, DecodeError> {
         match self {
             Value::Number(value) => Ok(value),
-            _ => Err(DecodeError("a field has another wire type")),
+            _ => Err(WRONG_TYPE),
         }
     }
 
     pub fn float(self) -> Result<f32, DecodeError> {
         match self {
             Value::Fixed32(bytes) => Ok(f32::from_le_bytes(bytes)),
-            _ => Err(DecodeError("a field has another wire type")),
+            _ => Err(WRONG_TYPE),
         }
     }
 }
@@ -176,21 +122,40 @@ pub fn packed_floats(bytes: &[u8], out: &mut Vec<f32>) -> Result<(), DecodeError
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use prost::Message;
+
+    #[derive(Message)]
+    struct Sample {
+        #[prost(uint64, optional, tag = 1)]
+        number: Option<u64>,
+        #[prost(int64, repeated, tag = 3)]
+        ints: Vec<i64>,
+        #[prost(float, repeated, tag = 4)]
+        floats: Vec<f32>,
+        #[prost(bytes = "vec", optional, tag = 700)]
+        text: Option<Vec<u8>>,
+    }
 
     proptest! {
         #[test]
         fn what_is_written_is_read(number: u64, text: Vec<u8>, ints: Vec<i64>, floats: Vec<f32>) {
-            let mut out = Vec::new();
-            put_number(&mut out, 1, number);
-            put_bytes(&mut out, 700, &text);
-            put_packed(&mut out, 3, ints.iter().map(|i| *i as u64));
-            put_floats(&mut out, 4, &floats);
+            let sample = Sample {
+                number: Some(number),
+                ints: ints.clone(),
+                floats: floats.clone(),
+                text: Some(text.clone()),
+            };
+            let out = sample.encode_to_vec();
             let mut reader = Reader(&out);
             prop_assert_eq!(reader.field(), Ok(Some((1, Value::Number(number)))));
-            prop_assert_eq!(reader.field(), Ok(Some((700, Value::Bytes(&text)))));
             let (mut seen, mut near) = (vec![], vec![]);
-            packed_ints(reader.field().unwrap().unwrap().1.bytes().unwrap(), &mut seen).unwrap();
-            packed_floats(reader.field().unwrap().unwrap().1.bytes().unwrap(), &mut near).unwrap();
+            if !ints.is_empty() {
+                packed_ints(reader.field().unwrap().unwrap().1.bytes().unwrap(), &mut seen).unwrap();
+            }
+            if !floats.is_empty() {
+                packed_floats(reader.field().unwrap().unwrap().1.bytes().unwrap(), &mut near).unwrap();
+            }
+            prop_assert_eq!(reader.field(), Ok(Some((700, Value::Bytes(&text)))));
             prop_assert_eq!(seen, ints);
             prop_assert!(near.iter().zip(&floats).all(|(a, b)| a.to_bits() == b.to_bits()));
             prop_assert_eq!((near.len(), reader.field()), (floats.len(), Ok(None)));

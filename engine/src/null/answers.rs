@@ -1,142 +1,143 @@
-//! What databases over gRPC answer to a search, in their own messages: a client spends on reading
-//! these what it spends on those of a store. Their order and fields are those of real servers
-//!, also where nobody reads them.
+//! Searches answered in the messages of databases over gRPC: a client spends on reading these what
+//! it spends on those of a store. Their order and fields are those of real servers, also where
+//! nobody reads them.
 
 use bytes::Bytes;
 
-use crate::codec::protobuf::{
-    put_bytes, put_fixed32, put_fixed64, put_floats, put_message, put_number, put_packed,
-};
-use crate::null::grpc::Method;
-use crate::protocols::null::{ANSWER_IDS, ANSWER_SCORES};
-use crate::protocols::weaviate::uuid;
+use crate::null::grpc::{Hit, Method};
+use crate::protocols::{milvus, null, qdrant, weaviate};
 use crate::transport::grpc::framed;
 
 /// The search of every protocol over gRPC whose answer is one message.
 pub const SEARCHES: &[Method] = &[
     Method {
         path: "/vectrial.Null/Search",
-        found: null,
+        found: found_null,
     },
     Method {
         path: "/milvus.proto.milvus.MilvusService/Search",
-        found: milvus,
+        found: found_milvus,
     },
     Method {
         path: "/weaviate.v1.Weaviate/Search",
-        found: weaviate,
+        found: found_weaviate,
     },
     Method {
         path: "/qdrant.Points/Query",
-        found: qdrant,
+        found: found_qdrant,
     },
 ];
 
-fn scores(k: usize) -> impl Iterator<Item = f32> {
-    (0..k).map(|at| at as f32 / 64.0)
+fn found_null(hits: &[Hit]) -> Bytes {
+    let (ids, scores) = hits.iter().copied().unzip();
+    framed(&null::messages::Found { ids, scores })
 }
 
-fn null(k: usize, id: fn(u64) -> u64) -> Bytes {
-    framed(|out| {
-        put_packed(out, ANSWER_IDS, (0..k as u64).map(id));
-        put_floats(out, ANSWER_SCORES, &scores(k).collect::<Vec<_>>());
+/// Of a collection whose primary key is `id`.
+fn found_milvus(hits: &[Hit]) -> Bytes {
+    use milvus::messages::{Ids, LongArray, SearchResultData, SearchResults, Status};
+    let (data, scores) = hits.iter().copied().unzip();
+    let ids = Ids {
+        int_id: Some(LongArray { data }),
+    };
+    framed(&SearchResults {
+        status: Some(Status::default()),
+        results: Some(SearchResultData {
+            num_queries: 1,
+            top_k: hits.len() as i64,
+            scores,
+            ids: Some(ids),
+            topks: vec![hits.len() as i64],
+            primary_field_name: "id".into(),
+        }),
+        collection_name: "null".into(),
     })
 }
 
-/// `milvus.SearchResults` of a collection whose primary key is `id`.
-fn milvus(k: usize, id: fn(u64) -> u64) -> Bytes {
-    framed(|out| {
-        put_message(out, 1, |_| ()); // status: success
-        put_message(out, 2, |results| {
-            put_number(results, 1, 1); // queries
-            put_number(results, 2, k as u64);
-            put_floats(results, 4, &scores(k).collect::<Vec<_>>());
-            put_message(results, 5, |ids| {
-                put_message(ids, 1, |longs| {
-                    put_packed(longs, 1, (0..k as u64).map(id));
-                });
-            });
-            put_packed(results, 6, [k as u64]);
-            put_bytes(results, 13, b"id"); // name of the primary key
-        });
-        put_bytes(out, 3, b"null");
+/// With ids and distances.
+fn found_weaviate(hits: &[Hit]) -> Bytes {
+    use weaviate::messages::{MetadataResult, PropertiesResult, SearchReply, SearchResult};
+    let result = |(id, distance): &Hit| SearchResult {
+        properties: Some(PropertiesResult {
+            target_collection: "Null".into(),
+        }),
+        metadata: Some(MetadataResult {
+            id: weaviate::uuid(*id),
+            distance: *distance,
+            distance_present: true,
+            id_as_bytes: weaviate::uuid_number(*id).to_be_bytes().into(),
+        }),
+    };
+    framed(&SearchReply {
+        took: 0.0005,
+        results: hits.iter().map(result).collect(),
     })
 }
 
-/// `weaviate.v1.SearchReply` with ids and distances.
-fn weaviate(k: usize, id: fn(u64) -> u64) -> Bytes {
-    framed(|out| {
-        put_fixed32(out, 1, 0.0005f32.to_le_bytes()); // seconds taken
-        for (at, score) in (0..).zip(scores(k)) {
-            put_message(out, 2, |result| {
-                put_message(result, 1, |properties| put_bytes(properties, 3, b"Null"));
-                put_message(result, 2, |metadata| {
-                    let text = uuid(id(at) as i64);
-                    put_bytes(metadata, 1, &text);
-                    put_fixed32(metadata, 7, score.to_le_bytes());
-                    put_number(metadata, 8, 1); // there is a distance
-                    put_bytes(metadata, 20, &whole(&text));
-                });
-            });
-        }
-    })
-}
-
-/// The 16 bytes of a uuid.
-fn whole(text: &[u8]) -> [u8; 16] {
-    let digits = text
-        .iter()
-        .filter_map(|digit| char::from(*digit).to_digit(16));
-    let whole = digits.fold(0, |whole, digit| whole << 4 | u128::from(digit));
-    whole.to_be_bytes()
-}
-
-/// `qdrant.QueryResponse` of points with numbers.
-fn qdrant(k: usize, id: fn(u64) -> u64) -> Bytes {
-    framed(|out| {
-        for (at, score) in (0..).zip(scores(k)) {
-            put_message(out, 1, |point| {
-                put_message(point, 1, |number| put_number(number, 1, id(at)));
-                put_fixed32(point, 3, score.to_le_bytes());
-                put_number(point, 5, 7); // version
-            });
-        }
-        put_fixed64(out, 2, 0.0005f64.to_le_bytes()); // seconds taken
+/// Points with numbers.
+fn found_qdrant(hits: &[Hit]) -> Bytes {
+    use qdrant::messages::{QueryResponse, ScoredPoint};
+    let point = |(id, score): &Hit| ScoredPoint {
+        id: Some((*id).into()),
+        score: *score,
+        version: 7,
+    };
+    framed(&QueryResponse {
+        result: hits.iter().map(point).collect(),
+        time: 0.0005,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Answer, Operation, Prepared};
+    use crate::protocol::{Answer, Failure, Operation, Prepared};
     use crate::protocols::{milvus::Milvus, null::NullGrpc, qdrant::Qdrant, weaviate::Weaviate};
     use crate::transport::grpc::Decode;
+    use proptest::prelude::*;
 
-    #[test]
-    fn every_answer_is_read_by_its_own_protocol() {
-        let readers = [
-            NullGrpc::decode,
-            Milvus::decode,
-            Weaviate::decode,
-            Qdrant::decode,
-        ];
-        let request = Prepared::plain(Operation::Search, Bytes::new(), 1);
-        for (method, decode) in SEARCHES.iter().zip(readers) {
-            for k in [0, 1, 300] {
+    type Decoder = fn(&Prepared, &[u8], &mut Answer) -> Result<(), Failure>;
+
+    /// The decoder of each of [`SEARCHES`].
+    const DECODERS: [Decoder; 4] = [
+        NullGrpc::decode,
+        Milvus::decode,
+        Weaviate::decode,
+        Qdrant::decode,
+    ];
+
+    fn request(operation: Operation) -> Prepared {
+        Prepared::plain(operation, Bytes::new(), 3)
+    }
+
+    proptest! {
+        #[test]
+        fn ids_and_scores_come_back(hits: Vec<Hit>) {
+            let (ids, scores): (Vec<i64>, Vec<f32>) = hits.iter().copied().unzip();
+            for (method, decode) in SEARCHES.iter().zip(DECODERS) {
                 let mut answer = Answer::default();
-                let message = (method.found)(k, |id| id).slice(5..);
-                decode(&request, &message, &mut answer).unwrap();
-                assert_eq!(
-                    answer.ids,
-                    (0..k as i64).collect::<Vec<_>>(),
-                    "{}",
-                    method.path
-                );
-                assert!(
-                    answer.scores.iter().copied().eq(scores(k)),
-                    "{}",
-                    method.path
-                );
+                let message = (method.found)(&hits).slice(5..);
+                decode(&request(Operation::Search), &message, &mut answer).unwrap();
+                prop_assert_eq!(&answer.ids, &ids, "{}", method.path);
+                prop_assert_eq!(&answer.scores, &scores, "{}", method.path);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(
+            hits: Vec<Hit>, bytes: Vec<u8>, at: proptest::sample::Index, byte: u8,
+        ) {
+            use Operation::{Delete, Get, Insert, Search};
+            for (method, decode) in SEARCHES.iter().zip(DECODERS) {
+                let mut damaged = (method.found)(&hits)[5..].to_vec();
+                damaged.push(0);
+                let at = at.index(damaged.len());
+                damaged[at] = byte;
+                for request in [Search, Get, Insert, Delete].map(request) {
+                    for message in [&bytes, &damaged[..], &damaged[..at]] {
+                        let _ = decode(&request, message, &mut Answer::default());
+                    }
+                }
             }
         }
     }

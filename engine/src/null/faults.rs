@@ -3,10 +3,13 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::invalid_argument::InvalidArgument;
 
 /// What can happen to an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Fault {
     /// An error in the protocol's own words.
     Status,
@@ -30,17 +33,8 @@ impl std::str::FromStr for Fault {
     type Err = InvalidArgument;
 
     fn from_str(name: &str) -> Result<Self, InvalidArgument> {
-        Ok(match name {
-            "status" => Self::Status,
-            "reset" => Self::Reset,
-            "break" => Self::Break,
-            "truncate" => Self::Truncate,
-            "garbage" => Self::Garbage,
-            "late" => Self::Late,
-            "never" => Self::Never,
-            "twice" => Self::Twice,
-            _ => return Err(InvalidArgument(format!("'{name}' is no fault"))),
-        })
+        serde_json::from_value(name.into())
+            .map_err(|_| InvalidArgument(format!("'{name}' is no fault")))
     }
 }
 

@@ -11,13 +11,16 @@ use tokio::task::spawn_local;
 
 use crate::null::faults::{Fault, Injector};
 use crate::null::Settings;
-use crate::transport::grpc::framed;
+use crate::transport::grpc::framed_bytes;
 use crate::transport::tcp::Stream;
 
-/// A search: its path, and the framed answer to it with so many rows whose ids `id` gives.
+/// Id and score of a row that was found.
+pub type Hit = (i64, f32);
+
+/// A search: its path, and the framed answer to it.
 pub struct Method {
     pub path: &'static str,
-    pub found: fn(k: usize, id: fn(u64) -> u64) -> Bytes,
+    pub found: fn(&[Hit]) -> Bytes,
 }
 
 /// What is sent, made once.
@@ -43,18 +46,21 @@ impl Replies {
         head.headers_mut().insert("content-type", grpc);
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", HeaderValue::from_static("0"));
-        let framed_reply =
-            |(path, bytes): (&String, &Bytes)| (path.clone(), framed(|out| out.extend(bytes)));
+        let framed_reply = |(path, bytes): (&String, &Bytes)| (path.clone(), framed_bytes(bytes));
+        let hits = |id: fn(i64) -> i64| -> Vec<Hit> {
+            let hit = |at| (id(at), at as f32 / 64.0);
+            (0..settings.k as i64).map(hit).collect()
+        };
         let search = |method: &Method| Search {
             path: method.path,
-            found: (method.found)(settings.k, |i| i),
-            twice: (method.found)(settings.k, |i| i / 2),
+            found: (method.found)(&hits(|at| at)),
+            twice: (method.found)(&hits(|at| at / 2)),
         };
         Self {
             head,
             trailers,
             searches: methods.iter().map(search).collect(),
-            empty: framed(|_| ()),
+            empty: framed_bytes(&[]),
             others: settings.replies.iter().map(framed_reply).collect(),
         }
     }
@@ -153,7 +159,7 @@ async fn answer(
         }
         Some(Fault::Truncate) => reply.truncate(reply.len() - 1),
         // A field of a wire type that does not exist.
-        Some(Fault::Garbage) => reply = framed(|out| out.extend([0x0f; 40])),
+        Some(Fault::Garbage) => reply = framed_bytes(&[0x0f; 40]),
         Some(Fault::Twice) => reply = twice.clone(),
         Some(Fault::Late | Fault::Never) | None => {}
     }

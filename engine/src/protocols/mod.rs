@@ -2,18 +2,22 @@
 
 pub mod elasticsearch;
 pub mod flight;
-pub mod messages;
 pub mod milvus;
 pub mod null;
+mod options;
 pub mod postgres;
 pub mod qdrant;
 pub mod redis;
 mod rows;
+pub mod unary;
 pub mod weaviate;
 
 use crate::invalid_argument::InvalidArgument;
 use crate::protocol::Target;
 use crate::run::{self, Control, Outcome, Plan};
+use crate::transport::resp::{Pipelined, Single};
+use redis::Redis;
+use unary::UnaryProtocol;
 
 /// Names of the protocols, as [`drive`] takes them.
 pub const NAMES: &[&str] = &[
@@ -38,13 +42,13 @@ pub fn drive(
     match protocol {
         "elasticsearch" => run::run::<elasticsearch::Elasticsearch>(target, plan, control),
         "flight" => run::run::<flight::Flight>(target, plan, control),
-        "milvus" => run::run::<milvus::Milvus>(target, plan, control),
-        "null-grpc" => run::run::<null::NullGrpc>(target, plan, control),
+        "milvus" => run::run::<UnaryProtocol<milvus::Milvus>>(target, plan, control),
+        "null-grpc" => run::run::<UnaryProtocol<null::NullGrpc>>(target, plan, control),
         "postgres" => run::run::<postgres::Postgres>(target, plan, control),
-        "qdrant" => run::run::<qdrant::Qdrant>(target, plan, control),
-        "redis" => run::run::<redis::Redis<false>>(target, plan, control),
-        "redis-pipelined" => run::run::<redis::Redis<true>>(target, plan, control),
-        "weaviate" => run::run::<weaviate::Weaviate>(target, plan, control),
+        "qdrant" => run::run::<UnaryProtocol<qdrant::Qdrant>>(target, plan, control),
+        "redis" => run::run::<Redis<Single<_>>>(target, plan, control),
+        "redis-pipelined" => run::run::<Redis<Pipelined<_>>>(target, plan, control),
+        "weaviate" => run::run::<UnaryProtocol<weaviate::Weaviate>>(target, plan, control),
         _ => Err(InvalidArgument(format!(
             "'{protocol}' is no protocol; there are {}",
             NAMES.join(", ")

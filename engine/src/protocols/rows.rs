@@ -1,20 +1,23 @@
-//! What protocols that write rows one by one have in common.
+//! Rows as JSON, and answers that cover only some of the rows.
 
 use serde_json::Value;
 
-use crate::protocol::{Cell, Column, Failure};
+use crate::protocol::{Answer, Cell, Failure, Prepared, Task};
 
 /// The columns of a row that have a value.
-pub fn values(columns: &[Column], row: usize) -> impl Iterator<Item = (&str, Value)> {
-    columns.iter().filter_map(move |column| {
-        let value = match column.cell(row)? {
+pub fn values(task: &Task, row: usize) -> impl Iterator<Item = (&str, Value)> {
+    task.cells(row).map(|(name, cell)| (name, cell.into()))
+}
+
+impl From<Cell<'_>> for Value {
+    fn from(cell: Cell<'_>) -> Self {
+        match cell {
             Cell::Int(value) => value.into(),
             Cell::Float(value) => value.into(),
             Cell::Bool(value) => value.into(),
             Cell::Text(value) => value.into(),
-        };
-        Some((column.name.as_str(), value))
-    })
+        }
+    }
 }
 
 /// Append a JSON object.
@@ -36,7 +39,23 @@ pub fn put_members<'a>(out: &mut Vec<u8>, values: impl Iterator<Item = (&'a str,
     }
 }
 
-/// What a request comes to whose rows have been answered one by one: the failure of its only row,
+/// Refuse an answer to a get that lacks rows.
+pub fn check_complete(request: &Prepared, answer: &Answer) -> Result<(), Failure> {
+    match answer.ids.len() {
+        came if came == request.rows as usize => Ok(()),
+        came => Err(incomplete(came, request, " came")),
+    }
+}
+
+/// The failure of a request of which only some rows came, or were written.
+pub fn incomplete(done: usize, request: &Prepared, why: &str) -> Failure {
+    Failure::new(
+        "incomplete",
+        format!("{done} of {} rows{why}", request.rows),
+    )
+}
+
+/// The outcome of a request whose rows have been answered one by one: the failure of its only row,
 /// or that some failed.
 pub fn failed(failed: usize, rows: usize, first: Option<Failure>) -> Result<(), Failure> {
     match first {

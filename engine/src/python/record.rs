@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use numpy::{PyArray1, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::record::recorder::{self, Kind};
+use crate::record::windows::WindowRow;
 use crate::record::{histogram, recall};
 
 const NS_PER_US: f64 = 1e3;
@@ -19,16 +20,18 @@ const QUANTILES: [(&str, f64); 5] = [
     ("latency_p99_9", 0.999),
 ];
 
+/// Microseconds of a time in ns, where there is one.
+pub fn in_us(ns: Option<u64>) -> Option<f64> {
+    ns.map(|ns| ns as f64 / NS_PER_US)
+}
+
 /// Call `then` with the int64 ids of a one-dimensional array.
 fn with_ids<T>(ids: &Bound<'_, PyAny>, then: impl FnOnce(&[i64]) -> T) -> PyResult<T> {
     let Ok(array) = ids.cast::<PyArray1<i64>>() else {
-        let kind = ids
-            .get_type()
-            .name()
-            .map_or_else(|_| String::new(), |name| name.to_string());
-        let dtype = ids
-            .getattr("dtype")
-            .map_or_else(|_| String::new(), |d| format!(" of {d}"));
+        let kind = ids.get_type();
+        let dtype = ids.getattr("dtype").map(|dtype| format!(" of {dtype}"));
+        let dtype = dtype.unwrap_or_default();
+        let kind = kind.name().map(|name| name.to_string()).unwrap_or_default();
         return Err(PyValueError::new_err(format!(
             "ids must be a one-dimensional array of int64, not a {kind}{dtype}"
         )));
@@ -185,7 +188,6 @@ impl Recorder {
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (seen, out) = (self.0.summary(), PyDict::new(py));
         let latency = self.0.histogram(Kind::Latency);
-        let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / NS_PER_US);
         out.set_item("count", seen.count)?;
         out.set_item("errors", seen.errors)?;
         out.set_item("saturated", seen.saturated)?;
@@ -196,11 +198,11 @@ impl Recorder {
             "latency_mean",
             seen.latency_mean_ns.map(|ns| ns / NS_PER_US),
         )?;
-        out.set_item("latency_min", us(seen.latency_min_ns))?;
+        out.set_item("latency_min", in_us(seen.latency_min_ns))?;
         for (name, quantile) in QUANTILES {
-            out.set_item(name, us(latency.quantile_ns(quantile)))?;
+            out.set_item(name, in_us(latency.quantile_ns(quantile)))?;
         }
-        out.set_item("latency_max", us(seen.latency_max_ns))?;
+        out.set_item("latency_max", in_us(seen.latency_max_ns))?;
         out.set_item("recall_mean", seen.recall.map(|recall| recall.mean))?;
         out.set_item("recall_p05", seen.recall.map(|recall| recall.p05))?;
         out.set_item("recall_min", seen.recall.map(|recall| recall.min))?;
@@ -209,35 +211,19 @@ impl Recorder {
 
     fn windows<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (rows, out) = (self.0.windows(), PyDict::new(py));
-        let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / NS_PER_US);
-        out.set_item(
-            "second",
-            rows.iter().map(|row| row.second).collect::<Vec<_>>(),
-        )?;
-        out.set_item(
-            "count",
-            rows.iter().map(|row| row.count).collect::<Vec<_>>(),
-        )?;
-        out.set_item(
-            "errors",
-            rows.iter().map(|row| row.errors).collect::<Vec<_>>(),
-        )?;
-        out.set_item(
-            "p50_us",
-            rows.iter().map(|row| us(row.p50_ns)).collect::<Vec<_>>(),
-        )?;
-        out.set_item(
-            "p99_us",
-            rows.iter().map(|row| us(row.p99_ns)).collect::<Vec<_>>(),
-        )?;
-        out.set_item(
-            "max_us",
-            rows.iter().map(|row| us(row.max_ns)).collect::<Vec<_>>(),
-        )?;
-        out.set_item(
-            "recall",
-            rows.iter().map(|row| row.recall).collect::<Vec<_>>(),
-        )?;
+        let counts = |of: fn(&WindowRow) -> u64| rows.iter().map(of).collect::<Vec<_>>();
+        let us = |of: fn(&WindowRow) -> Option<u64>| {
+            let column = rows.iter().map(|row| in_us(of(row)));
+            column.collect::<Vec<_>>()
+        };
+        let recall: Vec<_> = rows.iter().map(|row| row.recall).collect();
+        out.set_item("second", counts(|row| row.second))?;
+        out.set_item("count", counts(|row| row.count))?;
+        out.set_item("errors", counts(|row| row.errors))?;
+        out.set_item("p50_us", us(|row| row.p50_ns))?;
+        out.set_item("p99_us", us(|row| row.p99_ns))?;
+        out.set_item("max_us", us(|row| row.max_ns))?;
+        out.set_item("recall", recall)?;
         Ok(out)
     }
 
@@ -260,12 +246,9 @@ impl Recorder {
         &self,
         py: Python<'py>,
     ) -> (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<i64>>) {
-        let rows = self.0.query_recall();
-        let sums = PyArray1::from_iter(py, rows.iter().map(|row| row.0));
-        (
-            sums,
-            PyArray1::from_iter(py, rows.iter().map(|row| row.1 as i64)),
-        )
+        let (sums, counts): (Vec<_>, Vec<_>) = self.0.query_recall().into_iter().unzip();
+        let counts = counts.into_iter().map(|count| count as i64);
+        (sums.into_pyarray(py), PyArray1::from_iter(py, counts))
     }
 }
 

@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Column, Matrix, Operation, Options, Target, Task, Values};
 use crate::protocols;
-use crate::python::record::{Judge, Recorder};
+use crate::python::record::{in_us, Judge, Recorder};
 use crate::record::windows::WindowRow;
 use crate::run::arrival::Arrival;
 use crate::run::{self, Class, Limit, Outcome, Pace, Plan, Source};
@@ -40,15 +40,14 @@ impl LoadControl {
         py: Python<'py>,
         classes: usize,
     ) -> PyResult<Vec<Option<Bound<'py, PyDict>>>> {
-        let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
         let out = |row: WindowRow| {
             let out = PyDict::new(py);
             out.set_item("second", row.second)?;
             out.set_item("count", row.count)?;
             out.set_item("errors", row.errors)?;
-            out.set_item("p50_us", us(row.p50_ns))?;
-            out.set_item("p99_us", us(row.p99_ns))?;
-            out.set_item("max_us", us(row.max_ns))?;
+            out.set_item("p50_us", in_us(row.p50_ns))?;
+            out.set_item("p99_us", in_us(row.p99_ns))?;
+            out.set_item("max_us", in_us(row.max_ns))?;
             out.set_item("recall", row.recall)?;
             Ok(out)
         };
@@ -124,7 +123,7 @@ struct ClassIn<'py> {
 #[pyo3(from_item_all)]
 struct SourceIn<'py> {
     arrival: String,
-    workers: usize,
+    clients: usize,
     rate: f64,
     offsets: Option<PyReadonlyArray1<'py, i64>>,
     in_flight: usize,
@@ -244,9 +243,9 @@ impl SourceIn<'_> {
                 )))
             }
         };
-        let workers = self.workers;
+        let clients = self.clients;
         let pace = match arrival {
-            None => Pace::Closed { workers },
+            None => Pace::Closed { clients },
             Some(arrival) => Pace::Open { arrival, in_flight },
         };
         Ok(Source {

@@ -31,7 +31,7 @@ impl Failures {
         class.saw(at_ns, message);
     }
 
-    /// Take in another worker's: the earliest messages of both are the earliest of all.
+    /// Take in another client's: the earliest messages of both are the earliest of all.
     pub fn merge(&mut self, other: &Self) {
         for (kind, theirs) in &other.classes {
             let ours = self.class(kind);

@@ -2,7 +2,7 @@
 //!
 //! The window in which samples arrive is a dense histogram; one that is over is kept in the
 //! varint encoding (some hundred bytes), from which it comes back when a straggler or another
-//! worker's window has to be added. Two significant digits are enough to draw a line over time.
+//! client's window has to be added. Two significant digits are enough to draw a line over time.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use crate::run::Shared;
 pub struct ConnectionPool<P: Protocol> {
     /// Those that all requests share.
     common: Vec<Rc<ConnectionSlot<P>>>,
-    /// Those of each source's workers, where requests do not share.
+    /// Those of each source's clients, where requests do not share.
     own: Vec<Vec<Rc<ConnectionSlot<P>>>>,
 }
 
@@ -27,7 +27,7 @@ impl<P: Protocol> ConnectionPool<P> {
         let usual = if P::SHARED { threads } else { OWN_CONNECTIONS };
         let connections = part(plan.connections.unwrap_or(usual), threads, thread).max(1);
         let of_source = |source: &Source| match &source.pace {
-            Pace::Closed { workers } => slots(part(*workers, threads, thread)),
+            Pace::Closed { clients } => slots(part(*clients, threads, thread)),
             Pace::Open { in_flight, .. } => {
                 slots(connections.min(part(*in_flight, threads, thread).max(1)))
             }
@@ -56,13 +56,13 @@ impl<P: Protocol> ConnectionPool<P> {
         }
     }
 
-    /// The connection of a source's n-th worker on this thread.
-    pub fn of(&self, source: usize, worker: usize) -> Rc<ConnectionSlot<P>> {
+    /// The connection of a source's n-th client on this thread.
+    pub fn of(&self, source: usize, client: usize) -> Rc<ConnectionSlot<P>> {
         let slots = match P::SHARED {
             true => &self.common,
             false => &self.own[source],
         };
-        slots[worker % slots.len()].clone()
+        slots[client % slots.len()].clone()
     }
 
     /// How many requests of a source may be in flight on this thread, by what its connections

@@ -163,7 +163,7 @@ pub fn run<P: Protocol>(
     let seen = std::thread::scope(|scope| {
         let start = |thread| {
             let shared = shared.clone();
-            scope.spawn(move || client(&shared, thread, control))
+            scope.spawn(move || client_thread(&shared, thread, control))
         };
         let spawned: Vec<_> = (0..shared.plan.threads).map(start).collect();
         let panicked =
@@ -177,7 +177,7 @@ pub fn run<P: Protocol>(
 }
 
 /// One client core: a thread, from its placement to its last record.
-fn client<P: Protocol>(
+fn client_thread<P: Protocol>(
     shared: &Arc<Shared<P>>,
     thread: usize,
     control: &Control,

@@ -65,14 +65,14 @@ struct Job {
     intended: i64,
 }
 
-/// Where one worker finds its next job.
+/// Where one client finds its next job.
 #[derive(Default)]
 struct Desk {
     job: Cell<Option<Job>>,
     waker: RefCell<Option<Waker>>,
 }
 
-/// Workers come into being as they are needed, and wait for the next job when they are done: no
+/// Clients come into being as they are needed, and wait for the next job when they are done: no
 /// task is spawned per request.
 #[derive(Default)]
 struct Pool {
@@ -83,10 +83,10 @@ struct Pool {
 }
 
 impl Pool {
-    /// Some worker's place that has nothing to do, the last that had.
+    /// Some client's place that has nothing to do, the last that had.
     async fn idle(&self) -> usize {
         poll_fn(|cx| match self.idle.borrow_mut().pop() {
-            Some(worker) => Poll::Ready(worker),
+            Some(client) => Poll::Ready(client),
             None => {
                 *self.waiting.borrow_mut() = Some(cx.waker().clone());
                 Poll::Pending
@@ -95,8 +95,8 @@ impl Pool {
         .await
     }
 
-    fn hand(&self, worker: usize, job: Job) {
-        let desk = self.desks.borrow()[worker].clone();
+    fn hand(&self, client: usize, job: Job) {
+        let desk = self.desks.borrow()[client].clone();
         desk.job.set(Some(job));
         let waker = desk.waker.borrow();
         if let Some(waker) = &*waker {
@@ -104,8 +104,8 @@ impl Pool {
         }
     }
 
-    fn done(&self, worker: usize) {
-        self.idle.borrow_mut().push(worker);
+    fn done(&self, client: usize) {
+        self.idle.borrow_mut().push(client);
         if let Some(waker) = self.waiting.borrow_mut().take() {
             waker.wake();
         }
@@ -170,7 +170,7 @@ pub async fn pace<P: Protocol>(
             tokio::task::yield_now().await;
         }
         burst += 1;
-        let Some(worker) = worker(stage, source, &pool, bound).await else {
+        let Some(client) = client(stage, source, &pool, bound).await else {
             // This one and all that are due after it would be sent after the end.
             let rest = schedule
                 .map(|(offset, _)| stage.start.saturating_add(offset))
@@ -187,20 +187,20 @@ pub async fn pace<P: Protocol>(
             intended: due,
         };
         stage.handed.set(stage.handed.get() + 1);
-        pool.hand(worker, job);
+        pool.hand(client, job);
     }
 }
 
-/// A worker that has nothing to do; a new one, up to the bound; or None when the stage ends
+/// A client that has nothing to do; a new one, up to the bound; or None when the stage ends
 /// before there is one.
-async fn worker<P: Protocol>(
+async fn client<P: Protocol>(
     stage: &Rc<Stage<P>>,
     source: usize,
     pool: &Rc<Pool>,
     bound: usize,
 ) -> Option<usize> {
-    if let Some(worker) = pool.idle.borrow_mut().pop() {
-        return Some(worker);
+    if let Some(client) = pool.idle.borrow_mut().pop() {
+        return Some(client);
     }
     let number = pool.desks.borrow().len();
     if number < bound {
@@ -221,7 +221,7 @@ async fn worker<P: Protocol>(
                 pool.done(number);
             }
         };
-        stage.workers.borrow_mut().push(spawn_local(work));
+        stage.tasks.borrow_mut().push(spawn_local(work));
         return Some(number);
     }
     stage.bound_met.set(stage.bound_met.get() + 1);

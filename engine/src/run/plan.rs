@@ -30,8 +30,8 @@ pub struct Class {
 /// What sets the pace of a source of requests.
 #[derive(Clone, Debug)]
 pub enum Pace {
-    /// So many workers, each sending its next request when it has an answer.
-    Closed { workers: usize },
+    /// So many clients, each sending its next request when it has an answer.
+    Closed { clients: usize },
     /// A schedule that does not wait for answers, with at most so many in flight.
     Open { arrival: Arrival, in_flight: usize },
 }
@@ -77,7 +77,7 @@ pub struct Plan {
     pub threads: usize,
     /// Cores that the threads are pinned to, in order; empty: wherever the system puts them.
     pub cores: Vec<usize>,
-    /// Connections in all, where requests share them; else of each open source, whose workers
+    /// Connections in all, where requests share them; else of each open source, whose clients
     /// have one each. Every thread has at least one. None: one per thread where requests share
     /// them, else [`OWN_CONNECTIONS`].
     pub connections: Option<usize>,
@@ -124,8 +124,8 @@ impl Plan {
             return fault("a source has classes that exist, with weights above 0");
         }
         match &source.pace {
-            Pace::Closed { workers: 0 } | Pace::Open { in_flight: 0, .. } => {
-                fault("nobody would send: at least 1 worker, and 1 in flight")
+            Pace::Closed { clients: 0 } | Pace::Open { in_flight: 0, .. } => {
+                fault("nobody would send: at least 1 client, and 1 in flight")
             }
             Pace::Open {
                 arrival: Arrival::Constant { rate } | Arrival::Poisson { rate },
@@ -208,7 +208,7 @@ pub struct Outcome {
     /// Arrivals that were due and not sent: the bound on requests in flight was met to the end.
     pub unsent: u64,
     /// Arrivals that had to wait because the bound, or what the server lets be in flight on the
-    /// connections, was met; of a closed loop, the workers for whom there was no room.
+    /// connections, was met; of a closed loop, the clients for whom there was no room.
     pub bound_met: u64,
     /// At most as many were in flight at once (the sum over threads).
     pub peak_in_flight: u64,

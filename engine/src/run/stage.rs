@@ -41,8 +41,8 @@ pub struct Stage<P: Protocol> {
     changed: Notify,
     fault: RefCell<Option<InvalidArgument>>,
     halted: Cell<bool>,
-    pub workers: RefCell<Vec<JoinHandle<()>>>,
-    /// Arrivals that workers have been given and not begun with.
+    pub tasks: RefCell<Vec<JoinHandle<()>>>,
+    /// Arrivals that clients have been given and not begun with.
     pub handed: Cell<u64>,
     pub unsent: Cell<u64>,
     pub bound_met: Cell<u64>,
@@ -59,7 +59,7 @@ pub fn sources<P: Protocol>(
     let plan = &shared.plan;
     let active = move |source: &Source| number == 1 || !plan.is_once(source);
     let loops = move |source: &Source| match &source.pace {
-        Pace::Closed { workers } => part(*workers, plan.threads, thread),
+        Pace::Closed { clients } => part(*clients, plan.threads, thread),
         Pace::Open { .. } => 1,
     };
     plan.sources
@@ -108,7 +108,7 @@ impl<P: Protocol> Stage<P> {
             changed: Notify::new(),
             fault: RefCell::default(),
             halted: Cell::new(false),
-            workers: RefCell::default(),
+            tasks: RefCell::default(),
             handed: Cell::new(0),
             unsent: Cell::new(0),
             bound_met: Cell::new(0),
@@ -144,10 +144,10 @@ impl<P: Protocol> Stage<P> {
         let cpu_ns = thread_cpu_ns() - cpu;
         self.halted.set(true);
         self.in_flight.change(now_ns(), self.in_flight.now.get());
-        let workers = std::mem::take(&mut *self.workers.borrow_mut());
-        workers.iter().for_each(JoinHandle::abort);
-        for worker in workers {
-            let _ = worker.await;
+        let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
+        tasks.iter().for_each(JoinHandle::abort);
+        for task in tasks {
+            let _ = task.await;
         }
         if let Some(fault) = self.fault.borrow_mut().take() {
             return Err(fault);
@@ -177,21 +177,21 @@ impl<P: Protocol> Stage<P> {
             let left = Rc::new(Cell::new(count.unwrap_or(u64::MAX)));
             let seed = derive(self.shared.plan.seed, !(2 * at as u64 + self.number as u64));
             let mix = match &source.pace {
-                // Every thread draws the same for an arrival; workers draw on their own.
+                // Every thread draws the same for an arrival; clients draw on their own.
                 Pace::Open { .. } => Mix::new(&source.mix, seed),
                 Pace::Closed { .. } => Mix::new(&source.mix, derive(seed, self.thread as u64)),
             };
             let mix = Rc::new(RefCell::new(mix));
             let passes = source.passes_ns.filter(|_| self.number == 1);
             let whole = passes.map_or(i64::MAX, |after| self.start.saturating_add(after));
-            for worker in 0..loops {
+            for client in 0..loops {
                 let guard = Loop::begin(self.clone(), source.background);
                 let (stage, left, mix) = (self.clone(), left.clone(), mix.clone());
                 let handle = match &source.pace {
                     Pace::Closed { .. } => spawn_local(async move {
-                        stage.crowd(at, loops, worker);
+                        stage.crowd(at, loops, client);
                         stage
-                            .closed(Sender::new(stage.pool.of(at, worker)), &left, &mix, whole)
+                            .closed(Sender::new(stage.pool.of(at, client)), &left, &mix, whole)
                             .await;
                         drop(guard);
                     }),
@@ -209,22 +209,22 @@ impl<P: Protocol> Stage<P> {
                         })
                     }
                 };
-                self.workers.borrow_mut().push(handle);
+                self.tasks.borrow_mut().push(handle);
             }
         }
         // A stage without loops ends at once.
         self.changed.notify_one();
     }
 
-    /// Of a source's workers, those beyond what its connections carry wait for one another.
-    fn crowd(&self, source: usize, workers: usize, worker: usize) {
-        if worker == 0 {
-            let beyond = workers.saturating_sub(self.pool.room(source));
+    /// Of a source's clients, those beyond what its connections carry wait for one another.
+    fn crowd(&self, source: usize, clients: usize, client: usize) {
+        if client == 0 {
+            let beyond = clients.saturating_sub(self.pool.room(source));
             self.bound_met.set(self.bound_met.get() + beyond as u64);
         }
     }
 
-    /// One worker: the next request is sent when the last was answered. No pass is begun from
+    /// One client: the next request is sent when the last was answered. No pass is begun from
     /// `whole` on.
     async fn closed(
         &self,

@@ -63,10 +63,10 @@ impl Session {
     async fn authenticate(&mut self, login: &Login) -> Result<(), Failure> {
         let mut proof = None;
         loop {
-            let mut asked = None;
+            let mut request = None;
             let read = |kind: u8, body: &[u8]| {
                 if kind == AUTHENTICATION {
-                    asked = Some(body.to_vec());
+                    request = Some(body.to_vec());
                 }
                 Ok(())
             };
@@ -75,7 +75,7 @@ impl Session {
                 return Ok(());
             }
             let mut out = BytesMut::new();
-            answer(&asked.unwrap_or_default(), login, &mut proof, &mut out)?;
+            answer(&request.unwrap_or_default(), login, &mut proof, &mut out)?;
             if !out.is_empty() {
                 self.write(&out).await?;
             }
@@ -94,10 +94,8 @@ impl Session {
     }
 
     async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let written = self.stream.write_all(bytes).await;
-        written.map_err(|error| Failure::io(&error))?;
-        let flushed = self.stream.flush().await;
-        flushed.map_err(|error| Failure::io(&error))
+        self.stream.write_all(bytes).await?;
+        Ok(self.stream.flush().await?)
     }
 
     /// Read messages until the server is ready for the next request (true), or one came after
@@ -119,7 +117,7 @@ impl Session {
                 match kind {
                     READY => ended = Some(true),
                     ERROR => {
-                        failed.get_or_insert_with(|| told(body));
+                        failed.get_or_insert_with(|| failure_of(body));
                     }
                     _ if failed.is_none() => {
                         failed = take(kind, body).err();
@@ -133,8 +131,7 @@ impl Session {
                 return failed.map_or(Ok(ready), Err);
             }
             self.inbox.reserve(ROOM);
-            let came = self.stream.read_buf(&mut self.inbox).await;
-            if came.map_err(|error| Failure::io(&error))? == 0 {
+            if self.stream.read_buf(&mut self.inbox).await? == 0 {
                 // An error before the end says why it ends.
                 return Err(failed.map_or_else(
                     || Failure::broken("reset", "the server closed the connection"),
@@ -156,10 +153,8 @@ async fn enter(target: &Target) -> Result<Stream, Failure> {
     let mut stream = tcp::open(target).await?;
     let mut out = BytesMut::new();
     frontend::ssl_request(&mut out);
-    let asked = stream.write_all(&out).await;
-    asked.map_err(|error| Failure::io(&error))?;
-    let said = stream.read_u8().await;
-    match said.map_err(|error| Failure::io(&error))? {
+    stream.write_all(&out).await?;
+    match stream.read_u8().await? {
         b'S' => tcp::handshake(tls, stream, &[]).await,
         _ => Err(Failure::broken("tls", "the server does not speak TLS")),
     }
@@ -167,15 +162,15 @@ async fn enter(target: &Target) -> Result<Stream, Failure> {
 
 /// The answer to one step of authentication.
 fn answer(
-    asked: &[u8],
+    request: &[u8],
     login: &Login,
     proof: &mut Option<ScramSha256>,
     out: &mut BytesMut,
 ) -> Result<(), Failure> {
     let strange = || Failure::broken("garbage", "the way in is not as PostgreSQL has it");
-    let (method, rest) = asked.split_first_chunk::<4>().ok_or_else(strange)?;
+    let (method, rest) = request.split_first_chunk::<4>().ok_or_else(strange)?;
     let password = || {
-        let missing = || Failure::broken("status:invalid_password", "a password is asked for");
+        let missing = || Failure::broken("status:invalid_password", "a password is request for");
         login.password.as_deref().ok_or_else(missing)
     };
     let written = match i32::from_be_bytes(*method) {
@@ -196,12 +191,12 @@ fn answer(
         }
         11 => {
             let begun = proof.as_mut().ok_or_else(strange)?;
-            begun.update(rest).map_err(|error| Failure::io(&error))?;
+            begun.update(rest)?;
             frontend::sasl_response(begun.message(), out)
         }
         12 => {
             let begun = proof.as_mut().ok_or_else(strange)?;
-            return begun.finish(rest).map_err(|error| Failure::io(&error));
+            return Ok(begun.finish(rest)?);
         }
         method => {
             let text = format!("the server asks for a way in (number {method}) that is not known");
@@ -231,7 +226,7 @@ fn first(bytes: &[u8]) -> Result<Option<(u8, &[u8])>, Failure> {
 }
 
 /// The failure that an error message tells of. After a fatal one the connection ends.
-fn told(body: &[u8]) -> Failure {
+fn failure_of(body: &[u8]) -> Failure {
     let (mut severity, mut code, mut message) = (&b""[..], &b""[..], &b""[..]);
     let mut rest = body;
     while let Some((field, after)) = rest.split_first().filter(|(field, _)| **field != 0) {
@@ -302,18 +297,18 @@ mod tests {
 
     #[test]
     fn an_error_has_its_class_and_its_message() {
-        let failed = told(b"SFEHLER\0VERROR\0C42P01\0Mno such table\0\0");
+        let failed = failure_of(b"SFEHLER\0VERROR\0C42P01\0Mno such table\0\0");
         assert_eq!(
             (&*failed.class, failed.broken),
             ("status:undefined_table", false)
         );
         assert_eq!(failed.message, "no such table");
-        let failed = told(b"VFATAL\0C99999\0Mbye\0\0");
+        let failed = failure_of(b"VFATAL\0C99999\0Mbye\0\0");
         assert_eq!((&*failed.class, failed.broken), ("status:99999", true));
     }
 
     #[test]
-    fn passwords_are_given_as_they_are_asked_for() {
+    fn passwords_are_given_as_they_are_request_for() {
         let mut login = Login {
             user: "ann".into(),
             password: None,
@@ -333,22 +328,22 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>, method in 0..14u8, named: bool) {
-            let _ = (first(&bytes), told(&bytes));
+            let _ = (first(&bytes), failure_of(&bytes));
             let login = Login {
                 user: "u".into(),
                 password: Some("p".into()),
                 database: "d".into(),
             };
-            let mut asked = vec![0, 0, 0, method];
+            let mut request = vec![0, 0, 0, method];
             if named {
-                asked.extend(SCRAM_SHA_256.as_bytes());
-                asked.extend([0, 0]);
+                request.extend(SCRAM_SHA_256.as_bytes());
+                request.extend([0, 0]);
             }
             let mut proof = None;
-            let _ = answer(&asked, &login, &mut proof, &mut BytesMut::new());
-            asked[3] = 11;
-            asked.extend(bytes);
-            let _ = answer(&asked, &login, &mut proof, &mut BytesMut::new());
+            let _ = answer(&request, &login, &mut proof, &mut BytesMut::new());
+            request[3] = 11;
+            request.extend(bytes);
+            let _ = answer(&request, &login, &mut proof, &mut BytesMut::new());
         }
 
         #[test]

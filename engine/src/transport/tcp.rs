@@ -32,17 +32,14 @@ pub async fn handshake(tls: &Tls, stream: TcpStream, alpn: &[&str]) -> Result<St
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             Err(Failure::broken("tls", error.to_string()))
         }
-        Err(error) => Err(Failure::io(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// Connect without TLS, for protocols that turn to it later.
 pub async fn open(target: &Target) -> Result<TcpStream, Failure> {
-    let connected = TcpStream::connect((target.host.as_str(), target.port)).await;
-    let stream = connected.map_err(|error| Failure::io(&error))?;
-    stream
-        .set_nodelay(true)
-        .map_err(|error| Failure::io(&error))?;
+    let stream = TcpStream::connect((target.host.as_str(), target.port)).await?;
+    stream.set_nodelay(true)?;
     Ok(stream)
 }
 

@@ -109,21 +109,21 @@ def tls(name: str, ca: Path | None = None) -> LoadTls:
 
 
 def closed(
-    workers: int,
+    clients: int,
     *,
     mix: Sequence[tuple[int, float]] = ((0, 1.0),),
     count: int | None = None,
     passes_s: float | None = None,
     background: bool = False,
 ) -> LoadSource:
-    """Workers with one request each, who send the next when they have an answer; with `passes_s`
+    """Clients with one request each, who send the next when they have an answer; with `passes_s`
     for whole passes over the requests, until so many seconds have gone."""
     return {
         "arrival": "closed",
-        "workers": workers,
+        "clients": clients,
         "rate": 0.0,
         "offsets": None,
-        "in_flight": workers,
+        "in_flight": clients,
         "mix": list(mix),
         "count": count,
         "passes_s": passes_s,
@@ -145,7 +145,7 @@ def arrivals(
     or "trace" with `offsets` in ns from the start."""
     return {
         "arrival": kind,
-        "workers": 0,
+        "clients": 0,
         "rate": rate,
         "offsets": None if offsets is None else np.ascontiguousarray(offsets, np.int64),
         "in_flight": in_flight,
@@ -182,7 +182,7 @@ def drive(
     Args:
         to, requests, sources: from `target`, `Requests` and `closed` or `arrivals`.
         connections: where requests share them, in all, and one per thread unless given; else of
-            each source of arrivals (a closed loop's workers have one each), and 64 unless given,
+            each source of arrivals (a closed loop's clients have one each), and 64 unless given,
             all of them open before the clock starts. Arrivals that find none idle wait, and
             `bound_met` counts them.
         drain_s: how long answers are waited for at the end; unless given, until every request

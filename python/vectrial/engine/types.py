@@ -49,7 +49,7 @@ class LoadClass(TypedDict):
 class LoadSource(TypedDict):
     """Where requests come from.
 
-    arrival: "closed" (so many `workers`), or "constant", "poisson" (`rate` a second) or "trace"
+    arrival: "closed" (so many `clients`), or "constant", "poisson" (`rate` a second) or "trace"
         (`offsets` from the start in ns) with at most `in_flight` at once.
     mix: (index of a class, weight) to draw from. count: it ends after so many requests.
     passes_s: of a closed loop: it ends with the first whole pass over its requests after so many
@@ -57,7 +57,7 @@ class LoadSource(TypedDict):
     background: the run does not wait for it, and it runs until all others are done."""
 
     arrival: str
-    workers: int
+    clients: int
     rate: float
     offsets: NDArray[np.int64] | None
     in_flight: int
@@ -124,7 +124,7 @@ class LoadOutcome(TypedDict):
     """What a run has seen. cpu_ns: processor time of the client threads in the measured stage.
     unsent: arrivals due before the end for which there was no room in flight. bound_met: arrivals
     that had to wait for room, by the plan or by what the server lets be in flight on its
-    connections; of a closed loop, workers for whom there was none. in_flight_s: requests in
+    connections; of a closed loop, clients for whom there was none. in_flight_s: requests in
     flight integrated over time, which by Little's law is the sum of service times. backlog: of
     schedules, at the end of each quarter of the duration, arrivals that were due and neither
     answered nor failed by then; None without a schedule or a duration_s, which is the plan's."""

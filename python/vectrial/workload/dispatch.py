@@ -19,29 +19,15 @@ from vectrial.model.phase import Phase
 from vectrial.model.store import Returning, Store
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.stores.registry import reference
-from vectrial.workload import (
-    ingest,
-)
+from vectrial.workload import ingest
 from vectrial.workload.answer_log import PhaseAnswers
 from vectrial.workload.answers import judge
-from vectrial.workload.native import (
-    inserts,
-)
-from vectrial.workload.native import (
-    search as native_search,
-)
+from vectrial.workload.native import inserts
+from vectrial.workload.native import search as native_search
 from vectrial.workload.ndcg import RelevanceJudgments
-from vectrial.workload.python import (
-    closed_loop as embedded,
-)
-from vectrial.workload.python import (
-    embedded as embedded_open,
-)
-from vectrial.workload.python import (
-    sdk_ingest,
-    sdk_open,
-    sdk_search,
-)
+from vectrial.workload.python import sdk_ingest, sdk_search
+from vectrial.workload.python.closed_loop import closed_loop
+from vectrial.workload.python.open_loop import open_loop
 from vectrial.workload.python.sdk_process import Opening
 from vectrial.workload.queries import drawn
 from vectrial.workload.searchers import hybrid_searchers, native_searches, searchers
@@ -84,77 +70,42 @@ def search(
         def pending() -> None:
             asked = native_searches(context.store, returning, context.k, params, where)
             try:
-                told = native_search.probed(*asked, queries.warmup, truth, context.k, answers)
+                probed = native_search.probed(asked, queries.warmup, truth, answers)
             except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
                 phase.remark(f"nothing was asked after it: {type(error).__name__}: {error}")
-                told = answers
-            judge(context, where, phase, told)
+                probed = answers
+            judge(context, where, phase, probed)
 
         phase.pending = pending
 
-    match context.lane:
-        case Lane.NATIVE:
-            phase = native_search.search(
-                *native_searches(context.store, returning, context.k, params, where),
-                context.dataset.queries,
-                truth,
-                context.k,
-                load,
-                context.certificate,
-                warmup_queries=warmup_queries,
-                seed=context.seed,
-                progress=context.progress,
-                show=context.show,
-                name=name,
-                check=check_natively,
-            )
-        case Lane.SDK:
-            # What the server keeps of the search parameters is settled here, where the store
-            # remembers it; the clients then find it as it should be.
-            searchers(context.store, returning, context.k, params, where)
+    how: dict[str, Any] = {"seed": context.seed, "progress": context.progress, "name": name}
+    if context.lane is Lane.NATIVE:
+        phase = native_search.run(
+            native_searches(context.store, returning, context.k, params, where),
+            context.dataset.queries,
+            truth,
+            load,
+            context.certificate,
+            warmup_queries=warmup_queries,
+            show=context.show,
+            check=check_natively,
+            **how,
+        )
+    else:
+        # Of the sdk lane: what the server keeps of the search parameters is settled here, where the
+        # store remembers it; the clients then find it as it should be.
+        made = searchers(context.store, returning, context.k, params, where)
+        how["check"] = check
+        if context.lane is Lane.SDK:
             question = sdk_search.Question(opening(context), context.k, params, where, returning)
-            asked = question, queries, truth
-            how: dict[str, Any] = {
-                "cores": context.certificate.placement.pins,
-                "warmup_queries": warmup_queries,
-                "seed": context.seed,
-                "progress": context.progress,
-                "name": name,
-                "check": check,
-            }
-            if isinstance(load, ClosedLoop):
-                phase = sdk_search.search(*asked, load, **how)
-            else:
-                phase = sdk_open.search(*asked, load, **how)
-        case Lane.EMBEDDED:
-            made = searchers(context.store, returning, context.k, params, where)
-            if isinstance(load, ClosedLoop):
-                phase = embedded.closed_loop(
-                    made,
-                    queries,
-                    truth,
-                    clients=load.clients,
-                    warmup_count=warmup_queries,
-                    min_s=load.min_s,
-                    max_s=load.max_s,
-                    seed=context.seed,
-                    progress=context.progress,
-                    name=name,
-                    check=check,
-                )
-            else:
-                phase = embedded_open.search(
-                    made,
-                    queries,
-                    truth,
-                    load,
-                    alone=_one_thread(context, returning),
-                    warmup_queries=warmup_queries,
-                    seed=context.seed,
-                    progress=context.progress,
-                    name=name,
-                    check=check,
-                )
+            how |= {"cores": context.certificate.placement.pins, "warmup_queries": warmup_queries}
+            phase = sdk_search.search(question, queries, truth, load, **how)
+        elif isinstance(load, ClosedLoop):
+            how |= {"clients": load.clients, "min_s": load.min_s, "max_s": load.max_s}
+            phase = closed_loop(made, queries, truth, warmup_count=warmup_queries, **how)
+        else:
+            how |= {"alone": _one_thread(context, returning), "warmup_queries": warmup_queries}
+            phase = open_loop(made, queries, truth, load, **how)
     phase.params = {**phase.params, "k": context.k, **point}
     return phase
 
@@ -171,7 +122,7 @@ def answers(
     params, returning = search_params(context, point), returning_of(point)
     if context.lane is Lane.NATIVE:
         asked = native_searches(context.store, returning, context.k, params, where)
-        return native_search.answers(*asked, context.dataset.queries, context.k)
+        return native_search.answers(asked, context.dataset.queries)
     each = searchers(context.store, returning, context.k, params, where)
     queries = context.dataset.queries
     every = [each] * len(queries) if callable(each) else each
@@ -216,7 +167,7 @@ def hybrid(
         phase = sdk_search.search(question, *asked, load, **how)
     else:
         how |= {"clients": load.clients, "min_s": load.min_s, "max_s": load.max_s}
-        phase = embedded.closed_loop(here, *asked, warmup_count=warmup_queries, **how)
+        phase = closed_loop(here, *asked, warmup_count=warmup_queries, **how)
     phase.params = {**phase.params, "k": context.k, **point}
     return phase
 
@@ -240,7 +191,7 @@ def load(context: Context, *, stop: int, clients: int = 1, batch_rows: int | Non
             rows,
             context.progress,
             context.certificate,
-            workers=clients,
+            clients=clients,
             stop=stop,
         )
     if context.lane is Lane.SDK and clients > 1:

@@ -144,6 +144,57 @@ def phase_of_outcome(
     return phase
 
 
+def outcome_of_clients(
+    classes: Sequence[tuple[str, Recorder, Recorder, int]],
+    started_ns: int,
+    ended_ns: int,
+    *,
+    cpu_ns: int,
+    unsent: int,
+    late: int,
+    clients: int,
+    in_flight_ns: int,
+    duration_s: float,
+    backlog: list[int],
+) -> LoadOutcome:
+    """An open loop of Python clients, as the engine describes its own.
+
+    Args:
+        classes: of each the name, the finished recorder, a recorder of actual minus intended
+            sends, and how many requests were sent, counted apart from it.
+        late: requests that were due before a client was free.
+        in_flight_ns: the time of all requests in all.
+    """
+
+    def record(name: str, recorder: Recorder, lag: Recorder, issued: int) -> LoadRecord:
+        return {
+            "name": name,
+            "recorder": recorder,
+            "warmup": Recorder(),
+            "lag": lag.histogram("latency"),
+            "issued": issued,
+            "in_flight": 0,
+            "rows": issued,
+            "answers": None,
+        }
+
+    return {
+        "classes": [record(*one) for one in classes],
+        "started_ns": started_ns,
+        "ended_ns": ended_ns,
+        "cpu_ns": cpu_ns,
+        "unsent": unsent,
+        # A client that is late is what these lanes measure; a fault where requests were lost.
+        "bound_met": late if unsent else 0,
+        "peak_in_flight": clients,
+        "in_flight_s": in_flight_ns / 1e9,
+        "reconnects": 0,
+        "cancelled": False,
+        "duration_s": duration_s,
+        "backlog": backlog,
+    }
+
+
 def _run_faults(outcome: LoadOutcome, seconds: float) -> list[str]:
     """What is wrong with the run as a whole."""
     faults = []

@@ -1,13 +1,15 @@
-"""What searches for each query, where filters differ from query to query."""
+"""Searchers of queries whose filters differ, for the Python lanes and for the native one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vectrial._engine import Judge
+from vectrial.engine.client import Requests
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter, Filters, to_json
 from vectrial.model.fusion import Blend
@@ -38,29 +40,63 @@ def hybrid_searchers(
     return [with_text(text) for text in texts]
 
 
+@dataclass(frozen=True)
+class NativeSearches:
+    """A search as the native lane sends it.
+
+    filters: the distinct ones in the protocol's words. filter_of: uint32 (q,), each query's; None:
+    the first is every one's, where there is one.
+    """
+
+    native: NativeSearch
+    filters: Sequence[bytes]
+    filter_of: NDArray[np.uint32] | None
+    k: int
+
+    def requests(
+        self,
+        name: str,
+        queries: NDArray[np.float32],
+        *,
+        judge: Judge | None = None,
+        keep: bool = False,
+    ) -> Requests:
+        """A request for each query (q, d). keep: send each once, in order, and keep its answer."""
+        return Requests(
+            name,
+            vectors=queries,
+            k=self.k,
+            filters=self.filters,
+            filter_of=self.filter_of,
+            options=self.native.options,
+            judge=judge,
+            once=keep,
+            keep=keep,
+        )
+
+
 def native_searches(
     store: Store, returning: Returning, k: int, params: Params, where: Filters
-) -> tuple[NativeSearch, Sequence[bytes], NDArray[np.uint32] | None]:
-    """The search as the native lane asks it, the distinct filters in the protocol's words, and
-    which of them is each query's (None: the first is every one's, where there is one).
+) -> NativeSearches:
+    """The search as the native lane sends it.
 
     Raises:
         StoreError: the store asks otherwise under one filter than under another.
     """
     if not isinstance(where, Sequence):
         native = store.native_search(k, params, where, returning)
-        return native, [] if native.filter is None else [native.filter], None
+        return NativeSearches(native, [] if native.filter is None else [native.filter], None, k)
     distinct, which = _distinct(where)
     made = [store.native_search(k, params, one, returning) for one in distinct]
     first = replace(made[0], filter=None)
     filters = [native.filter for native in made if native.filter is not None]
     if any(replace(native, filter=None) != first for native in made) or len(filters) < len(made):
         raise StoreError(f"{store.name} asks differently under each filter: one at a time, please")
-    return first, filters, np.array(which, np.uint32)
+    return NativeSearches(first, filters, np.array(which, np.uint32), k)
 
 
 def _distinct(where: Sequence[Filter]) -> tuple[list[Filter], list[int]]:
-    """Each filter once, and which of them every query has. By text, since Eq("a", 1) equals
+    """Each filter once, and the number of each query's. By text, since Eq("a", 1) equals
     Eq("a", True) in Python."""
     number: dict[str, int] = {}
     distinct: list[Filter] = []

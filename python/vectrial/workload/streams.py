@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Recorder
 from vectrial.engine.client import Requests, arrivals, closed, drive, unfailed
+from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome, LoadRecord
 from vectrial.model.client_limits import Certificate
 from vectrial.model.errors import StoreError
@@ -28,7 +29,9 @@ from vectrial.model.target import LoadTarget
 from vectrial.model.workload import IN_FLIGHT
 from vectrial.workload.ingest import make_batch
 from vectrial.workload.native.rows import columns_of
+from vectrial.workload.python.threads import run_threads
 from vectrial.workload.python.timed import Sample, record_operation, timed, timed_search
+from vectrial.workload.record import outcome_of_clients
 
 #: Seconds until a request of the native lane has failed, and how long the others wait for clients.
 TIMEOUT_S = 30.0
@@ -95,7 +98,7 @@ def by_engine(
     Args:
         connections: of each class, where a connection carries one request at a time; in all where
             requests share them.
-        warmup: queries (q, d), asked once by one worker before the clock starts.
+        warmup: queries (q, d), asked once by one client before the clock starts.
 
     Raises:
         UserError: the rows are not what the protocol takes.
@@ -322,82 +325,44 @@ class _Clients:
         self, stores: Sequence[Store], searches: Sequence[Searcher], progress: Progress
     ) -> None:
         """Every client in a thread; progress is told from the calling one."""
-        failures: list[BaseException] = []
         barrier = threading.Barrier(len(stores), action=self.begin)
 
-        def guarded(client: int, store: Store, search: Searcher) -> None:
-            try:
-                barrier.wait()
-                self.work(client, store, search, lambda _: None)
-            except threading.BrokenBarrierError:
-                pass  # another client failed, and its failure is kept
-            except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
-                failures.append(failure)
-                self.halt = True
-                barrier.abort()
+        def work(client: int) -> None:
+            barrier.wait()
+            self.work(client, stores[client], searches[client], lambda _: None)
 
-        threads = [
-            threading.Thread(target=guarded, args=(at, *own), name=f"client-{at}", daemon=True)
-            for at, own in enumerate(zip(stores, searches, strict=True))
-        ]
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.5)
-                    elapsed = (perf_counter_ns() - self.started_ns) / self._length_ns
-                    progress(min(elapsed, 1.0), 1.0, "mixed")
-        except BaseException:
+        def stop() -> None:
             self.halt = True
             barrier.abort()
-            raise
-        finally:
-            for thread in threads:
-                if thread.ident is not None:
-                    thread.join()
-        if failures:
-            raise failures[0]
+
+        def report() -> None:
+            elapsed = (perf_counter_ns() - self.started_ns) / self._length_ns
+            progress(min(elapsed, 1.0), 1.0, "mixed")
+
+        run_threads(len(stores), work, stop, report)
 
     def streamed(self, cpu_ns: int, clients: int, duration_s: float) -> Streamed:
-        """The run as the engine would tell of it."""
+        """The run as the engine would describe it."""
         ended_ns = max(self.started_ns + self._length_ns, self.ended_ns)
         if not self.records:
             raise StoreError("no client did anything")
         classes = []
         for at, stream in enumerate(self._streams):
-            (recorder, lag), *others = [own[at] for own in self.records]
-            for other, other_lag in others:
-                recorder.merge(other)
-                lag.merge(other_lag)
-            issued = recorder.samples()
+            recorder, lag = (merge(own[at][which] for own in self.records) for which in (0, 1))
             recorder.finish(ended_ns)
-            record: LoadRecord = {
-                "name": stream.name,
-                "recorder": recorder,
-                "warmup": Recorder(),
-                "lag": lag.histogram("latency"),
-                "issued": issued,
-                "in_flight": 0,
-                "rows": issued,
-                "answers": None,
-            }
-            classes.append(record)
-        outcome: LoadOutcome = {
-            "classes": classes,
-            "started_ns": self.started_ns,
-            "ended_ns": ended_ns,
-            "cpu_ns": cpu_ns,
-            "unsent": self.unsent,
-            # A client that is late is what this lane measures; a fault where requests were lost.
-            "bound_met": self.late if self.unsent else 0,
-            "peak_in_flight": clients,
-            "in_flight_s": sum(done - sent for sent, done in self.done) / 1e9,
-            "reconnects": 0,
-            "cancelled": False,
-            "duration_s": duration_s,
-            "backlog": self._backlog(),
-        }
+            classes.append((stream.name, recorder, lag, recorder.samples()))
+        outcome = outcome_of_clients(
+            classes,
+            self.started_ns,
+            ended_ns,
+            cpu_ns=cpu_ns,
+            unsent=self.unsent,
+            late=self.late,
+            clients=clients,
+            in_flight_ns=sum(done - sent for sent, done in self.done),
+            duration_s=duration_s,
+            backlog=self._backlog(),
+        )
         return Streamed(outcome, self.seen)
 
     def _backlog(self) -> list[int]:

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::de::IgnoredAny;
+use serde::Deserialize;
 
 use crate::protocol::{Answer, Failure, Operation, Prepared};
 use crate::protocols::rows;
@@ -25,12 +25,7 @@ impl Decode for Json {
 
     fn refusal(&self, body: &[u8]) -> String {
         match serde_json::from_slice::<Refused<'_>>(body) {
-            Ok(Refused {
-                error: Cause::Told { kind, reason },
-            }) => format!("{kind}: {reason}"),
-            Ok(Refused {
-                error: Cause::Text(text),
-            }) => text.into(),
+            Ok(refused) => refused.error.to_string(),
             Err(_) => String::from_utf8_lossy(body).chars().take(REASON).collect(),
         }
     }
@@ -66,7 +61,7 @@ fn hits(body: &[u8], answer: &mut Answer) -> Result<(), Failure> {
     }
     for hit in found.hits.hits {
         let id = match (hit.fields, hit.id) {
-            (Some(IdField(id)), _) => id,
+            (Some(Fields { id: [id] }), _) => id,
             (None, Some(id)) => id
                 .parse()
                 .map_err(|_| Failure::garbage(format!("_id '{id}' is no integer")))?,
@@ -82,27 +77,21 @@ fn written(body: &[u8], rows: usize) -> Result<(), Failure> {
     let seen: Written = parse(body)?;
     match seen.items {
         _ if seen.errors => {}
-        Some(Count(items)) if items != rows => {
-            let what = format!("{items} of {rows} rows were answered");
+        Some(items) if items.len() != rows => {
+            let what = format!("{} of {rows} rows were answered", items.len());
             return Err(Failure::new("incomplete", what));
         }
         _ => return Ok(()),
     }
-    let told: Told<'_> = parse(body)?;
+    let outcomes: Outcomes<'_> = parse(body)?;
     let (mut count, mut first) = (0, None);
-    for item in told.items.iter().flat_map(|item| item.values()) {
+    for item in outcomes.items.iter().flat_map(|item| item.values()) {
         // A row that was to be deleted, and is not there, has this status and no error.
         if item.error.is_some() || (item.status >= 300 && item.status != 404) {
             count += 1;
             first.get_or_insert_with(|| {
-                let message = item
-                    .error
-                    .as_ref()
-                    .map_or(String::new(), |cause| match cause {
-                        Cause::Told { kind, reason } => format!("{kind}: {reason}"),
-                        Cause::Text(text) => text.to_string(),
-                    });
-                Failure::new(format!("http:{}", item.status), message)
+                let message = item.error.as_ref().map(Cause::to_string);
+                Failure::new(format!("http:{}", item.status), message.unwrap_or_default())
             });
         }
     }
@@ -117,11 +106,7 @@ fn documents(body: &[u8], rows: usize) -> Result<(), Failure> {
         return Ok(());
     }
     let error = seen.docs.iter().find_map(|doc| doc.error.as_ref());
-    let why = match error {
-        Some(Cause::Told { kind, reason }) => format!("{kind}: {reason}"),
-        Some(Cause::Text(text)) => text.to_string(),
-        None => "no such row".into(),
-    };
+    let why = error.map_or("no such row".into(), Cause::to_string);
     rows::failed(missing, rows, Some(Failure::new("incomplete", why)))
 }
 
@@ -153,17 +138,24 @@ struct Hit<'a> {
     id: Option<Cow<'a, str>>,
     #[serde(rename = "_score")]
     score: Option<f32>,
-    fields: Option<IdField>,
+    fields: Option<Fields>,
+}
+
+/// Those that are returned, each as a list: `{"id": [7], "colour": ["red"]}`.
+#[derive(Deserialize)]
+struct Fields {
+    id: [i64; 1],
 }
 
 #[derive(Deserialize)]
 struct Written {
     errors: bool,
-    items: Option<Count>,
+    /// Their number is all that matters, and a list of these takes no memory.
+    items: Option<Vec<IgnoredAny>>,
 }
 
 #[derive(Deserialize)]
-struct Told<'a> {
+struct Outcomes<'a> {
     #[serde(borrow, default)]
     items: Vec<BTreeMap<Cow<'a, str>, Status<'a>>>,
 }
@@ -199,7 +191,7 @@ struct Refused<'a> {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Cause<'a> {
-    Told {
+    Reason {
         #[serde(borrow, rename = "type", default)]
         kind: Cow<'a, str>,
         #[serde(borrow, default)]
@@ -208,79 +200,12 @@ enum Cause<'a> {
     Text(Cow<'a, str>),
 }
 
-/// The field `id` among those that are returned: `{"id": [7], "colour": ["red"]}`.
-struct IdField(i64);
-
-impl<'de> Deserialize<'de> for IdField {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = IdField;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("fields with the id")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<IdField, A::Error> {
-                let mut found = None;
-                while let Some(IsId(id)) = map.next_key()? {
-                    if id {
-                        let [id] = map.next_value::<[i64; 1]>()?;
-                        found = Some(IdField(id));
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-                found.ok_or_else(|| serde::de::Error::custom("no field is the id"))
-            }
+impl fmt::Display for Cause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Reason { kind, reason } => write!(f, "{kind}: {reason}"),
+            Cause::Text(text) => f.write_str(text),
         }
-        from.deserialize_map(Fields)
-    }
-}
-
-/// Whether a field is named `id`; no text is copied to know that.
-struct IsId(bool);
-
-impl<'de> Deserialize<'de> for IsId {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Name;
-        impl Visitor<'_> for Name {
-            type Value = IsId;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<IsId, E> {
-                Ok(IsId(name == "id"))
-            }
-        }
-        from.deserialize_str(Name)
-    }
-}
-
-/// How many there are of whatever it is.
-struct Count(usize);
-
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Items;
-        impl<'de> Visitor<'de> for Items {
-            type Value = Count;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Count, A::Error> {
-                let mut count = 0;
-                while list.next_element::<IgnoredAny>()?.is_some() {
-                    count += 1;
-                }
-                Ok(Count(count))
-            }
-        }
-        from.deserialize_seq(Items)
     }
 }
 
@@ -367,12 +292,15 @@ mod tests {
 
     #[test]
     fn a_refusal_gives_its_reason() {
-        let told = |body: &str| Json.refusal(body.as_bytes());
+        let refusal = |body: &str| Json.refusal(body.as_bytes());
         let body =
             r#"{"error":{"root_cause":[],"type":"parsing","reason":"no \"x\""},"status":400}"#;
-        assert_eq!(told(body), r#"parsing: no "x""#);
-        assert_eq!(told(r#"{"error":"no handler","status":405}"#), "no handler");
-        assert_eq!(told("<html>"), "<html>");
+        assert_eq!(refusal(body), r#"parsing: no "x""#);
+        assert_eq!(
+            refusal(r#"{"error":"no handler","status":405}"#),
+            "no handler"
+        );
+        assert_eq!(refusal("<html>"), "<html>");
     }
 
     proptest! {

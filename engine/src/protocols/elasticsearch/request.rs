@@ -120,7 +120,7 @@ pub fn bulk(task: &Task, range: Range<usize>) -> Vec<u8> {
         if !task.columns.is_empty() {
             let before = out.len();
             out.push(b',');
-            rows::put_members(&mut out, rows::values(&task.columns, row));
+            rows::put_members(&mut out, rows::values(task, row));
             if out.len() == before + 1 {
                 out.truncate(before);
             }

@@ -1,10 +1,10 @@
 //! Answers: the ids and scores of Arrow messages.
 
-use super::{BODY, CONTENT, DO_ACTION, DO_GET, HEADER};
+use super::{DO_ACTION, DO_GET};
 use crate::codec::arrow::Rows;
 use crate::codec::protobuf::Reader;
 use crate::protocol::{Answer, Failure, Operation, Prepared};
-use crate::protocols::messages::incomplete;
+use crate::protocols::rows::incomplete;
 use crate::transport::grpc::Collect;
 
 /// Reads the messages of an answer.
@@ -43,6 +43,8 @@ impl Collect for Hits {
 impl Hits {
     /// A message of a DoGet.
     fn data(&mut self, message: &[u8], answer: &mut Answer) -> Result<(), Failure> {
+        const HEADER: u32 = 2;
+        const BODY: u32 = 1000;
         let (mut header, mut body) = (&[][..], &[][..]);
         let mut reader = Reader(message);
         while let Some((field, value)) = reader.field()? {
@@ -62,9 +64,10 @@ impl Hits {
 
     /// A result of the action that searches: a stream in Arrow's own framing.
     fn result(&mut self, message: &[u8], answer: &mut Answer) -> Result<(), Failure> {
+        const BODY: u32 = 1;
         let mut reader = Reader(message);
         while let Some((field, value)) = reader.field()? {
-            if field == CONTENT {
+            if field == BODY {
                 let Answer { ids, scores, .. } = &mut *answer;
                 self.0.stream(value.bytes()?, ids, scores)?;
             }

@@ -14,6 +14,7 @@
 //! `action` or `put`) and `action`. Filters are JSON arrays of Longbow's filters.
 
 mod answer;
+pub mod messages;
 mod request;
 
 use crate::invalid_argument::InvalidArgument;
@@ -21,26 +22,12 @@ use crate::protocol::{Failure, Operation, Prepared, Protocol, Target, Task};
 use crate::transport::grpc::{self, Streaming};
 
 pub use answer::Hits;
-pub use request::flight_data;
 use request::Calls;
 
 /// Methods of the service.
 pub const DO_GET: &str = "/arrow.flight.protocol.FlightService/DoGet";
 pub const DO_PUT: &str = "/arrow.flight.protocol.FlightService/DoPut";
 pub const DO_ACTION: &str = "/arrow.flight.protocol.FlightService/DoAction";
-/// Fields of `FlightData`.
-const DESCRIPTOR: u32 = 1;
-const HEADER: u32 = 2;
-const BODY: u32 = 1000;
-/// Field of `Ticket` and of `Result`.
-pub const CONTENT: u32 = 1;
-/// Fields of `Action`.
-const ACTION_TYPE: u32 = 1;
-const ACTION_BODY: u32 = 2;
-/// Fields of `FlightDescriptor`, and the kind that is a path.
-const DESCRIPTOR_TYPE: u32 = 1;
-const DESCRIPTOR_PATH: u32 = 3;
-const PATH: u64 = 1;
 
 pub struct Flight {
     target: Target,
@@ -77,10 +64,12 @@ impl Protocol for Flight {
 
 #[cfg(test)]
 mod tests {
+    use super::messages::FlightData;
     use super::*;
     use crate::protocol::{Answer, Matrix, Options};
     use crate::transport::grpc::Collect;
     use proptest::prelude::*;
+    use prost::Message;
 
     fn task(operation: Operation, options: &[(&str, &str)]) -> Task {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
@@ -91,23 +80,17 @@ mod tests {
                 dim: 2,
             },
             ids: vec![7, 8],
-            columns: vec![],
             k: 3,
             batch: 1,
-            filters: vec![],
-            filter_of: vec![],
-            payloads: vec![],
             options: Options(options.iter().map(pair).collect()),
+            ..Task::default()
         }
     }
 
     fn prepare(task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
         let target = Target {
             host: "localhost".into(),
-            port: 1,
-            tls: None,
-            headers: vec![],
-            options: Options::default(),
+            ..Target::default()
         };
         Flight::new(target).unwrap().prepare(task)
     }
@@ -166,8 +149,8 @@ mod tests {
             for request in [action, ticket] {
                 hits.begin();
                 let _ = hits.message(&request, &bytes, &mut Answer::default());
-                let data = flight_data(None, &bytes, &bytes);
-                let _ = hits.message(&request, &data[5..], &mut Answer::default());
+                let data = FlightData::new(&bytes, &bytes).encode_to_vec();
+                let _ = hits.message(&request, &data, &mut Answer::default());
                 prop_assert!(hits.end(&request, &Answer::default()).is_err());
             }
         }

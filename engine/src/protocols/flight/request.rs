@@ -10,18 +10,16 @@ use arrow_array::{
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
+use bytes::Bytes;
 use http::Request;
 use serde::de::IgnoredAny;
 use serde_json::{json, Map, Value};
 
-use super::{
-    ACTION_BODY, ACTION_TYPE, BODY, CONTENT, DESCRIPTOR, DESCRIPTOR_PATH, DESCRIPTOR_TYPE, HEADER,
-    PATH,
-};
-use crate::codec::{arrow, protobuf};
+use super::messages::{Action, FlightData, Ticket};
+use crate::codec::arrow;
 use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Column, Prepared, Task, Values};
-use crate::transport::grpc;
+use crate::transport::grpc::{self, framed};
 
 /// The requests of a task.
 pub(super) struct Calls<'a> {
@@ -85,9 +83,12 @@ impl Calls<'_> {
                 rows(task, range.clone(), &metadata).and_then(|rows| arrow::encode(&rows));
             let [schema, rows] = encoded
                 .map_err(|error| InvalidArgument(format!("rows cannot be sent: {error}")))?;
-            let mut out = flight_data(Some(dataset), &schema.ipc_message, &[]).to_vec();
-            out.extend(flight_data(None, &rows.ipc_message, &rows.arrow_data));
-            Ok(self.prepared(&self.put, out, range.len()))
+            let messages = [
+                FlightData::put_to(dataset, &schema.ipc_message, &[]),
+                FlightData::new(&rows.ipc_message, &rows.arrow_data),
+            ];
+            let body = messages.map(|message| framed(&message)).concat();
+            Ok(self.prepared(&self.put, body, range.len()))
         };
         task.batches().map(write).collect()
     }
@@ -135,11 +136,14 @@ impl Calls<'_> {
             }
             "put" => {
                 let dataset = options.text("dataset")?;
-                let put = |stream: &bytes::Bytes| {
+                let put = |stream: &Bytes| {
                     let mut out = vec![];
                     let framed = arrow::framed(stream, |header, body| {
-                        let first = out.is_empty().then_some(dataset);
-                        out.extend(flight_data(first, header, body));
+                        let message = match out.is_empty() {
+                            true => FlightData::put_to(dataset, header, body),
+                            false => FlightData::new(header, body),
+                        };
+                        out.extend(framed(&message));
                         Ok(())
                     });
                     framed.map_err(|why| {
@@ -156,26 +160,20 @@ impl Calls<'_> {
     }
 
     fn ticket(&self, content: &[u8]) -> Prepared {
-        grpc::prepare(self.task.operation, &self.get, 1, |out| {
-            protobuf::put_bytes(out, CONTENT, content);
-        })
+        grpc::prepare(self.task.operation, &self.get, 1, &Ticket::new(content))
     }
 
     fn act(&self, name: &str, body: &[u8]) -> Prepared {
-        grpc::prepare(self.task.operation, &self.action, 1, |out| {
-            protobuf::put_bytes(out, ACTION_TYPE, name.as_bytes());
-            protobuf::put_bytes(out, ACTION_BODY, body);
-        })
+        let action = Action {
+            kind: name.into(),
+            body: Bytes::copy_from_slice(body),
+        };
+        grpc::prepare(self.task.operation, &self.action, 1, &action)
     }
 
     /// A request of several messages that are framed already.
     fn prepared(&self, head: &Arc<Request<()>>, body: Vec<u8>, rows: usize) -> Prepared {
-        Prepared {
-            operation: self.task.operation,
-            head: head.clone(),
-            body: body.into(),
-            rows: rows as u32,
-        }
+        grpc::prepare_framed(self.task.operation, head, rows, body.into())
     }
 }
 
@@ -233,20 +231,4 @@ fn array(filters: &[u8]) -> Result<(), InvalidArgument> {
     let read = serde_json::from_slice::<Vec<IgnoredAny>>(filters);
     read.map_err(|error| InvalidArgument(format!("filters are no JSON array: {error}")))?;
     Ok(())
-}
-
-/// A framed message that carries an Arrow message; the first of a put says where to.
-pub fn flight_data(path: Option<&str>, header: &[u8], body: &[u8]) -> bytes::Bytes {
-    grpc::framed(|out| {
-        if let Some(path) = path {
-            protobuf::put_message(out, DESCRIPTOR, |out| {
-                protobuf::put_number(out, DESCRIPTOR_TYPE, PATH);
-                protobuf::put_bytes(out, DESCRIPTOR_PATH, path.as_bytes());
-            });
-        }
-        protobuf::put_bytes(out, HEADER, header);
-        if !body.is_empty() {
-            protobuf::put_bytes(out, BODY, body);
-        }
-    })
 }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Request;
 
-use super::request::field;
 use super::Milvus;
 use crate::codec::protobuf::{self, Reader};
 use crate::codec::DecodeError;
 use crate::protocol::{Answer, Failure, Operation, Prepared};
-use crate::protocols::messages::{check_came, incomplete};
+use crate::protocols::rows::{check_complete, incomplete};
 use crate::transport::grpc::Decode;
 
 impl Decode for Milvus {
@@ -21,7 +20,7 @@ impl Decode for Milvus {
                 let primary = request.head.extensions().get::<Primary>();
                 let primary = primary.map_or(&b""[..], |Primary(name)| name);
                 read_queried(message, primary, answer)?;
-                check_came(request, answer)
+                check_complete(request, answer)
             }
             _ => read_changed(request, message),
         }
@@ -43,6 +42,8 @@ impl Primary {
 
 /// Field 1 of every answer.
 const STATUS: u32 = 1;
+/// Field of every array of values.
+const DATA: u32 = 1;
 
 /// A `Status` that is not success.
 fn check_status(message: &[u8]) -> Result<(), Failure> {
@@ -114,7 +115,7 @@ fn read_ids(message: &[u8], out: &mut Vec<i64>) -> Result<(), DecodeError> {
 fn read_longs(message: &[u8], out: &mut Vec<i64>) -> Result<(), DecodeError> {
     let mut array = Reader(message);
     while let Some((field, value)) = array.field()? {
-        if field == field::DATA {
+        if field == DATA {
             protobuf::packed_ints(value.bytes()?, out)?;
         }
     }
@@ -124,6 +125,8 @@ fn read_longs(message: &[u8], out: &mut Vec<i64>) -> Result<(), DecodeError> {
 /// `QueryResults`: the values of the primary key.
 fn read_queried(message: &[u8], primary: &[u8], answer: &mut Answer) -> Result<(), Failure> {
     const FIELDS: u32 = 2;
+    const NAME: u32 = 2;
+    const SCALARS: u32 = 3;
     let mut reader = Reader(message);
     while let Some((field, value)) = reader.field()? {
         match field {
@@ -133,8 +136,8 @@ fn read_queried(message: &[u8], primary: &[u8], answer: &mut Answer) -> Result<(
                 let mut data = Reader(value.bytes()?);
                 while let Some((field, value)) = data.field()? {
                     match field {
-                        field::NAME => name = value.bytes()?,
-                        field::SCALARS => scalars = value.bytes()?,
+                        NAME => name = value.bytes()?,
+                        SCALARS => scalars = value.bytes()?,
                         _ => {}
                     }
                 }
@@ -150,10 +153,10 @@ fn read_queried(message: &[u8], primary: &[u8], answer: &mut Answer) -> Result<(
 
 /// The integers of a `ScalarField`.
 fn read_integers(message: &[u8], out: &mut Vec<i64>) -> Result<(), DecodeError> {
-    let (integers, _) = field::INT64;
+    const INTEGERS: u32 = 3;
     let mut scalars = Reader(message);
     while let Some((field, value)) = scalars.field()? {
-        if field == integers {
+        if field == INTEGERS {
             read_longs(value.bytes()?, out)?;
         }
     }
@@ -183,141 +186,98 @@ fn read_changed(request: &Prepared, message: &[u8]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request::put_scalars;
+    use super::super::messages::{
+        FieldData, Ids, LongArray, ScalarField, Scalars, SearchResultData, SearchResults, Status,
+    };
     use super::*;
-    use crate::codec::protobuf::{put_bytes, put_message, put_number};
-    use proptest::prelude::*;
+    use prost::Message;
 
-    fn request(operation: Operation, rows: usize) -> Prepared {
-        let head = Primary(Bytes::from_static(b"id")).noted_in(&Arc::default());
-        Prepared {
-            head,
+    #[derive(Message)]
+    struct QueryResults {
+        #[prost(message, repeated, tag = 2)]
+        fields_data: Vec<FieldData>,
+    }
+
+    #[derive(Message)]
+    struct MutationResult {
+        #[prost(uint32, repeated, tag = 4)]
+        err_index: Vec<u32>,
+    }
+
+    fn decode(
+        operation: Operation,
+        rows: usize,
+        message: &impl Message,
+    ) -> Result<Answer, Failure> {
+        let request = Prepared {
+            head: Primary(Bytes::from_static(b"id")).noted_in(&Arc::default()),
             ..Prepared::plain(operation, Bytes::new(), rows)
-        }
-    }
-
-    fn put_longs(out: &mut Vec<u8>, outer: u32, ids: &[i64]) {
-        put_message(out, outer, |array| {
-            protobuf::put_packed(array, field::DATA, ids.iter().map(|id| *id as u64));
-        });
-    }
-
-    fn status(old: u64, code: u64, reason: &[u8]) -> Vec<u8> {
-        let mut out = vec![];
-        put_message(&mut out, STATUS, |status| {
-            put_number(status, 1, old);
-            put_bytes(status, 2, reason);
-            put_number(status, 3, code);
-        });
-        out
-    }
-
-    /// An answer as the server writes it.
-    fn found(rows: &[(i64, f32)]) -> Vec<u8> {
-        let (ids, scores): (Vec<i64>, Vec<f32>) = rows.iter().copied().unzip();
-        let mut out = status(0, 0, b"");
-        put_message(&mut out, 2, |results| {
-            put_number(results, 1, 1);
-            put_number(results, 2, 10);
-            protobuf::put_floats(results, 4, &scores);
-            put_message(results, 5, |all| put_longs(all, 1, &ids));
-            protobuf::put_packed(results, 6, [ids.len() as u64]);
-        });
-        put_bytes(&mut out, 3, b"Things");
-        out
+        };
+        let mut answer = Answer::default();
+        Milvus::decode(&request, &message.encode_to_vec(), &mut answer)?;
+        Ok(answer)
     }
 
     #[test]
     fn a_status_becomes_a_class_with_its_reason() {
         for operation in [Operation::Search, Operation::Get, Operation::Insert] {
-            let fail = |message: &[u8]| {
-                let request = request(operation, 1);
-                Milvus::decode(&request, message, &mut Answer::default()).unwrap_err()
+            let fail = |error_code, code| {
+                let status = Some(Status {
+                    error_code,
+                    reason: "no such field".into(),
+                    code,
+                });
+                let message = SearchResults {
+                    status,
+                    ..SearchResults::default()
+                };
+                decode(operation, 1, &message).unwrap_err()
             };
-            let failed = fail(&status(1, 65535, b"no such field"));
-            assert_eq!(failed.class, "status:65535");
-            assert_eq!(failed.message, "no such field");
-            assert_eq!(fail(&status(4, 0, b"")).class, "status:4");
-            assert_eq!(fail(&status(1, -2i64 as u64, b"")).class, "status:-2");
+            assert_eq!(fail(1, 65535).class, "status:65535");
+            assert_eq!(fail(1, 65535).message, "no such field");
+            assert_eq!(fail(4, 0).class, "status:4");
+            assert_eq!(fail(1, -2).class, "status:-2");
         }
     }
 
     #[test]
     fn a_get_reads_the_primary_key_among_other_fields() {
-        let mut message = status(0, 0, b"");
-        for (name, ids) in [("year", [1999, 2001]), ("id", [5, -6])] {
-            put_message(&mut message, 2, |data| {
-                put_scalars(data, name, field::INT64, |array| {
-                    protobuf::put_packed(array, field::DATA, ids.map(|id: i64| id as u64));
-                });
-            });
-        }
-        let mut answer = Answer::default();
-        Milvus::decode(&request(Operation::Get, 2), &message, &mut answer).unwrap();
-        assert_eq!(answer.ids, [5, -6]);
-        let failed = Milvus::decode(
-            &request(Operation::Get, 3),
-            &message,
-            &mut Answer::default(),
-        );
-        assert_eq!(failed.unwrap_err().message, "2 of 3 rows came");
+        let field = |(name, data): (&str, [i64; 2])| FieldData {
+            field_name: name.into(),
+            scalars: Some(ScalarField {
+                data: Some(Scalars::Long(LongArray { data: data.into() })),
+            }),
+            ..FieldData::default()
+        };
+        let fields = [("year", [1999, 2001]), ("id", [5, -6])].map(field);
+        let message = QueryResults {
+            fields_data: fields.into(),
+        };
+        assert_eq!(decode(Operation::Get, 2, &message).unwrap().ids, [5, -6]);
+        let failed = decode(Operation::Get, 3, &message).unwrap_err();
+        assert_eq!(failed.message, "2 of 3 rows came");
     }
 
     #[test]
     fn refused_rows_are_incomplete() {
-        let mut message = status(0, 0, b"");
-        protobuf::put_packed(&mut message, 4, [1, 3]);
-        let failed = read_changed(&request(Operation::Upsert, 5), &message).unwrap_err();
-        assert_eq!(
-            (&*failed.class, &*failed.message),
-            ("incomplete", "3 of 5 rows written")
-        );
+        let err_index = vec![1, 3];
+        let failed = decode(Operation::Upsert, 5, &MutationResult { err_index }).unwrap_err();
+        let seen = (&*failed.class, &*failed.message);
+        assert_eq!(seen, ("incomplete", "3 of 5 rows written"));
     }
 
     #[test]
     fn ids_of_text_are_garbage() {
-        let mut message = vec![];
-        put_message(&mut message, 2, |results| {
-            protobuf::put_floats(results, 4, &[0.5]);
-            put_message(results, 5, |ids| {
-                put_message(ids, 2, |texts| put_bytes(texts, 1, b"a"));
-            });
-        });
-        let failed = read_found(&message, &mut Answer::default()).unwrap_err();
+        let results = SearchResultData {
+            scores: vec![0.5],
+            ids: Some(Ids { int_id: None }),
+            ..SearchResultData::default()
+        };
+        let message = SearchResults {
+            results: Some(results),
+            ..SearchResults::default()
+        };
+        let failed = decode(Operation::Search, 1, &message).unwrap_err();
         assert_eq!(failed.message, "0 integer ids and 1 scores");
-    }
-
-    proptest! {
-        #[test]
-        fn ids_and_scores_come_back(rows: Vec<(i64, f32)>) {
-            let mut answer = Answer::default();
-            let request = request(Operation::Search, 1);
-            Milvus::decode(&request, &found(&rows), &mut answer).unwrap();
-            let (ids, scores): (Vec<i64>, Vec<f32>) = rows.into_iter().unzip();
-            prop_assert_eq!(answer.ids, ids);
-            let mut same = answer.scores.iter().zip(&scores);
-            prop_assert!(same.all(|(a, b)| a.to_bits() == b.to_bits()));
-        }
-
-        #[test]
-        fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>) {
-            for operation in [Operation::Search, Operation::Get, Operation::Insert] {
-                let _ = Milvus::decode(&request(operation, 3), &bytes, &mut Answer::default());
-            }
-            let _ = (check_status(&bytes), read_ids(&bytes, &mut vec![]));
-            let _ = read_integers(&bytes, &mut vec![]);
-        }
-
-        #[test]
-        fn a_damaged_answer_is_decoded_or_refused(rows: Vec<(i64, f32)>, at: usize, byte: u8) {
-            let mut message = found(&rows);
-            let at = at % message.len();
-            message[at] = byte;
-            for operation in [Operation::Search, Operation::Get, Operation::Insert] {
-                let request = request(operation, rows.len());
-                let _ = Milvus::decode(&request, &message, &mut Answer::default());
-                let _ = Milvus::decode(&request, &message[..at], &mut Answer::default());
-            }
-        }
     }
 }

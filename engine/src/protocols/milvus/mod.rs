@@ -10,64 +10,35 @@
 //! in text. A target's `authorization` header is the base64 of `user:password`, or of a key.
 
 mod answer;
+pub mod messages;
 mod request;
 
 use crate::invalid_argument::InvalidArgument;
-use crate::protocol::{Failure, Operation, Prepared, Protocol, Target, Task};
-use crate::protocols::messages::{for_batches, for_queries};
-use crate::transport::grpc::{self, Unary};
+use crate::protocol::{Operation, Prepared};
+use crate::protocols::unary::{Calls, Service};
 use answer::Primary;
 use request::{check_filters, Collection};
 
-/// Milvus over gRPC.
-pub struct Milvus {
-    target: Target,
-}
+pub struct Milvus;
 
-impl Protocol for Milvus {
-    type Connection = Unary<Self>;
-    const SHARED: bool = true;
+impl Service for Milvus {
+    const NAME: &'static str = "milvus.proto.milvus.MilvusService";
 
-    fn new(target: Target) -> Result<Self, InvalidArgument> {
-        Ok(Self { target })
-    }
-
-    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
-        let to = Collection::of(&task.options)?;
-        let head = |method: &str| {
-            let path = format!("/milvus.proto.milvus.MilvusService/{method}");
-            grpc::head(&self.target, &path)
-        };
-        Ok(match task.operation {
+    fn prepare(calls: &Calls) -> Result<Vec<Prepared>, InvalidArgument> {
+        let to = Collection::of(calls.task)?;
+        match calls.task.operation {
             Operation::Search => {
-                check_filters(task)?;
-                let params = to.search_params(task.k);
-                for_queries(task, &head("Search")?, |out, query| {
-                    to.put_search(out, task, query, &params);
-                })
+                check_filters(calls.task)?;
+                calls.queries("Search", |query| to.search(query))
             }
             Operation::Get => {
-                let head = Primary(to.id.to_owned().into()).noted_in(&head("Query")?);
-                for_batches(task, &head, |out, rows| to.put_query(out, task, rows))
+                let head = Primary(to.id.to_owned().into()).noted_in(&calls.head("Query")?);
+                Ok(calls.batches_of(&head, |rows| to.query(rows)))
             }
-            Operation::Insert => for_batches(task, &head("Insert")?, |out, rows| {
-                to.put_rows(out, task, rows);
-            }),
-            Operation::Upsert => for_batches(task, &head("Upsert")?, |out, rows| {
-                to.put_rows(out, task, rows);
-            }),
-            Operation::Delete => for_batches(task, &head("Delete")?, |out, rows| {
-                to.put_delete(out, task, rows);
-            }),
-            Operation::Payload => {
-                return Err(InvalidArgument(
-                    "milvus takes no payloads made elsewhere".into(),
-                ))
-            }
-        })
-    }
-
-    async fn connect(&self) -> Result<Self::Connection, Failure> {
-        Unary::connect(&self.target).await
+            Operation::Insert => calls.batches("Insert", |rows| to.insert(rows)),
+            Operation::Upsert => calls.batches("Upsert", |rows| to.insert(rows)),
+            Operation::Delete => calls.batches("Delete", |rows| to.delete(rows)),
+            Operation::Payload => Err(calls.no_payloads()),
+        }
     }
 }

@@ -1,257 +1,196 @@
-//! Requests, as `milvus.proto` has them.
+//! Requests to `milvus.proto.milvus.MilvusService`.
 
-use std::fmt::Write;
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::codec::protobuf::{self, put_bytes, put_message, put_number};
+use super::messages::{
+    BoolArray, DeleteRequest, DoubleArray, FieldData, FloatArray, InsertRequest, KeyValuePair,
+    LongArray, PlaceholderGroup, PlaceholderValue, QueryRequest, ScalarField, Scalars,
+    SearchRequest, StringArray, VectorField,
+};
 use crate::invalid_argument::InvalidArgument;
-use crate::protocol::{Cell, Column, Options, Task, Values};
-use crate::protocols::messages::{choice, names, put_option};
+use crate::protocol::{Column, Options, Task, Values};
+use crate::protocols::options::{choice, names};
 
-/// `SearchRequest`.
-mod search {
-    pub const DB: u32 = 2;
-    pub const COLLECTION: u32 = 3;
-    pub const PARTITIONS: u32 = 4;
-    pub const EXPRESSION: u32 = 5;
-    pub const PLACEHOLDERS: u32 = 6;
-    pub const EXPRESSION_TYPE: u32 = 7;
-    pub const BOOLEAN_EXPRESSION: u64 = 1;
-    pub const OUTPUT_FIELDS: u32 = 8;
-    pub const PARAMS: u32 = 9;
-    pub const QUERIES: u32 = 12;
-    pub const TERMS: super::Terms = super::Terms {
-        timestamp: 11,
-        level: 14,
-        default: 15,
-    };
+/// `DslType`: an expression in text.
+const BOOLEAN_EXPRESSION: i32 = 1;
+
+/// `DataType`, and `PlaceholderType` of a vector.
+mod kind {
+    pub const BOOL: i32 = 1;
+    pub const INT64: i32 = 5;
+    pub const DOUBLE: i32 = 11;
+    pub const VARCHAR: i32 = 21;
+    pub const FLOAT_VECTOR: i32 = 101;
 }
 
-/// `PlaceholderGroup`, as bytes within a search.
-mod placeholder {
-    pub const PLACEHOLDERS: u32 = 1;
-    pub const TAG: u32 = 1;
-    pub const TYPE: u32 = 2;
-    pub const FLOAT_VECTOR: u64 = 101;
-    pub const VALUES: u32 = 3;
-}
-
-/// `QueryRequest`.
-mod query {
-    pub const DB: u32 = 2;
-    pub const COLLECTION: u32 = 3;
-    pub const EXPRESSION: u32 = 4;
-    pub const OUTPUT_FIELDS: u32 = 5;
-    pub const PARTITIONS: u32 = 6;
-    pub const TERMS: super::Terms = super::Terms {
-        timestamp: 8,
-        level: 11,
-        default: 12,
-    };
-}
-
-/// `InsertRequest`, `UpsertRequest` and `DeleteRequest`, which agree as far as they are written.
-mod change {
-    pub const DB: u32 = 2;
-    pub const COLLECTION: u32 = 3;
-    pub const PARTITION: u32 = 4;
-    pub const FIELDS: u32 = 5;
-    pub const ROWS: u32 = 7;
-    /// Of a delete.
-    pub const EXPRESSION: u32 = 5;
-}
-
-/// `FieldData` and the arrays in it.
-pub mod field {
-    pub const TYPE: u32 = 1;
-    pub const NAME: u32 = 2;
-    pub const SCALARS: u32 = 3;
-    pub const VECTORS: u32 = 4;
-    pub const VALID: u32 = 7;
-    /// Of every array.
-    pub const DATA: u32 = 1;
-    pub const DIM: u32 = 1;
-    pub const FLOAT_VECTOR: u32 = 2;
-    /// Kinds of scalars: (number of the array in `ScalarField`, `DataType`).
-    pub const BOOL: (u32, u64) = (1, 1);
-    pub const INT64: (u32, u64) = (3, 5);
-    pub const DOUBLE: (u32, u64) = (5, 11);
-    pub const VARCHAR: (u32, u64) = (6, 21);
-    pub const FLOAT_VECTOR_TYPE: u64 = 101;
-}
-
-/// Fields of a read that say how fresh it must be.
-struct Terms {
-    timestamp: u32,
-    level: u32,
-    default: u32,
-}
-
-/// Levels of consistency: (number, timestamp that a read waits for). The timestamps are not
+/// How fresh a read must be: a level, and the timestamp that it waits for. The timestamps are not
 /// instants: the server takes 0 for "now", 2 for "now, less the tolerance", 1 for "no waiting".
-const LEVELS: [(&str, u64, u64); 3] = [("strong", 0, 0), ("bounded", 2, 2), ("eventually", 3, 1)];
-const EVENTUALLY: u64 = 1;
+#[derive(Clone, Copy)]
+struct Consistency {
+    level: i32,
+    timestamp: u64,
+    /// The collection's own level instead.
+    by_default: bool,
+}
+
+impl Consistency {
+    fn of(options: &Options) -> Result<Self, InvalidArgument> {
+        let level = choice(options, "consistency", &["strong", "bounded", "eventually"])?;
+        let (level, timestamp) = match level {
+            Some(0) => (0, 0),
+            Some(1) => (2, 2),
+            Some(_) => (3, 1),
+            None => (0, 1),
+        };
+        Ok(Self {
+            level,
+            timestamp,
+            by_default: options.get("consistency").is_none(),
+        })
+    }
+}
 
 /// Where a class of requests goes, and on which terms.
 pub struct Collection<'a> {
-    name: &'a [u8],
+    task: &'a Task,
+    name: &'a str,
     pub id: &'a str,
     vector: &'a str,
-    options: &'a Options,
-    /// Level and timestamp; None for the collection's own.
-    consistency: Option<(u64, u64)>,
+    db: &'a str,
+    partition: Option<&'a str>,
+    consistency: Consistency,
+    params: Vec<KeyValuePair>,
 }
 
 impl<'a> Collection<'a> {
-    pub fn of(options: &'a Options) -> Result<Self, InvalidArgument> {
-        let level = choice(options, "consistency", &LEVELS.map(|(name, _, _)| name))?;
+    pub fn of(task: &'a Task) -> Result<Self, InvalidArgument> {
+        let options = &task.options;
+        let vector = options.get("vector").unwrap_or("vector");
         Ok(Self {
-            name: options.text("collection")?.as_bytes(),
+            task,
+            name: options.text("collection")?,
             id: options.get("id").unwrap_or("id"),
-            vector: options.get("vector").unwrap_or("vector"),
-            options,
-            consistency: level.map(|at| {
-                let (_, level, timestamp) = LEVELS[at as usize];
-                (level, timestamp)
-            }),
+            vector,
+            db: options.get("db").unwrap_or_default(),
+            partition: options.get("partition"),
+            consistency: Consistency::of(options)?,
+            params: search_params(task, vector),
         })
     }
 
-    /// The parameters of a search, which is the same for every query.
-    pub fn search_params(&self, k: usize) -> Vec<u8> {
-        let k = k.to_string();
-        let mut params = vec![
-            ("anns_field", self.vector),
-            ("topk", &k),
-            ("params", self.options.get("params").unwrap_or("{}")),
-            // Scores as they are.
-            ("round_decimal", "-1"),
-        ];
-        params.extend(
-            self.options
-                .get("metric")
-                .map(|metric| ("metric_type", metric)),
-        );
-        let mut out = vec![];
-        for (key, value) in params {
-            put_message(&mut out, search::PARAMS, |pair| {
-                put_bytes(pair, 1, key.as_bytes());
-                put_bytes(pair, 2, value.as_bytes());
-            });
-        }
-        out
+    fn partitions(&self) -> Vec<String> {
+        self.partition.map(str::to_owned).into_iter().collect()
     }
 
-    pub fn put_search(&self, out: &mut Vec<u8>, task: &Task, query: usize, params: &[u8]) {
-        put_option(out, search::DB, self.options, "db");
-        put_bytes(out, search::COLLECTION, self.name);
-        put_option(out, search::PARTITIONS, self.options, "partition");
-        if let Some(filter) = task.filter(query) {
-            put_bytes(out, search::EXPRESSION, filter);
-        }
-        put_message(out, search::PLACEHOLDERS, |group| {
-            put_message(group, placeholder::PLACEHOLDERS, |placeholder| {
-                put_bytes(placeholder, placeholder::TAG, b"$0");
-                put_number(placeholder, placeholder::TYPE, placeholder::FLOAT_VECTOR);
-                // A list of vectors, each as bytes; here of one.
-                protobuf::put_floats(placeholder, placeholder::VALUES, task.vectors.row(query));
-            });
-        });
-        put_number(out, search::EXPRESSION_TYPE, search::BOOLEAN_EXPRESSION);
-        for name in names(self.options, "output_fields") {
-            put_bytes(out, search::OUTPUT_FIELDS, name.as_bytes());
-        }
-        out.extend_from_slice(params);
-        put_number(out, search::QUERIES, 1);
-        self.put_consistency(out, search::TERMS);
-    }
-
-    pub fn put_query(&self, out: &mut Vec<u8>, task: &Task, rows: Range<usize>) {
-        put_option(out, query::DB, self.options, "db");
-        put_bytes(out, query::COLLECTION, self.name);
-        put_bytes(
-            out,
-            query::EXPRESSION,
-            self.any_of(&task.ids[rows]).as_bytes(),
-        );
-        put_bytes(out, query::OUTPUT_FIELDS, self.id.as_bytes());
-        for name in names(self.options, "output_fields").filter(|name| *name != self.id) {
-            put_bytes(out, query::OUTPUT_FIELDS, name.as_bytes());
-        }
-        put_option(out, query::PARTITIONS, self.options, "partition");
-        self.put_consistency(out, query::TERMS);
-    }
-
-    fn put_consistency(&self, out: &mut Vec<u8>, terms: Terms) {
-        match self.consistency {
-            Some((level, timestamp)) => {
-                put_number(out, terms.timestamp, timestamp);
-                put_number(out, terms.level, level);
-            }
-            None => {
-                put_number(out, terms.timestamp, EVENTUALLY);
-                put_number(out, terms.default, 1);
-            }
+    pub fn search(&self, query: usize) -> SearchRequest {
+        let filter = self.task.filter(query).map_or(&[][..], |filter| filter);
+        let placeholder = PlaceholderValue {
+            tag: "$0".into(),
+            kind: kind::FLOAT_VECTOR,
+            values: vec![self.task.vectors.row_bytes(query).collect()],
+        };
+        SearchRequest {
+            db_name: self.db.into(),
+            collection_name: self.name.into(),
+            partition_names: self.partitions(),
+            dsl: String::from_utf8_lossy(filter).into_owned(),
+            placeholder_group: Some(PlaceholderGroup {
+                placeholders: vec![placeholder],
+            }),
+            dsl_type: BOOLEAN_EXPRESSION,
+            output_fields: names(&self.task.options, "output_fields")
+                .map(str::to_owned)
+                .collect(),
+            search_params: self.params.clone(),
+            guarantee_timestamp: self.consistency.timestamp,
+            nq: 1,
+            consistency_level: self.consistency.level,
+            use_default_consistency: self.consistency.by_default,
         }
     }
 
-    /// An expression that holds for the rows with these ids.
-    fn any_of(&self, ids: &[i64]) -> String {
-        let mut text = format!("{} in [", self.id);
-        for (at, id) in ids.iter().enumerate() {
-            let comma = if at == 0 { "" } else { "," };
-            // Writing to a string does not fail.
-            let _ = write!(text, "{comma}{id}");
+    pub fn query(&self, rows: Range<usize>) -> QueryRequest {
+        let others = names(&self.task.options, "output_fields").filter(|name| *name != self.id);
+        let output_fields = std::iter::once(self.id).chain(others);
+        QueryRequest {
+            db_name: self.db.into(),
+            collection_name: self.name.into(),
+            expr: self.any_of(rows),
+            output_fields: output_fields.map(str::to_owned).collect(),
+            partition_names: self.partitions(),
+            guarantee_timestamp: self.consistency.timestamp,
+            consistency_level: self.consistency.level,
+            use_default_consistency: self.consistency.by_default,
         }
-        text.push(']');
-        text
     }
 
-    pub fn put_rows(&self, out: &mut Vec<u8>, task: &Task, rows: Range<usize>) {
-        put_option(out, change::DB, self.options, "db");
-        put_bytes(out, change::COLLECTION, self.name);
-        put_option(out, change::PARTITION, self.options, "partition");
-        let dim = task.vectors.dim;
-        let values = &task.vectors.values[rows.start * dim..rows.end * dim];
-        put_message(out, change::FIELDS, |data| {
-            put_scalars(data, self.id, field::INT64, |array| {
-                let ids = task.ids[rows.clone()].iter();
-                protobuf::put_packed(array, field::DATA, ids.map(|id| *id as u64));
-            });
-        });
-        put_message(out, change::FIELDS, |data| {
-            put_number(data, field::TYPE, field::FLOAT_VECTOR_TYPE);
-            put_bytes(data, field::NAME, self.vector.as_bytes());
-            put_message(data, field::VECTORS, |vectors| {
-                put_number(vectors, field::DIM, dim as u64);
-                put_message(vectors, field::FLOAT_VECTOR, |array| {
-                    protobuf::put_floats(array, field::DATA, values);
-                });
-            });
-        });
-        for column in &task.columns {
-            put_message(out, change::FIELDS, |data| {
-                put_column(data, column, rows.clone());
-            });
-        }
-        put_number(out, change::ROWS, rows.len() as u64);
+    /// An expression that holds for the ids of these rows.
+    fn any_of(&self, rows: Range<usize>) -> String {
+        let ids: Vec<_> = self.task.ids[rows].iter().map(i64::to_string).collect();
+        format!("{} in [{}]", self.id, ids.join(","))
     }
 
-    pub fn put_delete(&self, out: &mut Vec<u8>, task: &Task, rows: Range<usize>) {
-        put_option(out, change::DB, self.options, "db");
-        put_bytes(out, change::COLLECTION, self.name);
-        put_option(out, change::PARTITION, self.options, "partition");
-        let expression = self.any_of(&task.ids[rows]);
-        put_bytes(out, change::EXPRESSION, expression.as_bytes());
+    pub fn insert(&self, rows: Range<usize>) -> InsertRequest {
+        let data = self.task.ids[rows.clone()].to_vec();
+        let ids = scalars(self.id, kind::INT64, Scalars::Long(LongArray { data }));
+        let dim = self.task.vectors.dim;
+        let data = self.task.vectors.values[rows.start * dim..rows.end * dim].to_vec();
+        let vectors = FieldData {
+            kind: kind::FLOAT_VECTOR,
+            field_name: self.vector.into(),
+            vectors: Some(VectorField {
+                dim: dim as i64,
+                float_vector: Some(FloatArray { data }),
+            }),
+            ..FieldData::default()
+        };
+        let columns = self.task.columns.iter();
+        let columns = columns.map(|column| metadata(column, rows.clone()));
+        InsertRequest {
+            db_name: self.db.into(),
+            collection_name: self.name.into(),
+            partition_name: self.partition.unwrap_or_default().into(),
+            fields_data: [ids, vectors].into_iter().chain(columns).collect(),
+            num_rows: rows.len() as u32,
+        }
     }
+
+    pub fn delete(&self, rows: Range<usize>) -> DeleteRequest {
+        DeleteRequest {
+            db_name: self.db.into(),
+            collection_name: self.name.into(),
+            partition_name: self.partition.unwrap_or_default().into(),
+            expr: self.any_of(rows),
+        }
+    }
+}
+
+/// The parameters of a search, which are the same for every query.
+fn search_params(task: &Task, vector: &str) -> Vec<KeyValuePair> {
+    let k = task.k.to_string();
+    let params = [
+        ("anns_field", Some(vector)),
+        ("topk", Some(&*k)),
+        ("params", task.options.get("params").or(Some("{}"))),
+        // Scores as they are.
+        ("round_decimal", Some("-1")),
+        ("metric_type", task.options.get("metric")),
+    ];
+    let pair = |(key, value): (&str, Option<&str>)| {
+        Some(KeyValuePair {
+            key: key.into(),
+            value: value?.into(),
+        })
+    };
+    params.into_iter().filter_map(pair).collect()
 }
 
 /// Refuse filters that are no text.
 pub fn check_filters(task: &Task) -> Result<(), InvalidArgument> {
-    let text = |filter: &Bytes| std::str::from_utf8(filter).is_ok();
-    match task.filters.iter().position(|filter| !text(filter)) {
+    let is_binary = |filter: &Bytes| std::str::from_utf8(filter).is_err();
+    match task.filters.iter().position(is_binary) {
         None => Ok(()),
         Some(at) => Err(InvalidArgument(format!(
             "filter {at} is no expression in UTF-8"
@@ -259,51 +198,41 @@ pub fn check_filters(task: &Task) -> Result<(), InvalidArgument> {
     }
 }
 
-/// A column of scalars, whose array `write` fills.
-pub fn put_scalars(
-    data: &mut Vec<u8>,
-    name: &str,
-    (array, kind): (u32, u64),
-    write: impl FnOnce(&mut Vec<u8>),
-) {
-    put_number(data, field::TYPE, kind);
-    put_bytes(data, field::NAME, name.as_bytes());
-    put_message(data, field::SCALARS, |scalars| {
-        put_message(scalars, array, write)
-    });
+fn scalars(name: &str, kind: i32, data: Scalars) -> FieldData {
+    FieldData {
+        kind,
+        field_name: name.into(),
+        scalars: Some(ScalarField { data: Some(data) }),
+        ..FieldData::default()
+    }
 }
 
 /// A metadata column: the values that are there, and which these are.
-fn put_column(data: &mut Vec<u8>, column: &Column, rows: Range<usize>) {
-    let kind = match column.values {
-        Values::Int(_) => field::INT64,
-        Values::Float(_) => field::DOUBLE,
-        Values::Bool(_) => field::BOOL,
-        Values::Text(_) => field::VARCHAR,
-    };
-    put_scalars(data, &column.name, kind, |array| {
-        let cells = rows.clone().filter_map(|row| column.cell(row));
-        if let Values::Text(_) = column.values {
-            for cell in cells {
-                if let Cell::Text(text) = cell {
-                    put_bytes(array, field::DATA, text.as_bytes());
-                }
-            }
-            return;
+fn metadata(column: &Column, rows: Range<usize>) -> FieldData {
+    fn there<T: Clone>(all: &[T], column: &Column, rows: &Range<usize>) -> Vec<T> {
+        let rows = rows.clone().filter(|row| column.has(*row));
+        rows.map(|row| all[row].clone()).collect()
+    }
+    let (kind, data) = match &column.values {
+        Values::Int(all) => {
+            let data = there(all, column, &rows);
+            (kind::INT64, Scalars::Long(LongArray { data }))
         }
-        put_message(array, field::DATA, |packed| {
-            for cell in cells {
-                match cell {
-                    Cell::Int(number) => protobuf::put_varint(packed, number as u64),
-                    Cell::Float(number) => packed.extend(number.to_le_bytes()),
-                    Cell::Bool(truth) => protobuf::put_varint(packed, truth.into()),
-                    Cell::Text(_) => {}
-                }
-            }
-        });
-    });
-    if !column.valid.is_empty() {
-        let valid = column.valid[rows].iter();
-        protobuf::put_packed(data, field::VALID, valid.map(|there| u64::from(*there)));
+        Values::Float(all) => {
+            let data = there(all, column, &rows);
+            (kind::DOUBLE, Scalars::Double(DoubleArray { data }))
+        }
+        Values::Bool(all) => {
+            let data = there(all, column, &rows);
+            (kind::BOOL, Scalars::Bool(BoolArray { data }))
+        }
+        Values::Text(all) => {
+            let data = there(all, column, &rows);
+            (kind::VARCHAR, Scalars::Text(StringArray { data }))
+        }
+    };
+    FieldData {
+        valid_data: column.valid.get(rows).unwrap_or_default().to_vec(),
+        ..scalars(&column.name, kind, data)
     }
 }

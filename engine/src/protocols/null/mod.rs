@@ -4,44 +4,47 @@
 //! carry ids and vectors and are answered with an empty message.
 
 mod answer;
-mod request;
+pub mod messages;
+
+use std::ops::Range;
 
 use crate::invalid_argument::InvalidArgument;
-use crate::protocol::{Failure, Operation, Prepared, Protocol, Target, Task};
-use crate::transport::grpc::{self, Unary};
+use crate::protocol::{Operation, Prepared};
+use crate::protocols::unary::{Calls, Service};
+use crate::transport::grpc;
+use messages::{Rows, Search};
 
-pub use answer::{decode, ANSWER_IDS, ANSWER_SCORES};
+pub struct NullGrpc;
 
-/// The path of an operation.
-pub fn path(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Search => "/vectrial.Null/Search",
-        Operation::Get => "/vectrial.Null/Get",
-        Operation::Insert | Operation::Upsert => "/vectrial.Null/Write",
-        Operation::Delete => "/vectrial.Null/Delete",
-        Operation::Payload => "/vectrial.Null/Payload",
-    }
-}
+impl Service for NullGrpc {
+    const NAME: &'static str = "vectrial.Null";
 
-/// Over gRPC.
-pub struct NullGrpc {
-    target: Target,
-}
-
-impl Protocol for NullGrpc {
-    type Connection = Unary<Self>;
-    const SHARED: bool = true;
-
-    fn new(target: Target) -> Result<Self, InvalidArgument> {
-        Ok(Self { target })
-    }
-
-    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
-        let head = grpc::head(&self.target, path(task.operation))?;
-        Ok(request::requests(task, &head))
-    }
-
-    async fn connect(&self) -> Result<Self::Connection, Failure> {
-        Unary::connect(&self.target).await
+    fn prepare(calls: &Calls) -> Result<Vec<Prepared>, InvalidArgument> {
+        let (task, dim) = (calls.task, calls.task.vectors.dim);
+        let rows = |rows: Range<usize>| Rows {
+            ids: task.ids[rows].to_vec(),
+            vectors: vec![],
+        };
+        match task.operation {
+            Operation::Search => calls.queries("Search", |query| Search {
+                k: task.k as u64,
+                vector: task.vectors.row(query).to_vec(),
+                filter: task.filter(query).cloned(),
+            }),
+            Operation::Get => calls.batches("Get", rows),
+            Operation::Delete => calls.batches("Delete", rows),
+            Operation::Insert | Operation::Upsert => calls.batches("Write", |range| Rows {
+                vectors: task.vectors.values[range.start * dim..range.end * dim].to_vec(),
+                ..rows(range)
+            }),
+            Operation::Payload => {
+                let head = calls.head("Payload")?;
+                let request = |bytes: &bytes::Bytes| {
+                    let body = grpc::framed_bytes(bytes);
+                    grpc::prepare_framed(task.operation, &head, 1, body)
+                };
+                Ok(task.payloads.iter().map(request).collect())
+            }
+        }
     }
 }

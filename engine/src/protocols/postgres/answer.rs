@@ -1,7 +1,7 @@
 //! Answers: rows, and how many a command was about.
 
 use crate::protocol::{Answer, Connection, Failure, Operation, Prepared};
-use crate::protocols::messages::incomplete;
+use crate::protocols::rows::incomplete;
 use crate::transport::postgres::Session;
 
 /// Kinds of messages that are read here.

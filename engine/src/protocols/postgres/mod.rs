@@ -293,10 +293,7 @@ mod tests {
     fn protocol() -> Postgres {
         let target = Target {
             host: "localhost".into(),
-            port: 1,
-            tls: None,
-            headers: vec![],
-            options: Options::default(),
+            ..Target::default()
         };
         Postgres::new(target).unwrap()
     }
@@ -317,10 +314,8 @@ mod tests {
             }],
             k: 3,
             batch: 2,
-            filters: vec![],
-            filter_of: vec![],
-            payloads: vec![],
             options: Options(options.iter().map(pair).collect()),
+            ..Task::default()
         }
     }
 

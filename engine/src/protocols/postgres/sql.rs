@@ -2,7 +2,7 @@
 
 use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Options, Task};
-use crate::protocols::messages::names;
+use crate::protocols::options::names;
 
 /// The names that statements use, quoted.
 pub struct Names {

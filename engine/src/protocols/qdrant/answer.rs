@@ -4,7 +4,7 @@ use super::Qdrant;
 use crate::codec::protobuf::Reader;
 use crate::codec::DecodeError;
 use crate::protocol::{Answer, Failure, Operation, Prepared};
-use crate::protocols::messages::check_came;
+use crate::protocols::rows::check_complete;
 use crate::transport::grpc::Decode;
 
 impl Decode for Qdrant {
@@ -13,7 +13,7 @@ impl Decode for Qdrant {
             Operation::Search => Ok(read_points(message, answer)?),
             Operation::Get => {
                 read_points(message, answer)?;
-                check_came(request, answer)
+                check_complete(request, answer)
             }
             _ => read_updated(message),
         }
@@ -96,99 +96,46 @@ fn read_updated(message: &[u8]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request::put_ids;
+    use super::super::messages::{PointId, QueryResponse, ScoredPoint};
     use super::*;
-    use crate::codec::protobuf::{self, put_bytes, put_message, put_number};
     use bytes::Bytes;
-    use proptest::prelude::*;
+    use prost::Message;
 
-    fn request(operation: Operation, rows: usize) -> Prepared {
-        Prepared::plain(operation, Bytes::new(), rows)
-    }
-
-    /// An answer as the server writes it.
-    fn answered(rows: &[(i64, f32)]) -> Vec<u8> {
-        let mut out = vec![];
-        for (id, score) in rows {
-            put_message(&mut out, 1, |point| {
-                put_ids(point, 1, &[*id]);
-                put_bytes(point, 2, b"payload is passed over");
-                protobuf::put_fixed32(point, 3, score.to_le_bytes());
-                put_number(point, 5, 12);
-            });
-        }
-        protobuf::put_fixed64(&mut out, 2, 0.25f64.to_le_bytes());
-        out
-    }
-
-    fn updated(status: u64) -> Vec<u8> {
-        let mut out = vec![];
-        put_message(&mut out, 1, |result| {
-            put_number(result, 1, 77);
-            put_number(result, 2, status);
-        });
-        out
+    fn decode(operation: Operation, rows: usize, ids: &[PointId]) -> Result<(), Failure> {
+        let point = |id: &PointId| ScoredPoint {
+            id: Some(*id),
+            ..ScoredPoint::default()
+        };
+        let message = QueryResponse {
+            result: ids.iter().map(point).collect(),
+            time: 0.25,
+        };
+        let request = Prepared::plain(operation, Bytes::new(), rows);
+        Qdrant::decode(&request, &message.encode_to_vec(), &mut Answer::default())
     }
 
     #[test]
     fn an_update_that_was_not_applied_is_a_failure() {
-        let class = |message: &[u8]| read_updated(message).map_err(|failed| failed.class);
-        assert_eq!(class(&updated(1)), Ok(()));
-        assert_eq!(class(&updated(2)), Ok(()));
-        assert_eq!(class(&updated(4)).unwrap_err(), "status:wait_timeout");
-        assert_eq!(class(&updated(9)).unwrap_err(), "status:9");
-        assert_eq!(class(b"").unwrap_err(), "status:unknown_update_status");
+        // In field 1, a result whose field 2 is the status.
+        let updated =
+            |status| read_updated(&[0x0a, 2, 0x10, status]).map_err(|failed| failed.class);
+        assert_eq!(updated(1), Ok(()));
+        assert_eq!(updated(2), Ok(()));
+        assert_eq!(updated(4).unwrap_err(), "status:wait_timeout");
+        assert_eq!(updated(9).unwrap_err(), "status:9");
+        let failed = read_updated(b"").unwrap_err();
+        assert_eq!(failed.class, "status:unknown_update_status");
     }
 
     #[test]
     fn a_point_known_by_something_else_than_a_number_is_garbage() {
-        let mut message = vec![];
-        put_message(&mut message, 1, |point| {
-            put_message(point, 1, |id| put_bytes(id, 2, b"a uuid"));
-        });
-        let failed = Qdrant::decode(
-            &request(Operation::Search, 1),
-            &message,
-            &mut Answer::default(),
-        );
+        let failed = decode(Operation::Search, 1, &[PointId { num: None }]);
         assert_eq!(failed.unwrap_err().class, "garbage");
     }
 
     #[test]
     fn a_get_that_misses_rows_is_incomplete() {
-        let mut answer = Answer::default();
-        let message = answered(&[(3, 0.0)]);
-        let failed = Qdrant::decode(&request(Operation::Get, 2), &message, &mut answer);
+        let failed = decode(Operation::Get, 2, &[3.into()]);
         assert_eq!(failed.unwrap_err().message, "1 of 2 rows came");
-    }
-
-    proptest! {
-        #[test]
-        fn ids_and_scores_come_back(rows: Vec<(i64, f32)>) {
-            let mut answer = Answer::default();
-            let request = request(Operation::Search, 1);
-            Qdrant::decode(&request, &answered(&rows), &mut answer).unwrap();
-            let (ids, scores): (Vec<i64>, Vec<f32>) = rows.into_iter().unzip();
-            prop_assert_eq!(answer.ids, ids);
-            let mut same = answer.scores.iter().zip(&scores);
-            prop_assert!(same.all(|(a, b)| a.to_bits() == b.to_bits()));
-        }
-
-        #[test]
-        fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>) {
-            for operation in [Operation::Search, Operation::Get, Operation::Upsert] {
-                let _ = Qdrant::decode(&request(operation, 3), &bytes, &mut Answer::default());
-            }
-        }
-
-        #[test]
-        fn a_damaged_answer_is_decoded_or_refused(rows: Vec<(i64, f32)>, at: usize, byte: u8) {
-            let mut message = answered(&rows);
-            let at = at % message.len();
-            message[at] = byte;
-            let _ = read_points(&message, &mut Answer::default());
-            let _ = read_points(&message[..at], &mut Answer::default());
-            let _ = read_updated(&message);
-        }
     }
 }

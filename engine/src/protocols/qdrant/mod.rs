@@ -10,57 +10,29 @@
 //! are the same call.
 
 mod answer;
+pub mod messages;
 mod request;
 
 use crate::invalid_argument::InvalidArgument;
-use crate::protocol::{Failure, Operation, Prepared, Protocol, Target, Task};
-use crate::protocols::messages::{for_batches, for_queries};
-use crate::transport::grpc::{self, Unary};
-use request::{search_params, Collection};
+use crate::protocol::{Operation, Prepared};
+use crate::protocols::unary::{Calls, Service};
+use request::Collection;
 
-/// Qdrant over gRPC.
-pub struct Qdrant {
-    target: Target,
-}
+pub struct Qdrant;
 
-impl Protocol for Qdrant {
-    type Connection = Unary<Self>;
-    const SHARED: bool = true;
+impl Service for Qdrant {
+    const NAME: &'static str = "qdrant.Points";
 
-    fn new(target: Target) -> Result<Self, InvalidArgument> {
-        Ok(Self { target })
-    }
-
-    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
-        let to = Collection::of(&task.options)?;
-        let head = |method: &str| grpc::head(&self.target, &format!("/qdrant.Points/{method}"));
-        Ok(match task.operation {
-            Operation::Search => {
-                let params = search_params(&task.options)?;
-                for_queries(task, &head("Query")?, |out, query| {
-                    to.put_query(out, task, query, &params);
-                })
-            }
-            Operation::Get => for_batches(task, &head("Get")?, |out, rows| {
-                to.put_get(out, task, rows);
-            }),
+    fn prepare(calls: &Calls) -> Result<Vec<Prepared>, InvalidArgument> {
+        let to = Collection::of(calls.task)?;
+        match calls.task.operation {
+            Operation::Search => calls.queries("Query", |query| to.query(query)),
+            Operation::Get => calls.batches("Get", |rows| to.get(rows)),
             Operation::Insert | Operation::Upsert => {
-                for_batches(task, &head("Upsert")?, |out, rows| {
-                    to.put_upsert(out, task, rows);
-                })
+                calls.batches("Upsert", |rows| to.upsert(rows))
             }
-            Operation::Delete => for_batches(task, &head("Delete")?, |out, rows| {
-                to.put_delete(out, task, rows);
-            }),
-            Operation::Payload => {
-                return Err(InvalidArgument(
-                    "qdrant takes no payloads made elsewhere".into(),
-                ))
-            }
-        })
-    }
-
-    async fn connect(&self) -> Result<Self::Connection, Failure> {
-        Unary::connect(&self.target).await
+            Operation::Delete => calls.batches("Delete", |rows| to.delete(rows)),
+            Operation::Payload => Err(calls.no_payloads()),
+        }
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! Scores are cosine similarities of vector sets, and what the index says of the query engine.
 //!
-//! `redis` has a connection for each worker and `redis-pipelined` shares them. A search of a vector
+//! `redis` has a connection for each client and `redis-pipelined` shares them. A search of a vector
 //! set runs in a thread of its own, and its connection waits for it: what comes behind it on the
 //! same connection waits too, so that only connections make searches run side by side.
 
@@ -23,20 +23,22 @@ mod query_engine;
 mod request;
 mod vector_set;
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Failure, Operation, Prepared, Protocol, Target, Task};
-use crate::protocols::messages::names;
-use crate::transport::resp::{Opened, Pipelined, Single};
+use crate::protocols::options::names;
+use crate::transport::resp::{self, Opened};
 pub use answer::Replies;
 use request::{greeting, Words};
 
-/// Many requests share a connection (`PIPELINED`), or each worker has its own.
-pub struct Redis<const PIPELINED: bool> {
+/// Over connections of one kind.
+pub struct Redis<C> {
     target: Target,
     greeting: Vec<Vec<u8>>,
     decoder: Replies,
+    connection: PhantomData<fn() -> C>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,8 +47,11 @@ enum Engine {
     Search,
 }
 
-impl<const PIPELINED: bool> Redis<PIPELINED> {
-    fn make(target: Target) -> Result<Self, InvalidArgument> {
+impl<C: resp::Open<Replies>> Protocol for Redis<C> {
+    type Connection = C;
+    const SHARED: bool = C::SHARED;
+
+    fn new(target: Target) -> Result<Self, InvalidArgument> {
         let engine = match target.options.get("engine").unwrap_or("vectorset") {
             "vectorset" => Engine::VectorSet,
             "search" => Engine::Search,
@@ -66,10 +71,11 @@ impl<const PIPELINED: bool> Redis<PIPELINED> {
                     .collect(),
             },
             target,
+            connection: PhantomData,
         })
     }
 
-    fn encode(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
+    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
         let (operation, options) = (task.operation, &task.options);
         let one = |body: Vec<u8>, rows| Prepared::plain(operation, body.into(), rows);
         if operation == Operation::Payload {
@@ -95,42 +101,9 @@ impl<const PIPELINED: bool> Redis<PIPELINED> {
         Ok(task.batches().map(batch).collect())
     }
 
-    async fn open(&self) -> Result<Opened, Failure> {
-        Opened::new(&self.target, &self.greeting).await
-    }
-}
-
-impl Protocol for Redis<true> {
-    type Connection = Pipelined<Replies>;
-    const SHARED: bool = true;
-
-    fn new(target: Target) -> Result<Self, InvalidArgument> {
-        Self::make(target)
-    }
-
-    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
-        self.encode(task)
-    }
-
-    async fn connect(&self) -> Result<Self::Connection, Failure> {
-        Ok(Pipelined::new(self.open().await?, self.decoder.clone()))
-    }
-}
-
-impl Protocol for Redis<false> {
-    type Connection = Single<Replies>;
-    const SHARED: bool = false;
-
-    fn new(target: Target) -> Result<Self, InvalidArgument> {
-        Self::make(target)
-    }
-
-    fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument> {
-        self.encode(task)
-    }
-
-    async fn connect(&self) -> Result<Self::Connection, Failure> {
-        Ok(Single::new(self.open().await?, self.decoder.clone()))
+    async fn connect(&self) -> Result<C, Failure> {
+        let opened = Opened::new(&self.target, &self.greeting).await?;
+        Ok(C::new(opened, self.decoder.clone()))
     }
 }
 

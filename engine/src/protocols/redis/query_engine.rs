@@ -46,7 +46,7 @@ pub fn put_search(
 
 pub fn put_row(words: &Words, task: &Task, row: usize, name: &[u8], out: &mut Vec<u8>) {
     let vector = bytes(task, row);
-    let fields: Vec<_> = rows::values(&task.columns, row)
+    let fields: Vec<_> = rows::values(task, row)
         .map(|(name, value)| (name, plain(value)))
         .collect();
     if task.operation == Operation::Upsert {

@@ -71,10 +71,8 @@ pub fn put_row(words: &Words, task: &Task, row: usize, name: &[u8], out: &mut Ve
 fn attributes(columns: &[Column], row: usize) -> Vec<u8> {
     let value = |column: &Column| match column.cell(row) {
         None => Value::Null,
-        Some(Cell::Int(value)) => value.into(),
-        Some(Cell::Float(value)) => value.into(),
-        Some(Cell::Bool(value)) => value.into(),
         Some(Cell::Text(value)) => escaped(value).into(),
+        Some(cell) => cell.into(),
     };
     let mut out = vec![];
     let all = columns.iter().map(|column| (&*column.name, value(column)));

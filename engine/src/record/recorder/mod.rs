@@ -1,6 +1,6 @@
 //! The record of one class of operations: what every lane writes to while it measures.
 //!
-//! One recorder belongs to one worker, so nothing here is shared or locked; the workers' records
+//! One recorder belongs to one client, so nothing here is shared or locked; the clients' records
 //! are merged when they are done, and the result is what one recorder of all samples would hold.
 //! All times are nanoseconds of one monotonic clock.
 
@@ -193,7 +193,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Take in another worker's record, as if one recorder had seen everything.
+    /// Take in another client's record, as if one recorder had seen everything.
     pub fn merge(&mut self, other: &Self) -> Result<(), InvalidArgument> {
         let same_judge = match (&self.judge, &other.judge) {
             (Some(ours), Some(theirs)) => Arc::ptr_eq(ours, theirs) || ours == theirs,

@@ -1,6 +1,7 @@
 //! Messages in the frames of gRPC: a byte that says whether it is compressed, and its length.
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, BufMut, Bytes};
+use prost::Message;
 
 use crate::protocol::Failure;
 
@@ -9,12 +10,25 @@ pub const LONGEST: usize = 1 << 30;
 const PREFIX: usize = 5;
 
 /// A message with the five bytes that come before it.
-pub fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
-    let mut out = vec![0; PREFIX];
-    write(&mut out);
-    let length = (out.len() - PREFIX) as u32;
-    out[1..PREFIX].copy_from_slice(&length.to_be_bytes());
+pub fn framed(message: &impl Message) -> Bytes {
+    let mut out = frame(message.encoded_len());
+    // What the compiler cannot see: there is room, so that encoding does not fail.
+    message.encode(&mut out).expect("a vector grows");
     out.into()
+}
+
+/// The same for a message that is encoded already.
+pub fn framed_bytes(message: &[u8]) -> Bytes {
+    let mut out = frame(message.len());
+    out.extend_from_slice(message);
+    out.into()
+}
+
+fn frame(length: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(PREFIX + length);
+    out.put_u8(0);
+    out.put_u32(length as u32);
+    out
 }
 
 /// Hand over every whole message of `bytes`; how many bytes these were.
@@ -73,7 +87,7 @@ mod tests {
         fn a_stream_is_read_however_it_is_cut(parts: Vec<Vec<u8>>, cut in 0..1000usize) {
             let whole: Vec<u8> = parts
                 .iter()
-                .flat_map(|part| framed(|out| out.extend_from_slice(part)).to_vec())
+                .flat_map(|part| framed_bytes(part).to_vec())
                 .collect();
             let cut = cut.min(whole.len());
             let mut seen = vec![];
@@ -89,7 +103,7 @@ mod tests {
 
         #[test]
         fn a_message_is_unframed_or_refused(bytes: Vec<u8>) {
-            let whole = framed(|out| out.extend_from_slice(&bytes));
+            let whole = framed_bytes(&bytes);
             prop_assert_eq!(&message(whole.clone()).unwrap()[..], &bytes[..]);
             prop_assert_eq!(message(whole.slice(..whole.len() - 1)).unwrap_err().class, "truncated");
             let _ = messages(&bytes, |_| Ok(()));

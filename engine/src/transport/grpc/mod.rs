@@ -14,11 +14,12 @@ use bytes::{Buf, Bytes, BytesMut};
 use h2::client::SendRequest;
 use h2::RecvStream;
 use http::Request;
+use prost::Message;
 
 use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Answer, Connection, Failure, Operation, Prepared, Target};
 use crate::transport::tcp;
-pub use frames::framed;
+pub use frames::{framed, framed_bytes};
 use frames::{message, messages, LONGEST};
 use status::check;
 
@@ -130,17 +131,27 @@ pub fn head(target: &Target, path: &str) -> Result<Arc<Request<()>>, InvalidArgu
     })?))
 }
 
-/// A request whose message `write` fills in, framed as gRPC frames it.
+/// A request of one message.
 pub fn prepare(
     operation: Operation,
     head: &Arc<Request<()>>,
     rows: usize,
-    write: impl FnOnce(&mut Vec<u8>),
+    message: &impl Message,
+) -> Prepared {
+    prepare_framed(operation, head, rows, framed(message))
+}
+
+/// A request whose messages are framed already.
+pub fn prepare_framed(
+    operation: Operation,
+    head: &Arc<Request<()>>,
+    rows: usize,
+    body: Bytes,
 ) -> Prepared {
     Prepared {
         operation,
         head: head.clone(),
-        body: framed(write),
+        body,
         rows: rows as u32,
     }
 }
@@ -153,8 +164,7 @@ pub async fn connect(target: &Target) -> Result<Grpc, Failure> {
         .max_frame_size(1 << 20)
         .enable_push(false)
         .handshake(stream)
-        .await
-        .map_err(|error| failure(&error))?;
+        .await?;
     let closed = Rc::new(Cell::new(false));
     let ended = closed.clone();
     tokio::task::spawn_local(async move {
@@ -210,16 +220,11 @@ impl Grpc {
 
     /// Send a prepared request, and wait for the answer to begin.
     async fn send(&mut self, request: &Prepared) -> Result<RecvStream, Failure> {
-        let broken = |error: h2::Error| failure(&error);
-        poll_fn(|cx| self.send.poll_ready(cx))
-            .await
-            .map_err(broken)?;
+        poll_fn(|cx| self.send.poll_ready(cx)).await?;
         let head = Request::clone(&request.head);
-        let (response, mut stream) = self.send.send_request(head, false).map_err(broken)?;
-        stream
-            .send_data(request.body.clone(), true)
-            .map_err(broken)?;
-        let (parts, body) = response.await.map_err(broken)?.into_parts();
+        let (response, mut stream) = self.send.send_request(head, false)?;
+        stream.send_data(request.body.clone(), true)?;
+        let (parts, body) = response.await?.into_parts();
         if parts.status != http::StatusCode::OK {
             let code = parts.status.as_u16();
             return Err(Failure::new(format!("http:{code}"), parts.status.as_str()));
@@ -234,15 +239,14 @@ async fn next(body: &mut RecvStream) -> Result<Option<Bytes>, Failure> {
     let Some(piece) = body.data().await else {
         return Ok(None);
     };
-    let piece = piece.map_err(|error| failure(&error))?;
-    let released = body.flow_control().release_capacity(piece.len());
-    released.map_err(|error| failure(&error))?;
+    let piece = piece?;
+    body.flow_control().release_capacity(piece.len())?;
     Ok(Some(piece))
 }
 
 /// The status, after all of an answer has come.
 async fn finish(body: &mut RecvStream) -> Result<(), Failure> {
-    let trailers = body.trailers().await.map_err(|error| failure(&error))?;
+    let trailers = body.trailers().await?;
     trailers.map_or(Ok(()), |trailers| check(&trailers))
 }
 
@@ -268,17 +272,15 @@ async fn receive(body: &mut RecvStream) -> Result<Bytes, Failure> {
     Ok(more.map_or(first, BytesMut::freeze))
 }
 
-fn failure(error: &h2::Error) -> Failure {
-    if let Some(io) = error.get_io() {
-        return Failure::io(io);
+impl From<h2::Error> for Failure {
+    fn from(error: h2::Error) -> Self {
+        match error.get_io() {
+            Some(io) => io.into(),
+            None if error.is_reset() && error.is_remote() => {
+                Failure::new("reset", error.to_string())
+            }
+            None if error.is_library() => Failure::broken("garbage", error.to_string()),
+            None => Failure::broken("reset", error.to_string()),
+        }
     }
-    if error.is_reset() && error.is_remote() {
-        return Failure::new("reset", error.to_string());
-    }
-    let class = if error.is_library() {
-        "garbage"
-    } else {
-        "reset"
-    };
-    Failure::broken(class, error.to_string())
 }

@@ -63,10 +63,9 @@ impl Opened {
 
     /// Send, and read until so many replies are there; how long they are.
     async fn exchange(&mut self, request: &[u8], replies: usize) -> Result<usize, Failure> {
-        let io = |error| Failure::io(&error);
         self.inbox.clear();
-        self.stream.write_all(request).await.map_err(io)?;
-        self.stream.flush().await.map_err(io)?;
+        self.stream.write_all(request).await?;
+        self.stream.flush().await?;
         let mut scan = Scan::new(replies);
         loop {
             match scan.advance(&self.inbox)? {
@@ -77,11 +76,19 @@ impl Opened {
                 None => {}
             }
             make_room(&mut self.inbox)?;
-            if self.stream.read_buf(&mut self.inbox).await.map_err(io)? == 0 {
+            if self.stream.read_buf(&mut self.inbox).await? == 0 {
                 return Err(ended(self.inbox.is_empty()));
             }
         }
     }
+}
+
+/// A connection on which replies are decoded.
+pub trait Open<D>: Connection {
+    /// Several requests may be in flight on it.
+    const SHARED: bool;
+
+    fn new(opened: Opened, decoder: D) -> Self;
 }
 
 /// A connection with one request at a time.
@@ -90,8 +97,10 @@ pub struct Single<D> {
     decoder: D,
 }
 
-impl<D: Decode> Single<D> {
-    pub fn new(opened: Opened, decoder: D) -> Self {
+impl<D: Decode> Open<D> for Single<D> {
+    const SHARED: bool = false;
+
+    fn new(opened: Opened, decoder: D) -> Self {
         Self { opened, decoder }
     }
 }

@@ -12,7 +12,7 @@ use std::task::{ready, Context, Poll, Waker};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-use super::{ended, garbage, make_room, Decode, Opened, Reader, Scan};
+use super::{ended, garbage, make_room, Decode, Open, Opened, Reader, Scan};
 use crate::protocol::{Answer, Connection, Failure, Operation, Prepared};
 use crate::transport::tcp::Stream;
 
@@ -54,8 +54,10 @@ struct Slot {
     waker: RefCell<Option<Waker>>,
 }
 
-impl<D: Decode> Pipelined<D> {
-    pub fn new(opened: Opened, decoder: D) -> Self {
+impl<D: Decode> Open<D> for Pipelined<D> {
+    const SHARED: bool = true;
+
+    fn new(opened: Opened, decoder: D) -> Self {
         let pipe = Rc::new(Pipe {
             decoder,
             out: RefCell::default(),
@@ -211,7 +213,7 @@ impl<D: Decode> Driver<D> {
             return Poll::Ready(Failure::broken("reset", "nobody holds the connection"));
         }
         if let Poll::Ready(Err(error)) = self.write(cx) {
-            return Poll::Ready(Failure::io(&error));
+            return Poll::Ready(error.into());
         }
         loop {
             if let Err(failure) = make_room(&mut self.inbox) {
@@ -224,7 +226,7 @@ impl<D: Decode> Driver<D> {
                     Ok(()) => continue,
                     Err(failure) => failure,
                 },
-                Err(error) => Failure::io(&error),
+                Err(error) => error.into(),
             };
             return Poll::Ready(failure);
         }

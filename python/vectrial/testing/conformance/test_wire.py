@@ -56,7 +56,7 @@ def test_rows_written_over_the_wire_are_as_inserted(case: Case, world: World, em
     native, rows = empty.native_rows(), 300
     part = world.batch(slice(0, rows))
     columns = columns_of(world.metadata.slice(0, rows), native.columns)
-    outcome = send(native, "insert", ids_of(part), vectors_of(part), columns, batch=70, workers=2)
+    outcome = send(native, "insert", ids_of(part), vectors_of(part), columns, batch=70, clients=2)
     assert outcome["classes"][0]["recorder"].errors() == []
     assert outcome["classes"][0]["rows"] == rows
     empty.flush()

@@ -33,10 +33,10 @@ def load(
     progress: Progress,
     certificate: Certificate,
     *,
-    workers: int = 1,
+    clients: int = 1,
     stop: int | None = None,
 ) -> Phase:
-    """Insert rows 0 … stop in batches, by so many workers with one request each.
+    """Insert rows 0 … stop in batches, by so many clients with one request each.
 
     What is encoded at once is bounded; between two slabs, while the next is encoded, the clock
     stands still, as it does in the other lanes while the next batch is cut. A batch that fails,
@@ -48,7 +48,7 @@ def load(
     stop = dataset.rows if stop is None else stop
     placement = certificate.placement
     seen = _Seen(load_1m=os.getloadavg()[0])
-    for first, last in slabs(dataset, batch_rows, workers, stop):
+    for first, last in slabs(dataset, batch_rows, clients, stop):
         metadata = None
         if dataset.metadata is not None:
             metadata = dataset.metadata.slice(first, last - first)
@@ -59,23 +59,23 @@ def load(
             dataset.vectors[first:last],
             columns_of(metadata, native.columns, [one.name for one in schema.fields]),
             batch=batch_rows,
-            workers=workers,
+            clients=clients,
             placement=placement,
             progress=_teller(progress, first, batch_rows, stop),
         )
         seen.add(outcome)
         if seen.errors:
             break
-    return seen.phase(stop, schema.dim, batch_rows, workers, certificate)
+    return seen.phase(stop, schema.dim, batch_rows, clients, certificate)
 
 
-def slabs(dataset: Dataset, batch_rows: int, workers: int, stop: int) -> Iterator[tuple[int, int]]:
+def slabs(dataset: Dataset, batch_rows: int, clients: int, stop: int) -> Iterator[tuple[int, int]]:
     """First row and end of each slab: whole rounds of batches, at least one round."""
     metadata = 0
     if dataset.metadata is not None and dataset.rows:
         metadata = dataset.metadata.nbytes // dataset.rows
     row_bytes = dataset.dim * _COMPONENT_BYTES + 2 * metadata + _ROW_BYTES
-    around = batch_rows * workers
+    around = batch_rows * clients
     rows = max(1, SLAB_BYTES // (row_bytes * around)) * around
     for first in range(0, stop, rows):
         yield first, min(first + rows, stop)
@@ -144,7 +144,7 @@ class _Seen:
             self.windows.setdefault(name, []).extend(moved)
 
     def phase(
-        self, rows: int, dim: int, batch_rows: int, workers: int, certificate: Certificate
+        self, rows: int, dim: int, batch_rows: int, clients: int, certificate: Certificate
     ) -> Phase:
         phase = load_phase(
             self.started_ns,
@@ -152,10 +152,10 @@ class _Seen:
             taken=self.rows,
             dim=dim,
             batch_rows=batch_rows,
-            clients=workers,
+            clients=clients,
         )
         phase.paused_ns = self.ended_ns - self.started_ns - self.spent_ns
-        seconds, threads = self.spent_ns / 1e9, min(certificate.placement.threads, workers)
+        seconds, threads = self.spent_ns / 1e9, min(certificate.placement.threads, clients)
         share = self.cpu_ns / 1e9 / seconds / threads if seconds else None
         phase.metrics |= {
             "errors": float(self.errors),

@@ -60,14 +60,14 @@ def send(
     columns: Sequence[LoadColumn] = (),
     *,
     batch: int = 1,
-    workers: int = 1,
+    clients: int = 1,
     placement: Placement = Placement(),  # noqa: B008 - frozen
     max_s: float | None = None,
     progress: Callable[[LoadControl], None] | None = None,
 ) -> LoadOutcome:
-    """Send every row once, `batch` in a request, by so many workers of a closed loop.
+    """Send every row once, `batch` in a request, by so many clients of a closed loop.
 
-    With one worker requests go out in the order of the rows. None is sent `max_s` seconds after
+    With one client requests go out in the order of the rows. None is sent `max_s` seconds after
     the start or later.
 
     Args:
@@ -77,8 +77,8 @@ def send(
     Raises:
         UserError: the rows are not what the protocol takes.
     """
-    # Each thread sends every n-th request: more threads than workers would leave some unsent.
-    threads = min(placement.threads, workers)
+    # Each thread sends every n-th request: more threads than clients would leave some unsent.
+    threads = min(placement.threads, clients)
     requests = Requests(
         operation,
         operation,
@@ -92,7 +92,7 @@ def send(
     return drive(
         native.target,
         [requests],
-        [closed(workers)],
+        [closed(clients)],
         duration_s=max_s,
         threads=threads,
         cores=placement.pins[:threads],

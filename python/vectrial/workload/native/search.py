@@ -1,16 +1,17 @@
-"""The native lane: searches that the engine sends over the wire."""
+"""The native lane: searches that the engine sends over the native."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial._engine import Judge, Recorder
-from vectrial.engine.client import Requests, arrivals, closed, drive, unfailed
+from vectrial._engine import Recorder
+from vectrial.engine.client import arrivals, closed, drive, unfailed
+from vectrial.engine.recorders import judge_of
 from vectrial.engine.types import LoadSource
 from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Truth
@@ -18,12 +19,12 @@ from vectrial.model.errors import StoreError
 from vectrial.model.live import Live
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
-from vectrial.model.store import NativeSearch
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import AnswerCheck, AnswerLog, PhaseAnswers
 from vectrial.workload.ceiling import certify
 from vectrial.workload.live import follower
 from vectrial.workload.record import phase_of_outcome
+from vectrial.workload.searchers import NativeSearches
 
 #: Queries that are asked after a phase, and for how many seconds at most.
 PROBED, PROBED_S = 500, 2.0
@@ -32,13 +33,10 @@ PROBED, PROBED_S = 500, 2.0
 WARMUP_S = 5.0
 
 
-def search(
-    native: NativeSearch,
-    filters: Sequence[bytes],
-    filter_of: NDArray[np.uint32] | None,
+def run(
+    search: NativeSearches,
     queries: NDArray[np.float32],
     truth: Truth,
-    k: int,
     load: Load,
     certificate: Certificate,
     *,
@@ -49,23 +47,17 @@ def search(
     name: str = "search",
     check: AnswerCheck | None = None,
 ) -> Phase:
-    """Send the queries (q, d), each under its filter (see `native_searches`) under `load`, judge
-    the answers by `truth`, and say how near the client was to its limits. check: called with the
-    phase and its records; what its answers name is asked for by `probed`."""
-    requests = Requests(
-        name,
-        vectors=queries,
-        k=k,
-        filters=filters,
-        filter_of=filter_of,
-        options=native.options,
-        judge=Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
-    )
+    """Send the queries (q, d) under `load`, judge the answers by `truth`, and say how near the
+    client was to its limits.
+
+    check: called with the phase and its records; `probed` has the answers themselves.
+    """
+    judge = judge_of(truth)
     clients = load.clients if isinstance(load, ClosedLoop) else None
     load_1m = os.getloadavg()[0]
     outcome = drive(
-        native.target,
-        [requests],
+        search.native.target,
+        [search.requests(name, queries, judge=judge)],
         [_source(load)],
         duration_s=_longest_s(load),
         warmup_count=warmup_queries * (clients or 1),
@@ -88,7 +80,6 @@ def search(
     )
     certify(phase, clients, certificate)
     if check is not None:
-        judge = requests.judge
         check(
             phase, PhaseAnswers(record["warmup"], Recorder(judge), record["recorder"], AnswerLog())
         )
@@ -96,43 +87,24 @@ def search(
 
 
 def probed(
-    native: NativeSearch,
-    filters: Sequence[bytes],
-    filter_of: NDArray[np.uint32] | None,
+    search: NativeSearches,
     queries: NDArray[np.float32],
     truth: Truth,
-    k: int,
     answers: PhaseAnswers,
 ) -> PhaseAnswers:
-    """What is known of the answers of a phase that has ended, and of some asked right after it, one
-    at a time: of so many queries, moved so that nobody has asked for them before, and of the same
-    again. The engine keeps no answer under the clock.
+    """The answers of a phase that has ended, and some asked for right after it, one at a time: to
+    queries moved so that nobody has asked for them before, and to the same again. The engine keeps
+    no answer under the clock.
 
     Args:
         queries: float32 (q, d), the dataset's, moved. answers: of the phase.
     """
-    judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
-    requests = Requests(
-        "probe",
-        vectors=queries,
-        k=k,
-        filters=filters,
-        filter_of=filter_of,
-        options=native.options,
-        judge=judge,
-        once=True,
-        keep=True,
+    requests = search.requests("probe", queries, judge=judge_of(truth), keep=True)
+    source = closed(1, count=min(PROBED, len(queries)))
+    first, later = (
+        drive(search.native.target, [requests], [source], duration_s=PROBED_S)["classes"][0]
+        for _ in range(2)
     )
-    passes = []
-    for _ in range(2):
-        ended = drive(
-            native.target,
-            [requests],
-            [closed(1, count=min(PROBED, len(queries)))],
-            duration_s=PROBED_S,
-        )
-        passes.append(ended["classes"][0])
-    first, later = passes
     log = AnswerLog()
     if first["answers"] is not None:
         for which, ids, scores in zip(*first["answers"], strict=True):
@@ -141,29 +113,14 @@ def probed(
     return PhaseAnswers(answers.warmup, first["recorder"], later["recorder"], log, answers.later)
 
 
-def answers(
-    native: NativeSearch,
-    filters: Sequence[bytes],
-    filter_of: NDArray[np.uint32] | None,
-    queries: NDArray[np.float32],
-    k: int,
-) -> list[NDArray[np.int64]]:
+def answers(search: NativeSearches, queries: NDArray[np.float32]) -> list[NDArray[np.int64]]:
     """Ids found for each query (q, d), best first; every one is sent once, one at a time.
 
     Raises:
         StoreError: a request failed.
     """
-    requests = Requests(
-        "answers",
-        vectors=queries,
-        k=k,
-        filters=filters,
-        filter_of=filter_of,
-        options=native.options,
-        once=True,
-        keep=True,
-    )
-    outcome = drive(native.target, [requests], [closed(1, count=len(queries))])
+    requests = search.requests("answers", queries, keep=True)
+    outcome = drive(search.native.target, [requests], [closed(1, count=len(queries))])
     record = unfailed(outcome, "searches")
     assert record["answers"] is not None, "they were to be kept"
     which, ids, _ = record["answers"]

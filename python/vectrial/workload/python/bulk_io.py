@@ -23,13 +23,7 @@ from vectrial.model.dataset import Dataset
 from vectrial.model.progress import Progress
 from vectrial.model.store import Schema, Store
 from vectrial.workload.ingest import make_batch, metadata_of
-from vectrial.workload.python.sdk_process import (
-    Opening,
-    Ready,
-    common_start_ns,
-    expect,
-    processes,
-)
+from vectrial.workload.python.sdk_process import Opening, run_together, wait_for_start
 from vectrial.workload.python.timed import Sample, record_operation, timed
 
 T = TypeVar("T")
@@ -101,28 +95,18 @@ def together(
     Raises:
         StoreError: a process could not connect, or ended before its time.
     """
-    with processes(clients) as pipes:
-        for pipe in pipes:
-            expect(pipe, Ready, lambda: progress(0, 1, "connecting"))
-        started = common_start_ns()
-        for pipe in pipes:
-            pipe.send(started)
-        return started, [
-            expect(pipe, TransferResult, lambda: progress(0, 1, name)) for pipe in pipes
-        ]
+    return run_together(
+        clients, TransferResult, progress, "connecting", lambda _: progress(0, 1, name)
+    )
 
 
 def move(client: BulkClient, pipe: Connection) -> TransferResult:
-    """In a process: what a client does."""
+    """In a process: do the work of one client."""
     if client.cores:
         os.sched_setaffinity(0, client.cores)
 
     def begin() -> int:
-        pipe.send(Ready())
-        started: int = pipe.recv()
-        while (left_ns := started - perf_counter_ns()) > 0:
-            time.sleep(left_ns / 1e9)
-        return started
+        return wait_for_start(pipe)
 
     store, work = client.opening.open(), client.work
     try:
@@ -187,10 +171,10 @@ class _TransferLog:
         self.cpu_ns = time.process_time_ns()
         self.put_rows = self.put_bytes = self.got_rows = self.got_bytes = self.wrong = 0
         self._unchecked: list[tuple[list[NDArray[np.int64]], NDArray[np.int64]]] = []
-        self._held = 0
+        self._unchecked_bytes = 0
 
     def get(self, store: Store, page_rows: int, expected: NDArray[np.int64]) -> bool:
-        """A whole pass; whether nothing was raised. expected: ids, ascending."""
+        """Read everything once. Returns whether nothing was raised. expected: ids, ascending."""
         seen: list[NDArray[np.int64]] = []
 
         def scan(page_rows: int) -> int:
@@ -207,8 +191,8 @@ class _TransferLog:
         self.got_rows += sum(map(len, seen))
         self.got_bytes += sample.result or 0
         self._unchecked.append((seen, expected))
-        self._held += sum(ids.nbytes for ids in seen)
-        if self._held > _CHECKED_AT:
+        self._unchecked_bytes += sum(ids.nbytes for ids in seen)
+        if self._unchecked_bytes > _CHECKED_AT:
             self._check()
         return True
 
@@ -217,10 +201,10 @@ class _TransferLog:
         for seen, expected in self._unchecked:
             found = np.sort(np.concatenate(seen)) if seen else expected[:0]
             self.wrong += not np.array_equal(found, expected)
-        self._unchecked, self._held = [], 0
+        self._unchecked, self._unchecked_bytes = [], 0
 
     def record(self, recorder: Recorder, sample: Sample[T]) -> bool:
-        """Record a put or a get; whether nothing was raised."""
+        """Record a put or a get. Returns whether nothing was raised."""
         self.ended_ns = sample.done_ns
         record_operation(recorder, sample)
         return sample.failure is None

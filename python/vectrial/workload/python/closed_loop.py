@@ -1,53 +1,23 @@
-"""The embedded lane: a library called in this process by threads with one request each.
-
-What lies inside a timed sample is the searcher's call and nothing else. Judging, recording,
-shuffling and progress happen between two samples of a client, where they cost throughput
-(measured in `bench/overhead.py`) but no latency.
-"""
+"""The embedded lane: a library called in this process by threads with one request each."""
 
 from __future__ import annotations
 
-import gc
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from operator import length_hint
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial._engine import Judge, Recorder
+from vectrial.engine.recorders import judge_of
 from vectrial.model.dataset import Truth
-from vectrial.model.errors import StoreError, UserError
+from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
 from vectrial.model.store import Searcher
-from vectrial.workload.answer_log import MIN_LOGGED, AnswerCheck, AnswerLog, PhaseAnswers
+from vectrial.workload.answer_log import AnswerCheck
 from vectrial.workload.ndcg import NdcgScorer, RelevanceJudgments
-from vectrial.workload.python.timed import FATAL, describe, timed_search
+from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.queries import Queries
-from vectrial.workload.record import PhaseStart, phase_of
-
-#: (index of the query, its vector, what searches for it)
-Request = tuple[int, NDArray[np.float32], Searcher]
-
-#: Seconds between two reports of progress, which a client makes between two samples.
-PROGRESS_S = 0.5
-_FOREVER = 1 << 62
-_clock = time.perf_counter_ns
-#: Requests of all clients that are logged, or not, together.
-_BLOCK = 250
-
-
-@dataclass(frozen=True)
-class Part:
-    """Requests of a client in their order. first: of queries that nobody has asked before in the
-    phase. ends_pass: with the last of them every query was asked as often as any other."""
-
-    requests: list[Request]
-    first: bool
-    ends_pass: bool
+from vectrial.workload.record import phase_of
 
 
 def closed_loop(
@@ -97,12 +67,10 @@ def closed_loop(
         UserError: arguments that do not fit together.
         StoreError: the searcher's ids are not what `Searcher` promises, a fault of the adapter.
     """
-    asked = queries if isinstance(queries, Queries) else Queries.same(queries)
-    _check(asked, truth, clients, count)
-    judge = None
-    if truth is not None:
-        judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
-    pool = ClientPool(searcher, asked, judge, clients, seed, min_s, max_s, count)
+    queries = queries if isinstance(queries, Queries) else Queries.same(queries)
+    _check(queries, truth, clients, count)
+    judge = None if truth is None else judge_of(truth)
+    pool = ClientPool(searcher, queries, judge, clients, seed, min_s, max_s, count)
     pool.warmup = (warmup_count, warmup_max_s)
     pool.logs_answers = check is not None
     if judgments is not None:
@@ -131,323 +99,15 @@ def closed_loop(
     return phase
 
 
-def _check(asked: Queries, truth: Truth | None, clients: int, count: int | None) -> None:
-    if asked.rounds.ndim != 3 or not asked.count:
-        shape = asked.rounds.shape[1:]
+def _check(queries: Queries, truth: Truth | None, clients: int, count: int | None) -> None:
+    if queries.rounds.ndim != 3 or not queries.count:
+        shape = queries.rounds.shape[1:]
         raise UserError(f"queries have shape {shape}, not (q, d) with q ≥ 1")
     if clients < 1:
         raise UserError(f"{clients} clients cannot search", remedy="at least 1")
     if count is not None and count < clients:
         raise UserError(f"{count} requests are too few for {clients} clients")
-    if truth is not None and len(truth.available) != asked.count:
+    if truth is not None and len(truth.available) != queries.count:
         raise UserError(
-            f"the truth is of {len(truth.available)} queries, but there are {asked.count}"
+            f"the truth is of {len(truth.available)} queries, but there are {queries.count}"
         )
-
-
-class ClientPool:
-    """The clients of one phase in this process, what each has of its own, and the instant they
-    share.
-
-    first, of: the number of the first client, and how many there are, where others are in other
-        processes.
-    logs_answers: some answers are logged, to be checked when the phase has ended.
-    begin: called when all are warm, and returns at the instant of their start.
-    loop: what each client does from then on, in place of passes over all queries.
-    """
-
-    def __init__(
-        self,
-        searcher: Searcher | Sequence[Searcher],
-        queries: NDArray[np.float32] | Queries,
-        judge: Judge | None,
-        clients: int,
-        seed: int,
-        min_s: float,
-        max_s: float | None,
-        count: int | None,
-    ) -> None:
-        self.clients, self.seed = clients, seed
-        asked = queries if isinstance(queries, Queries) else Queries.same(queries)
-        each = [searcher] * asked.count if callable(searcher) else searcher
-        self.rounds = [_requests(one, each) for one in asked.rounds]
-        self.requests = [one for requests in self.rounds for one in requests]
-        self._before = _requests(asked.warmup, each)
-        self.min_s, self.max_s, self.count = min_s, max_s, count
-        self.warmup = (0, 0.0)
-        # Of each client: what it records in the open loop, and of passes that were made before.
-        self.recorders = [Recorder(judge) for _ in range(clients)]
-        self._firsts = [Recorder(judge) for _ in range(clients)]
-        self._warm_answers = [Recorder(judge) for _ in range(clients)]
-        self._judge, self.answer_logs = judge, [AnswerLog() for _ in range(clients)]
-        self._blocks = [0] * clients
-        self.warmed, self.warmup_errors = [0] * clients, [0] * clients
-        self.issued, self.ended = [0] * clients, [0] * clients
-        self.report_at = [0] * clients
-        self.failures: list[BaseException] = []
-        self.barrier = threading.Barrier(clients, action=self._begin)
-        self.halt = False
-        self.first, self.of = 0, clients
-        self.logs_answers = False
-        self.begin: Callable[[], PhaseStart] = PhaseStart.now
-        self.loop: Callable[[int], None] | None = None
-        self.scorer: NdcgScorer | None = None
-
-    def run(self, report: Callable[[], None], *, in_threads: bool) -> int:
-        """Warm up, begin together and search, to the end; without threads as the one client, in
-        the calling thread. Returns `time.process_time_ns` right after the last answer."""
-        # What exists now is not looked at again: a collection within the phase stays short. This
-        # one walks over the whole heap, so it comes before the warm-up, which fills the caches.
-        gc.collect()
-        gc.freeze()
-        try:
-            if in_threads:
-                self.work_in_threads(report)
-            else:
-                self.work(0, report)
-            cpu_ns = time.process_time_ns()
-        finally:
-            gc.unfreeze()
-        if self.failures:
-            raise self.failures[0]
-        return cpu_ns
-
-    def merged(self) -> Recorder:
-        """One record of all clients."""
-        whole = Recorder(self._judge)
-        for one in (*self._firsts, *self.recorders):
-            whole.merge(one)
-        return whole
-
-    def answers(self) -> PhaseAnswers:
-        """What is known of the answers beside their record."""
-        out = PhaseAnswers(
-            Recorder(self._judge), Recorder(self._judge), Recorder(self._judge), AnswerLog()
-        )
-        for client in range(self.clients):
-            out.warmup.merge(self._warm_answers[client])
-            out.first.merge(self._firsts[client])
-            out.later.merge(self.recorders[client])
-            out.log.extend(self.answer_logs[client])
-        return out
-
-    def _begin(self) -> None:
-        """Run by the last client that is warm, while all others wait."""
-        self.phase_start = self.begin()
-        for recorder in (*self.recorders, *self._firsts):
-            recorder.start(self.phase_start.started_ns)
-
-    def work(self, client: int, report: Callable[[], None]) -> None:
-        """One client: warm up, wait for the others, search."""
-        rng = np.random.default_rng([self.seed, self.first + client])
-        try:
-            self._warm(client, rng)
-            begins = list(self._first_pass(self.first + client, rng))
-            self.barrier.wait()
-            started = self.phase_start.started_ns
-            stop = _FOREVER if self.max_s is None else started + int(self.max_s * 1e9)
-            self.ended[client] = started
-            if self.loop is not None:
-                self.loop(client)
-                return
-            for part in self._parts(client, begins, rng):
-                if not self._search(client, part, stop, report):
-                    break
-        except ValueError as error:
-            # Only the recorder raises here: what the searcher raises is caught and counted.
-            raise StoreError(f"an answer cannot be judged: {error}") from error
-
-    def _first_pass(self, number: int, rng: np.random.Generator) -> Iterator[Part]:
-        """What the client of that number, of all, asks in its first pass: its share of the
-        queries, then those that others begin with."""
-        requests = self.rounds[number % len(self.rounds)]
-        # All draw the same shares, so that no two of them begin with the same query.
-        together = _order(requests, np.random.default_rng([self.seed, 1]))
-        others = [one for at, one in enumerate(together) if at % self.of != number]
-        yield Part(_order(together[number :: self.of], rng), True, not others)
-        if others:
-            yield Part(_order(others, rng), False, True)
-
-    def _passes(self, client: int, begins: list[Part], rng: np.random.Generator) -> Iterator[Part]:
-        """Passes over all queries, each round in an order drawn anew, without end."""
-        yield from begins
-        turn, rounds = self.first + client, len(self.rounds)
-        while True:
-            turn += self.of
-            # Each goes on with rounds that are its own, every so many-th, until they end.
-            yield Part(_order(self.rounds[turn % rounds], rng), False, True)
-
-    def _parts(self, client: int, begins: list[Part], rng: np.random.Generator) -> Iterator[Part]:
-        """Passes until this client has done its part."""
-        if self.count is None:
-            end = self.phase_start.started_ns + int(self.min_s * 1e9)
-            for part in self._passes(client, begins, rng):
-                yield part
-                if part.ends_pass and _clock() >= end:
-                    return
-            return
-        left = self.count // self.clients + (client < self.count % self.clients)
-        for part in self._passes(client, begins, rng):
-            if left <= 0:
-                return
-            yield Part(part.requests[:left], part.first, part.ends_pass)
-            left -= len(part.requests)
-
-    def _warm(self, client: int, rng: np.random.Generator) -> None:
-        count, max_s = self.warmup
-        end = _clock() + int(max_s * 1e9)
-        seen = self._warm_answers[client]
-        seen.start(0)
-        while self.warmed[client] < count and not self.halt:
-            for query, vector, search in _order(self._before, rng)[: count - self.warmed[client]]:
-                sample = timed_search(search, vector)
-                if sample.result is None:
-                    self.warmup_errors[client] += 1
-                else:
-                    seen.answer(query, 0, 0, 0, sample.result[0])
-                self.warmed[client] += 1
-                if _clock() >= end:
-                    return
-
-    def _taken(
-        self, client: int, recorder: Recorder
-    ) -> Callable[[int, int, int, int, NDArray[np.int64]], None]:
-        """What takes an answer of a client's in: a recorder, and the scorer if there is one."""
-        record, scorer = recorder.answer, self.scorer
-        if scorer is None:
-            return record
-
-        def take(query: int, due: int, sent: int, done: int, ids: NDArray[np.int64]) -> None:
-            record(query, due, sent, done, ids)
-            scorer.add_answer(client, query, ids)
-
-        return take
-
-    def _search(self, client: int, part: Part, stop: int, report: Callable[[], None]) -> bool:
-        """Send the requests of a part, block by block; whether there is time for more."""
-        length = max(1, _BLOCK // self.of) if self.logs_answers else len(part.requests)
-        for begin in range(0, len(part.requests), max(1, length)):
-            block = part.requests[begin : begin + length]
-            recorder = (self._firsts if part.first else self.recorders)[client]
-            log = self.answer_logs[client] if self._logs(client) else None
-            if not self._send(client, block, recorder, log, stop, report):
-                return False
-        return True
-
-    def _logs(self, client: int) -> bool:
-        """Whether the answers of a client's next block are logged: the first `MIN_LOGGED` of all
-        clients are, and then those of ever fewer blocks (the 2nd, 4th, 8th …), so that some are of
-        every part of the phase, however long it is. Settled before they are asked for."""
-        self._blocks[client] += 1
-        nth = self._blocks[client]
-        early = len(self.answer_logs[client]) < MIN_LOGGED / self.of
-        return self.logs_answers and (early or nth & (nth - 1) == 0)
-
-    def _send(
-        self,
-        client: int,
-        batch: list[Request],
-        recorder: Recorder,
-        log: AnswerLog | None,
-        stop: int,
-        report: Callable[[], None],
-    ) -> bool:
-        """Send the requests of `batch`; whether there is time for more."""
-        clock = _clock
-        answer, rest, done = self._taken(client, recorder), iter(batch), self.ended[client]
-        going = clock() < stop  # whoever was held up on the way here sends nothing any more
-        try:
-            while going:
-                pause = min(stop, self.report_at[client])
-                for query, vector, search in rest:
-                    # `timed_search` and `record_answer` inlined: calling them would cost 0.5 us per
-                    # request, as much as the whole loop. test_timed.py keeps both alike.
-                    sent = clock()
-                    try:
-                        ids, scores = search(vector)
-                    except FATAL:
-                        raise
-                    except BaseException as failure:  # noqa: BLE001 - recorded, as the design says
-                        done = clock()
-                        recorder.error(sent, sent, done, *describe(failure))
-                    else:
-                        done = clock()
-                        answer(query, sent, sent, done, ids)
-                        if log is not None:
-                            log.append(query, vector, ids, scores)
-                    if done >= pause:
-                        break
-                else:
-                    break
-                report()
-                now = clock()
-                going = now < stop and not self.halt
-                self.report_at[client] = now + int(PROGRESS_S * 1e9)
-        finally:
-            self.issued[client] += len(batch) - length_hint(rest)
-            self.ended[client] = done
-        return going and done < stop and not self.halt
-
-    def work_in_threads(self, report: Callable[[], None]) -> None:
-        """All clients, each in a thread; progress is reported from the calling one."""
-
-        def guarded(client: int) -> None:
-            try:
-                self.work(client, lambda: None)
-            except threading.BrokenBarrierError:
-                pass  # another client failed, and its failure is kept
-            except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
-                self.failures.append(failure)
-                self.stop()
-
-        threads = [
-            threading.Thread(target=guarded, args=(client,), name=f"client-{client}", daemon=True)
-            for client in range(self.clients)
-        ]
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(PROGRESS_S)
-                    report()
-        except BaseException:
-            self.stop()
-            raise
-        finally:
-            for thread in threads:
-                if thread.ident is not None:
-                    thread.join()
-
-    def stop(self) -> None:
-        """Let every client end after the request it is waiting for."""
-        self.halt = True
-        self.barrier.abort()
-
-    def reporter(self, progress: Progress | None, name: str) -> Callable[[], None]:
-        """A function that tells how far the pool has come, by time or else by requests."""
-        if progress is None:
-            return lambda: None
-        samples = self.count or len(self.rounds[0]) * self.clients
-
-        def report() -> None:
-            if not hasattr(self, "phase_start"):
-                progress(0, 1, f"{name}: warming up")
-            elif self.count is None and self.min_s > 0:
-                elapsed = (_clock() - self.phase_start.started_ns) / 1e9
-                progress(min(elapsed, self.min_s), self.min_s, name)
-            else:
-                every = (*self.recorders, *self._firsts)
-                progress(sum(one.samples() for one in every), samples, name)
-
-        return report
-
-
-def _requests(queries: NDArray[np.float32], each: Sequence[Searcher]) -> list[Request]:
-    return [
-        (at, query, search) for at, (query, search) in enumerate(zip(queries, each, strict=True))
-    ]
-
-
-def _order(requests: list[Request], rng: np.random.Generator) -> list[Request]:
-    return [requests[i] for i in rng.permutation(len(requests)).tolist()]

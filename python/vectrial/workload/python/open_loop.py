@@ -16,22 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Recorder
-from vectrial.engine.types import LoadOutcome
+from vectrial.engine.recorders import judge_of, merge
 from vectrial.model.dataset import Truth
 from vectrial.model.phase import Phase
+from vectrial.model.progress import Progress
+from vectrial.model.store import Searcher
 from vectrial.model.workload import OpenLoop
-from vectrial.workload.answer_log import MIN_LOGGED
-from vectrial.workload.python.closed_loop import PROGRESS_S, ClientPool
-from vectrial.workload.python.sdk_process import Done, done, merged
+from vectrial.workload.answer_log import MIN_LOGGED, AnswerCheck
+from vectrial.workload.python.client_pool import ClientPool
+from vectrial.workload.python.sdk_process import Done, done, merged, merged_answers
+from vectrial.workload.python.threads import PROGRESS_S
 from vectrial.workload.python.timed import record_answer, timed_search
 from vectrial.workload.queries import Queries
-from vectrial.workload.record import phase_of_outcome
+from vectrial.workload.record import outcome_of_clients, phase_of_outcome
 
 #: Clients in all, where the load allows as many in flight: what the native lane has of connections
 #: that carry one request at a time. Python runs in one of a process's threads at a time, and gains
 #: nothing by more.
 MAX_CLIENTS = 64
-_QUARTERS = 4
+_QUARTERS, _WARMUP_S = 4, 5.0
 #: Until the next arrival, where progress is reported before it.
 _SPARE_NS = 5_000_000
 
@@ -55,9 +58,11 @@ class Schedule:
 
 @dataclass(frozen=True)
 class WorkerResult:
-    """What one process did. lag: a packed recorder of actual minus intended sends. late: arrivals
-    that no client was free for when they were due. in_flight_ns: the time that requests took, in
-    all. finished: those done in each quarter of the time."""
+    """The result of one process.
+
+    lag: a packed recorder of actual minus intended sends. late: arrivals that no client was free
+    for when they were due. in_flight_ns: the time of all requests. finished: those done in each
+    quarter of the time."""
 
     done: Done
     lag: bytes
@@ -91,7 +96,7 @@ class ArrivalQueue:
         self.finished = [[0] * _QUARTERS for _ in range(pool.clients)]
 
     def work(self, client: int) -> None:
-        """What one client does from the common start on."""
+        """Serve arrivals as one client, from the common start on."""
         pool, clock, length_ns = self._pool, perf_counter_ns, self._length_ns
         recorder, lag = pool.recorders[client], self.lags[client]
         start, report_at = pool.phase_start.started_ns, 0
@@ -121,13 +126,10 @@ class ArrivalQueue:
                 self.finished[client][(done - start) * _QUARTERS // length_ns] += 1
 
     def result(self, done: Done) -> WorkerResult:
-        """The whole of it."""
-        lag, *others = self.lags
-        for other in others:
-            lag.merge(other)
+        """The result of all clients."""
         return WorkerResult(
             done,
-            lag.pack(),
+            merge(self.lags).pack(),
             sum(self.unsent),
             sum(self.late),
             sum(self.in_flight_ns),
@@ -135,12 +137,52 @@ class ArrivalQueue:
         )
 
 
+def open_loop(
+    searcher: Searcher | Sequence[Searcher],
+    queries: NDArray[np.float32] | Queries,
+    truth: Truth,
+    load: OpenLoop,
+    *,
+    alone: bool,
+    warmup_queries: int = 100,
+    seed: int = 0,
+    progress: Progress | None = None,
+    name: str = "search",
+    check: AnswerCheck | None = None,
+) -> Phase:
+    """Search under `load` with as many threads of this process as may be in flight, up to
+    `MAX_CLIENTS`: what they wait for the library, and for each other, is in the latency.
+
+    Args:
+        searcher: one for all queries, or one for each.
+        alone: the calling thread is the only client: the searcher must not be called from
+            several threads.
+        warmup_queries: of all clients together; each has at least one.
+        check: as of `closed_loop`.
+
+    Raises:
+        StoreError: the searcher's ids are not what `Searcher` promises, a fault of the adapter.
+    """
+    clients = 1 if alone else min(load.in_flight, MAX_CLIENTS)
+    length_s = load.duration_s
+    pool = ClientPool(searcher, queries, judge_of(truth), clients, seed, length_s, length_s, None)
+    pool.warmup = (max(1, warmup_queries // clients), _WARMUP_S)
+    pool.logs_answers = check is not None
+    schedule = schedule_of(load, queries, seed)
+    result = serve(pool, schedule, pool.reporter(progress, name))
+    started_ns, load_1m = pool.phase_start.started_ns, pool.phase_start.load_1m
+    phase = phase_of_results(name, load, schedule, clients, started_ns, [result], truth, load_1m)
+    if check is not None:
+        check(phase, merged_answers([result.done], truth))
+    return phase
+
+
 def schedule_of(load: OpenLoop, queries: NDArray[np.float32] | Queries, seed: int) -> Schedule:
     """All arrivals of a load, drawn from the seed: in each pass all queries of a round."""
     due = due_times(load, seed)
-    asked = queries if isinstance(queries, Queries) else Queries.same(queries)
-    rounds, count = asked.parts(), asked.count
-    return Schedule(due, _asked(len(due), rounds, count, seed), int(load.duration_s * 1e9))
+    queries = queries if isinstance(queries, Queries) else Queries.same(queries)
+    order = _query_order(len(due), queries.parts(), queries.count, seed)
+    return Schedule(due, order, int(load.duration_s * 1e9))
 
 
 def serve(
@@ -160,7 +202,7 @@ def phase_of_results(
     schedule: Schedule,
     clients: int,
     started_ns: int,
-    told: Sequence[WorkerResult],
+    results: Sequence[WorkerResult],
     truth: Truth,
     load_1m: float,
 ) -> Phase:
@@ -171,43 +213,26 @@ def phase_of_results(
         clients: in all.
     """
     length_ns = schedule.length_ns
-    ended_ns = max(started_ns + length_ns, *(one.done.ended_ns for one in told))
-    recorder = merged([one.done for one in told], truth)
+    ended_ns = max(started_ns + length_ns, *(one.done.ended_ns for one in results))
+    recorder = merged([one.done for one in results], truth)
     recorder.finish(ended_ns)
-    lag, *others = [Recorder.unpack(one.lag) for one in told]
-    for other in others:
-        lag.merge(other)
+    lag = merge(Recorder.unpack(one.lag) for one in results)
     quarters = np.minimum(schedule.due * _QUARTERS // length_ns, _QUARTERS - 1)
     come = np.bincount(quarters, minlength=_QUARTERS)
-    finished = np.sum([one.finished for one in told], axis=0)
-    issued = sum(one.done.issued for one in told)
-    unsent = sum(one.unsent for one in told)
-    outcome: LoadOutcome = {
-        "classes": [
-            {
-                "name": name,
-                "recorder": recorder,
-                "warmup": Recorder(),
-                "lag": lag.histogram("latency"),
-                "issued": issued,
-                "in_flight": 0,
-                "rows": issued,
-                "answers": None,
-            }
-        ],
-        "started_ns": started_ns,
-        "ended_ns": ended_ns,
-        "cpu_ns": sum(one.done.cpu_ns for one in told),
-        "unsent": unsent,
-        # A client who is late is what these lanes measure; a fault where arrivals were lost.
-        "bound_met": sum(one.late for one in told) if unsent else 0,
-        "peak_in_flight": clients,
-        "in_flight_s": sum(one.in_flight_ns for one in told) / 1e9,
-        "reconnects": 0,
-        "cancelled": False,
-        "duration_s": load.duration_s,
-        "backlog": np.cumsum(come - finished).tolist(),
-    }
+    finished = np.sum([one.finished for one in results], axis=0)
+    unsent, late = sum(one.unsent for one in results), sum(one.late for one in results)
+    outcome = outcome_of_clients(
+        [(name, recorder, lag, sum(one.done.issued for one in results))],
+        started_ns,
+        ended_ns,
+        cpu_ns=sum(one.done.cpu_ns for one in results),
+        unsent=unsent,
+        late=late,
+        clients=clients,
+        in_flight_ns=sum(one.in_flight_ns for one in results),
+        duration_s=load.duration_s,
+        backlog=np.cumsum(come - finished).tolist(),
+    )
     phase = phase_of_outcome(
         name,
         outcome,
@@ -219,9 +244,9 @@ def phase_of_results(
     )
     phase.metrics |= {
         "concurrency": clients,
-        "bound_met": sum(one.late for one in told),
-        "warmup_count": sum(one.done.warmed for one in told),
-        "warmup_errors": sum(one.done.warmup_errors for one in told),
+        "bound_met": late,
+        "warmup_count": sum(one.done.warmed for one in results),
+        "warmup_errors": sum(one.done.warmup_errors for one in results),
     }
     # What happens within a library is not seen from here.
     for unknown in ("reconnects", "in_flight_peak"):
@@ -242,21 +267,21 @@ def due_times(load: OpenLoop, seed: int) -> NDArray[np.int64]:
         while not len(due) or due[-1] < length_ns:
             more = np.cumsum(rng.exponential(gap_ns, int(length_ns / gap_ns) + 100))
             due = np.concatenate([due, more + (due[-1] if len(due) else 0)])
-    kept: NDArray[np.int64] = due[due < length_ns].astype(np.int64)
-    return kept
+    in_time: NDArray[np.int64] = due[due < length_ns].astype(np.int64)
+    return in_time
 
 
 def _logged(arrivals: int) -> list[bool]:
-    """Which of the arrivals of a process have their answers logged, spread over all of them."""
+    """For each arrival of a process, is its answer logged: those that are are spread over all."""
     every = max(1, arrivals // MIN_LOGGED)
     return [at % every == 0 for at in range(arrivals)]
 
 
-def _asked(arrivals: int, rounds: int, queries: int, seed: int) -> NDArray[np.int64]:
-    """Which query each arrival asks: all of a round in an order drawn anew for each pass."""
+def _query_order(arrivals: int, rounds: int, queries: int, seed: int) -> NDArray[np.int64]:
+    """The query of each arrival: all of a round in an order drawn anew for each pass."""
     rng = np.random.default_rng([seed, 2])
     passes = [
         rng.permutation(queries) + nth % rounds * queries for nth in range(arrivals // queries + 1)
     ]
-    asked: NDArray[np.int64] = np.concatenate(passes)[:arrivals].astype(np.int64)
-    return asked
+    order: NDArray[np.int64] = np.concatenate(passes)[:arrivals].astype(np.int64)
+    return order

@@ -9,7 +9,7 @@ from typing import TypeVar
 from vectrial._engine import Recorder
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
-from vectrial.workload.python.closed_loop import PROGRESS_S
+from vectrial.workload.python.threads import PROGRESS_S
 from vectrial.workload.python.timed import record_operation, timed
 from vectrial.workload.record import PhaseStart, phase_of
 

@@ -14,34 +14,31 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
-from vectrial._engine import Judge
+from vectrial.engine.recorders import judge_of
 from vectrial.model.store import Store
 from vectrial.util.process import die_with_parent
 from vectrial.workload.ndcg import NdcgScorer
-from vectrial.workload.python import bulk_io, sdk_ingest, sdk_open
-from vectrial.workload.python.closed_loop import ClientPool
-from vectrial.workload.python.open_loop import WorkerResult
+from vectrial.workload.python import bulk_io, sdk_ingest
+from vectrial.workload.python.client_pool import ClientPool
+from vectrial.workload.python.open_loop import WorkerResult, serve
 from vectrial.workload.python.sdk_ingest import Portion
-from vectrial.workload.python.sdk_process import Done, Failed, Ready, done
+from vectrial.workload.python.sdk_process import Done, Failed, done, wait_for_start
 from vectrial.workload.python.sdk_search import Share
 from vectrial.workload.python.timed import describe
 from vectrial.workload.record import PhaseStart
 
 
 def _pool(share: Share, store: Store, pipe: Connection) -> ClientPool:
-    asked, truth, load = share.question, share.truth, share.load
+    load = share.load
 
     def begin() -> PhaseStart:
-        pipe.send(Ready())
-        started_ns = pipe.recv()
-        while (left_ns := started_ns - time.perf_counter_ns()) > 0:
-            time.sleep(left_ns / 1e9)
+        started_ns = wait_for_start(pipe)
         return PhaseStart(started_ns, time.process_time_ns(), 0.0)
 
     pool = ClientPool(
-        asked.searchers(store),
+        share.question.searchers(store),
         share.queries,
-        Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
+        judge_of(share.truth),
         share.clients,
         share.seed,
         load.min_s,
@@ -49,7 +46,7 @@ def _pool(share: Share, store: Store, pipe: Connection) -> ClientPool:
         None,
     )
     pool.warmup = (share.warmup_queries, 5.0)
-    pool.first, pool.of, pool.begin = share.first, share.load.clients, begin
+    pool.first, pool.of, pool.begin = share.first, load.clients, begin
     pool.logs_answers = share.logs_answers
     if share.judgments is not None:
         pool.scorer = NdcgScorer.of(share.judgments, share.clients)
@@ -63,7 +60,7 @@ def _measure(share: Share, pipe: Connection) -> Done | WorkerResult:
     try:
         pool = _pool(share, store, pipe)
         if share.schedule is not None:
-            return sdk_open.measure(share, pool)
+            return serve(pool, share.schedule)
         return done(pool, pool.run(lambda: None, in_threads=share.clients > 1))
     finally:
         store.close()

@@ -8,23 +8,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from time import perf_counter_ns
 
 import numpy as np
 
 from vectrial._engine import Recorder
 from vectrial.datasets import library
+from vectrial.engine.recorders import merge
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
 from vectrial.workload.ingest import add_batches, batch, load_phase
-from vectrial.workload.python.sdk_process import (
-    Done,
-    Opening,
-    Ready,
-    common_start_ns,
-    expect,
-    processes,
-)
+from vectrial.workload.python.sdk_process import Done, Opening, run_together, wait_for_start
 from vectrial.workload.python.timed import record_operation, timed
 
 
@@ -63,22 +56,16 @@ def load(
         for first in range(clients)
     ]
     load_1m = os.getloadavg()[0]
-    with processes(portions) as pipes:
-        for pipe in pipes:
-            expect(pipe, Ready, lambda: progress(0, 1, "connecting"))
-        started = common_start_ns()
-        for pipe in pipes:
-            pipe.send(started)
-        told = [expect(pipe, Done, lambda: progress(0, 1, "loading")) for pipe in pipes]
-    whole, *others = [Recorder.unpack(one.record) for one in told]
-    for other in others:
-        whole.merge(other)
-    ended_ns = max(one.ended_ns for one in told)
+    started_ns, results = run_together(
+        portions, Done, progress, "connecting", lambda _: progress(0, 1, "loading")
+    )
+    whole = merge(Recorder.unpack(one.record) for one in results)
+    ended_ns = max(one.ended_ns for one in results)
     whole.finish(ended_ns)
-    seconds = (ended_ns - started) / 1e9
-    taken = sum(one.rows for one in told)
+    seconds = (ended_ns - started_ns) / 1e9
+    taken = sum(one.rows for one in results)
     phase = load_phase(
-        started,
+        started_ns,
         seconds,
         taken=taken,
         dim=opening.schema.dim,
@@ -86,7 +73,7 @@ def load(
         clients=clients,
     )
     add_batches(phase, whole)
-    cpu_s = sum(one.cpu_ns for one in told) / 1e9
+    cpu_s = sum(one.cpu_ns for one in results) / 1e9
     width = min(clients, len(cores) or len(os.sched_getaffinity(0)))
     phase.metrics |= {
         "cpu_s": cpu_s,
@@ -101,7 +88,7 @@ def load(
 
 
 def insert(portion: Portion, pipe: Connection) -> Done:
-    """What a process does with its portion."""
+    """In a process: insert its portion."""
     if portion.cores:
         os.sched_setaffinity(0, portion.cores)
     store, dataset = portion.opening.open(), library.load(portion.dataset)
@@ -109,12 +96,9 @@ def insert(portion: Portion, pipe: Connection) -> Done:
     # What Arrow sets up for the first batch is not the store's time.
     batch(dataset, portion.opening.schema, np.arange(1))
     try:
-        pipe.send(Ready())
-        started = pipe.recv()
-        recorder.start(started)
-        while (left_ns := started - perf_counter_ns()) > 0:
-            time.sleep(left_ns / 1e9)
-        cpu_ns, done = time.process_time_ns(), started
+        done = wait_for_start(pipe)
+        recorder.start(done)
+        cpu_ns = time.process_time_ns()
         step = portion.batch_rows * portion.of
         for first in range(portion.first * portion.batch_rows, portion.stop, step):
             last = min(first + portion.batch_rows, portion.stop)

@@ -1,10 +1,11 @@
-"""Processes of the sdk lane: started, told what to do, waited for, and never left behind."""
+"""Processes of the sdk lane: started together, waited for, and never left behind."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
@@ -12,15 +13,17 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import TypeVar
 
-from vectrial._engine import Judge, Recorder
+from vectrial._engine import Recorder
+from vectrial.engine.recorders import judge_of, merge
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError
+from vectrial.model.progress import Progress
 from vectrial.model.store import Address, Durability, Index, Schema, Store
 from vectrial.stores import registry
 from vectrial.util.children import python
 from vectrial.workload.answer_log import AnswerLog, PackedPhaseAnswers, PhaseAnswers
 from vectrial.workload.ndcg import Gains
-from vectrial.workload.python.closed_loop import ClientPool
+from vectrial.workload.python.client_pool import ClientPool
 
 T = TypeVar("T")
 
@@ -77,14 +80,9 @@ class Failed:
     reason: str
 
 
-def common_start_ns() -> int:
-    """An instant soon enough, and late enough for every process to hear of it."""
-    return perf_counter_ns() + _LEAD_NS
-
-
 @contextmanager
 def processes(shares: Sequence[object]) -> Iterator[list[Connection]]:
-    """A process for each share, told what to do; none is left behind."""
+    """A process for each share, which it has been sent; none is left behind."""
     started: list[tuple[subprocess.Popen[bytes], Connection]] = []
     try:
         for _ in shares:
@@ -106,22 +104,60 @@ def processes(shares: Sequence[object]) -> Iterator[list[Connection]]:
             process.wait()
 
 
+def run_together(
+    shares: Sequence[object],
+    kind: type[T],
+    progress: Progress,
+    connecting: str,
+    report: Callable[[int], None],
+) -> tuple[int, list[T]]:
+    """Have a process do each share, all from one instant on, when all are connected and warm.
+
+    Args:
+        kind: type of the result that each sends.
+        connecting: the progress until all are ready. report: called with the instant, later on.
+
+    Returns:
+        The instant (`time.perf_counter_ns`), and the results in the order of the shares.
+
+    Raises:
+        StoreError: a process could not connect, or ended before its time.
+    """
+    with processes(shares) as pipes:
+        for pipe in pipes:
+            expect(pipe, Ready, lambda: progress(0, 1, connecting))
+        # Late enough for every process to hear of it.
+        started_ns = perf_counter_ns() + _LEAD_NS
+        for pipe in pipes:
+            pipe.send(started_ns)
+        return started_ns, [expect(pipe, kind, lambda: report(started_ns)) for pipe in pipes]
+
+
+def wait_for_start(pipe: Connection) -> int:
+    """In a process: say that it is ready, and return at the common start, which is returned."""
+    pipe.send(Ready())
+    started_ns: int = pipe.recv()
+    while (left_ns := started_ns - perf_counter_ns()) > 0:
+        time.sleep(left_ns / 1e9)
+    return started_ns
+
+
 def expect(pipe: Connection, kind: type[T], report: Callable[[], None]) -> T:
-    """The next thing a process says, which is of that kind."""
+    """The next message of a process, which is of that kind."""
     while not wait([pipe], _POLL_S):
         report()
     try:
-        told = pipe.recv()
+        message = pipe.recv()
     except (EOFError, ConnectionResetError):
-        told = Failed("it ended; the log of the measuring process says more")
-    if isinstance(told, Failed):
-        raise StoreError(f"a process of the Python client failed: {told.reason}")
-    assert isinstance(told, kind)
-    return told
+        message = Failed("it ended; the log of the measuring process says more")
+    if isinstance(message, Failed):
+        raise StoreError(f"a process of the Python client failed: {message.reason}")
+    assert isinstance(message, kind)
+    return message
 
 
 def done(pool: ClientPool, cpu_ns: int) -> Done:
-    """In a process: what its clients did, when they are done."""
+    """In a process: the result of its clients."""
     return Done(
         record=pool.merged().pack(),
         issued=sum(pool.issued),
@@ -134,23 +170,25 @@ def done(pool: ClientPool, cpu_ns: int) -> Done:
     )
 
 
-def merged(told: Sequence[Done], truth: Truth) -> Recorder:
+def merged(results: Sequence[Done], truth: Truth) -> Recorder:
     """One record of what all processes did."""
-    judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
-    whole, *others = [Recorder.unpack(one.record, judge) for one in told]
-    for other in others:
-        whole.merge(other)
-    return whole
+    judge = judge_of(truth)
+    return merge(Recorder.unpack(one.record, judge) for one in results)
 
 
-def merged_answers(told: Sequence[Done], truth: Truth) -> PhaseAnswers:
-    """What is known of the answers of all processes."""
-    judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
-    whole = PhaseAnswers(Recorder(judge), Recorder(judge), Recorder(judge), AnswerLog())
-    for one in told:
-        if one.answers is not None:
-            whole.warmup.merge(Recorder.unpack(one.answers.warmup, judge))
-            whole.first.merge(Recorder.unpack(one.answers.first, judge))
-            whole.later.merge(Recorder.unpack(one.answers.later, judge))
-            whole.log.extend(one.answers.log)
-    return whole
+def merged_answers(results: Sequence[Done], truth: Truth) -> PhaseAnswers:
+    """The answers of all processes."""
+    judge, logged = judge_of(truth), AnswerLog()
+    packed = [one.answers for one in results if one.answers is not None]
+    for one in packed:
+        logged.extend(one.log)
+
+    def unpacked(records: Iterable[bytes]) -> Recorder:
+        return merge([Recorder(judge), *(Recorder.unpack(one, judge) for one in records)])
+
+    return PhaseAnswers(
+        unpacked(one.warmup for one in packed),
+        unpacked(one.first for one in packed),
+        unpacked(one.later for one in packed),
+        logged,
+    )

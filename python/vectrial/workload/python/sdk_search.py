@@ -2,8 +2,9 @@
 connected and warm before the clock starts.
 
 One Python process runs Python in one thread at a time, so that clients are spread over as many
-processes as there are cores for them. Every process writes its own record; they are merged when
-all is over, and nothing crosses a process boundary in between.
+processes as there are cores for them. The schedule of an open loop is drawn before the clock starts
+and dealt out to the processes. Each writes its own record; they are merged when all is over, and
+nothing crosses a process boundary in between.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ from vectrial.model.fusion import Blend
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
 from vectrial.model.store import Params, Returning, Searcher, Store
-from vectrial.model.workload import ClosedLoop
+from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import AnswerCheck
 from vectrial.workload.ndcg import Gains, RelevanceJudgments
-from vectrial.workload.python.open_loop import Schedule
+from vectrial.workload.python.open_loop import (
+    MAX_CLIENTS,
+    Schedule,
+    WorkerResult,
+    phase_of_results,
+    schedule_of,
+)
 from vectrial.workload.python.sdk_process import (
     Done,
     Opening,
-    Ready,
-    common_start_ns,
-    expect,
     merged,
     merged_answers,
-    processes,
+    run_together,
 )
 from vectrial.workload.queries import Queries
 from vectrial.workload.record import PhaseStart, phase_of
@@ -45,7 +49,7 @@ T = TypeVar("T")
 
 
 class Asked(Protocol):
-    """What is asked of a store by another process."""
+    """A question that another process asks a store."""
 
     @property
     def opening(self) -> Opening:
@@ -59,7 +63,7 @@ class Asked(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a store by another process: how to open it, and its searcher's arguments."""
+    """A question by vector: how to open the store, and the arguments of its searcher."""
 
     opening: Opening
     k: int
@@ -89,110 +93,129 @@ class HybridQuestion:
 
 @dataclass(frozen=True)
 class Share:
-    """What one process does: `clients` of all, numbered from `first`, on `cores`; in an open loop
-    (`schedule`) with the arrivals that fall to it. judgments: by which answers of a closed loop are
+    """The task of one process: `clients` of those of `load`, numbered from `first`, on `cores`; in
+    an open loop with the arrivals of `schedule`. judgments: by which answers of a closed loop are
     graded. logs_answers: some answers are logged, to be checked afterwards."""
 
     question: Asked
     queries: NDArray[np.float32] | Queries
     truth: Truth
     load: ClosedLoop
-    clients: int
-    first: int
     cores: Sequence[int]
     warmup_queries: int
     seed: int
     name: str
-    schedule: Schedule | None = None
     judgments: RelevanceJudgments | None = None
     logs_answers: bool = False
+    clients: int = 0
+    first: int = 0
+    schedule: Schedule | None = None
 
 
 def search(
     question: Asked,
     queries: NDArray[np.float32] | Queries,
     truth: Truth,
-    load: ClosedLoop,
+    load: Load,
     *,
     cores: Sequence[int] = (),
     warmup_queries: int = 100,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = lambda *_: None,
     name: str = "search",
     judgments: RelevanceJudgments | None = None,
     check: AnswerCheck | None = None,
 ) -> Phase:
-    """Search with the clients of `load`, as `closed_loop` does, in other processes.
+    """Search under `load` with clients in other processes: those of a closed loop, as `closed_loop`
+    does, or of an open one as many as may be in flight, up to `MAX_CLIENTS`.
 
     Args:
         cores: those the processes share; empty: all.
+        warmup_queries: of each client of a closed loop; in an open loop of all clients together,
+            each of which has at least one.
+        judgments: by which answers of a closed loop are graded.
         check: as of `closed_loop`.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
     """
+    if isinstance(load, ClosedLoop):
+        closed = load
+    else:
+        clients = min(load.in_flight, MAX_CLIENTS)
+        closed = ClosedLoop(clients, load.duration_s, load.duration_s)
+        warmup_queries = max(1, warmup_queries // clients)
+    whole = Share(question, queries, truth, closed, cores, warmup_queries, seed, name, judgments)
+    whole = replace(whole, logs_answers=check is not None)
     width = len(cores) or len(os.sched_getaffinity(0))
-    shared = parts(load.clients, min(load.clients, width))
-    shares: list[Share] = []
-    for clients in shared:
-        first = sum(one.clients for one in shares)
-        one = Share(
-            question, queries, truth, load, clients, first, cores, warmup_queries, seed, name
+    before = PhaseStart.now()
+    if isinstance(load, ClosedLoop):
+        shares = split(whole, min(closed.clients, width))
+        started_ns, done = _together(shares, Done, progress)
+        phase = _closed_phase(name, replace(before, started_ns=started_ns, cpu_ns=0), done, whole)
+    else:
+        schedule = schedule_of(load, queries, seed)
+        shares = split(whole, min(closed.clients, width), schedule)
+        started_ns, results = _together(shares, WorkerResult, progress)
+        done = [one.done for one in results]
+        phase = phase_of_results(
+            name, load, schedule, closed.clients, started_ns, results, truth, before.load_1m
         )
-        shares.append(replace(one, judgments=judgments, logs_answers=check is not None))
-    phase_start = replace(PhaseStart.now(), cpu_ns=0)
-    started_ns, told = together(shares, Done, progress, load.min_s)
-    phase = phase_of(
-        name,
-        merged(told, truth),
-        replace(phase_start, started_ns=started_ns),
-        ended_ns=max(one.ended_ns for one in told),
-        cpu_ns=sum(one.cpu_ns for one in told),
-        issued=sum(one.issued for one in told),
-        clients=load.clients,
-        params={"loop": "closed", "clients": load.clients},
-        no_recall="no ground truth was given",
-    )
     seconds = (phase.ended_ns - phase.started_ns) / 1e9
-    share = (phase.metrics["cpu_s"] or 0) / seconds / min(len(shared), width) if seconds else None
-    phase.metrics |= {
-        "client_processes": len(shared),
-        "client_cpu_share": share,
-        "warmup_count": sum(one.warmed for one in told),
-        "warmup_errors": sum(one.warmup_errors for one in told),
-    }
-    if share is None:
+    cpu_s = phase.metrics["cpu_s"] or 0.0
+    phase.metrics["client_processes"] = len(shares)
+    phase.metrics["client_cpu_share"] = cpu_s / seconds / len(shares) if seconds else None
+    if not seconds:
         phase.missing["client_cpu_share"] = "nothing was measured"
-    if judgments is not None:
-        gains = Gains()
-        for process in told:
-            gains.add(process.gains or Gains())
-        phase.metrics |= gains.metrics()
     if check is not None:
-        check(phase, merged_answers(told, truth))
+        check(phase, merged_answers(done, truth))
     return phase
 
 
-def parts(clients: int, processes: int) -> list[int]:
-    """So many clients for each process, as evenly as can be."""
-    return [clients // processes + (n < clients % processes) for n in range(processes)]
+def _closed_phase(
+    name: str, phase_start: PhaseStart, results: Sequence[Done], whole: Share
+) -> Phase:
+    clients = whole.load.clients
+    phase = phase_of(
+        name,
+        merged(results, whole.truth),
+        phase_start,
+        ended_ns=max(one.ended_ns for one in results),
+        cpu_ns=sum(one.cpu_ns for one in results),
+        issued=sum(one.issued for one in results),
+        clients=clients,
+        params={"loop": "closed", "clients": clients},
+        no_recall="no ground truth was given",
+    )
+    phase.metrics |= {
+        "warmup_count": sum(one.warmed for one in results),
+        "warmup_errors": sum(one.warmup_errors for one in results),
+    }
+    if whole.judgments is not None:
+        gains = Gains()
+        for one in results:
+            gains.add(one.gains or Gains())
+        phase.metrics |= gains.metrics()
+    return phase
 
 
-def together(
-    shares: Sequence[Share], kind: type[T], progress: Progress | None, length_s: float
-) -> tuple[int, list[T]]:
-    """Let a process do each share, all from one instant on, when all clients are connected and
-    warm. Returns that instant in ns, and what each tells at its end, which is of that kind."""
-    tell, name = progress or (lambda *_: None), shares[0].name
-    with processes(shares) as pipes:
-        for pipe in pipes:
-            expect(pipe, Ready, lambda: tell(0, 1, f"{name}: connecting and warming up"))
-        started_ns = common_start_ns()
-        for pipe in pipes:
-            pipe.send(started_ns)
+def split(whole: Share, processes: int, schedule: Schedule | None = None) -> list[Share]:
+    """The shares of so many processes: the clients as evenly as can be, and the arrivals dealt out
+    in turn."""
+    clients = whole.load.clients
+    counts = [clients // processes + (n < clients % processes) for n in range(processes)]
+    dealt = [None] * processes if schedule is None else schedule.split(processes)
+    return [
+        replace(whole, clients=count, first=sum(counts[:nth]), schedule=part)
+        for nth, (count, part) in enumerate(zip(counts, dealt, strict=True))
+    ]
 
-        def report() -> None:
-            elapsed = max(perf_counter_ns() - started_ns, 0) / 1e9
-            tell(min(elapsed, length_s), length_s, name)
 
-        return started_ns, [expect(pipe, kind, report) for pipe in pipes]
+def _together(shares: Sequence[Share], kind: type[T], progress: Progress) -> tuple[int, list[T]]:
+    name, length_s = shares[0].name, shares[0].load.min_s
+
+    def report(started_ns: int) -> None:
+        elapsed = max(perf_counter_ns() - started_ns, 0) / 1e9
+        progress(min(elapsed, length_s), length_s, name)
+
+    return run_together(shares, kind, progress, f"{name}: connecting and warming up", report)

@@ -1,125 +1,16 @@
-//! HTTP/1.1, one request at a time on a connection that is kept.
-//!
-//! A request is one run of bytes, head and body, made before the clock starts; its answer is read
-//! into a buffer that is used again, and decoded where it lies. There is no task beside the
-//! caller's, no map of headers, and nothing allocated per request. Heads are parsed by `httparse`.
-
-use std::io::Write;
+//! An answer as it comes in pieces.
 
 use bytes::BytesMut;
-use http::uri::PathAndQuery;
-use http::{HeaderName, HeaderValue};
 use httparse::Status;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::invalid_argument::InvalidArgument;
-use crate::protocol::{Answer, Connection, Failure, Operation, Prepared, Target};
-use crate::transport::tcp::{self, Stream};
+use super::framing::{garbage, Framing, LONGEST};
+use crate::protocol::Failure;
 
-/// A body longer than this is taken for garbage, and so is a head.
-const LONGEST: usize = 1 << 30;
+/// A head longer than this is taken for garbage.
 const LONGEST_HEAD: usize = 1 << 16;
 const MOST_HEADERS: usize = 100;
 /// Room made for what is read next.
 const READ: usize = 1 << 14;
-
-/// What a protocol over HTTP adds to the transport: how an answer's body is read.
-pub trait Decode: Clone + 'static {
-    /// Read ids and scores out of an answer with a status of success, or find the failure that it
-    /// tells of.
-    fn decode(&self, request: &Prepared, body: &[u8], answer: &mut Answer) -> Result<(), Failure>;
-
-    /// What an answer with another status tells.
-    fn refusal(&self, body: &[u8]) -> String;
-}
-
-/// A connection of a protocol over HTTP.
-pub struct Http<D> {
-    stream: Stream,
-    inbox: Inbox,
-    decoder: D,
-}
-
-impl<D: Decode> Http<D> {
-    pub async fn connect(target: &Target, decoder: D) -> Result<Self, Failure> {
-        Ok(Self {
-            stream: tcp::connect(target, &["http/1.1"]).await?,
-            inbox: Inbox::default(),
-            decoder,
-        })
-    }
-}
-
-impl<D: Decode> Connection for Http<D> {
-    fn is_closed(&self) -> bool {
-        self.inbox.last || self.stream.hung_up()
-    }
-
-    async fn call(&mut self, request: &Prepared, answer: &mut Answer) -> Result<(), Failure> {
-        let io = |error| Failure::io(&error);
-        self.inbox.clear();
-        self.stream.write_all(&request.body).await.map_err(io)?;
-        self.stream.flush().await.map_err(io)?;
-        while !self.inbox.advance()? {
-            self.inbox.reserve();
-            if self
-                .stream
-                .read_buf(&mut self.inbox.bytes)
-                .await
-                .map_err(io)?
-                == 0
-            {
-                self.inbox.end()?;
-                break;
-            }
-        }
-        let (status, body) = (self.inbox.status, self.inbox.body());
-        if (200..300).contains(&status) {
-            return self.decoder.decode(request, body, answer);
-        }
-        let message = self.decoder.refusal(body);
-        Err(Failure::new(format!("http:{status}"), message))
-    }
-}
-
-/// Start line and headers of the requests of a class, all but the length of the body.
-pub struct Head(Vec<u8>);
-
-/// `path` has the query with it; `kind` is the body's content type.
-pub fn post(target: &Target, path: &str, kind: &str) -> Result<Head, InvalidArgument> {
-    let path = PathAndQuery::try_from(path)
-        .map_err(|error| InvalidArgument(format!("'{path}' is no path of an address: {error}")))?;
-    let mut out = format!("POST {path} HTTP/1.1\r\nhost: {}\r\n", target.authority()).into_bytes();
-    let own = [("content-type", kind), ("accept", "application/json")];
-    let given = target
-        .headers
-        .iter()
-        .map(|(name, value)| (&name[..], &value[..]));
-    for (name, value) in own.into_iter().chain(given) {
-        let wrong =
-            |what: String| InvalidArgument(format!("the header '{name}' cannot be sent: {what}"));
-        let name = HeaderName::try_from(name).map_err(|error| wrong(error.to_string()))?;
-        let value = HeaderValue::try_from(value).map_err(|error| wrong(error.to_string()))?;
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
-    }
-    Ok(Head(out))
-}
-
-impl Head {
-    /// A request with that body.
-    pub fn request(&self, operation: Operation, body: &[u8], rows: usize) -> Prepared {
-        let mut out = Vec::with_capacity(self.0.len() + body.len() + 40);
-        out.extend_from_slice(&self.0);
-        // Writing to memory does not fail.
-        let _ = write!(out, "content-length: {}\r\n\r\n", body.len());
-        out.extend_from_slice(body);
-        out.shrink_to_fit();
-        Prepared::plain(operation, out.into(), rows)
-    }
-}
 
 /// How an answer's end is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -138,31 +29,31 @@ enum Stage {
 
 /// Takes the pieces of an answer as they come.
 #[derive(Debug, Default)]
-struct Inbox {
-    bytes: BytesMut,
+pub struct Inbox {
+    pub bytes: BytesMut,
     stage: Stage,
     /// What lies before it was read.
     at: usize,
-    status: u16,
+    pub status: u16,
     /// Where a body in one piece begins.
     from: usize,
     /// The chunks of a body that comes in such, and whether it does.
     chunks: Vec<u8>,
     chunked: bool,
     /// No answer follows on this connection.
-    last: bool,
+    pub last: bool,
 }
 
 impl Inbox {
     /// Ready for the next answer, in the same memory.
-    fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.bytes.clear();
         self.chunks.clear();
         (self.stage, self.at, self.chunked) = (Stage::Head, 0, false);
     }
 
     /// Room for what comes next.
-    fn reserve(&mut self) {
+    pub fn reserve(&mut self) {
         let known = match self.stage {
             Stage::Sized { until } => until - self.bytes.len(),
             _ => 0,
@@ -170,7 +61,7 @@ impl Inbox {
         self.bytes.reserve(known.clamp(READ, 1 << 20));
     }
 
-    fn body(&self) -> &[u8] {
+    pub fn body(&self) -> &[u8] {
         if self.chunked {
             &self.chunks
         } else {
@@ -179,7 +70,7 @@ impl Inbox {
     }
 
     /// Read on; true when the answer is whole.
-    fn advance(&mut self) -> Result<bool, Failure> {
+    pub fn advance(&mut self) -> Result<bool, Failure> {
         loop {
             let more = match self.stage {
                 Stage::Head => self.head()?,
@@ -201,7 +92,7 @@ impl Inbox {
     }
 
     /// The server has closed the connection.
-    fn end(&mut self) -> Result<(), Failure> {
+    pub fn end(&mut self) -> Result<(), Failure> {
         self.last = true;
         match self.stage {
             Stage::Open => Ok(()),
@@ -306,71 +197,6 @@ impl Inbox {
             Err(error) => Err(garbage(&format!("the answer's trailers: {error}"))),
         }
     }
-}
-
-/// What headers say about where the answer ends, and whether another may follow.
-#[derive(Debug, Default)]
-struct Framing {
-    length: Option<usize>,
-    chunked: bool,
-    close: bool,
-}
-
-impl Framing {
-    /// `current`: HTTP/1.1, whose connections are kept where nothing else is said.
-    fn of(headers: &[httparse::Header<'_>], current: bool) -> Result<Self, Failure> {
-        let mut out = Self {
-            close: !current,
-            ..Self::default()
-        };
-        for header in headers {
-            let (name, value) = (header.name, header.value.trim_ascii());
-            if name.eq_ignore_ascii_case("content-length") {
-                let length = length(value)?;
-                if out
-                    .length
-                    .replace(length)
-                    .is_some_and(|other| other != length)
-                {
-                    return Err(garbage("the answer has two lengths"));
-                }
-            } else if name.eq_ignore_ascii_case("transfer-encoding") {
-                if out.chunked || !value.eq_ignore_ascii_case(b"chunked") {
-                    return Err(garbage(
-                        "the answer has a transfer encoding we never asked for",
-                    ));
-                }
-                out.chunked = true;
-            } else if name.eq_ignore_ascii_case("connection") {
-                for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-                    out.close |= option.eq_ignore_ascii_case(b"close");
-                    out.close &= !option.eq_ignore_ascii_case(b"keep-alive");
-                }
-            } else if name.eq_ignore_ascii_case("content-encoding")
-                && !value.eq_ignore_ascii_case(b"identity")
-            {
-                return Err(garbage(
-                    "the answer is compressed, which we never asked for",
-                ));
-            }
-        }
-        Ok(out)
-    }
-}
-
-fn length(value: &[u8]) -> Result<usize, Failure> {
-    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    let text = std::str::from_utf8(value).ok().filter(|_| digits);
-    match text.and_then(|text| text.parse::<usize>().ok()) {
-        Some(length) if length <= LONGEST => Ok(length),
-        Some(_) => Err(garbage("the answer is longer than 1 GiB")),
-        None => Err(garbage("the answer's length is no number")),
-    }
-}
-
-/// Where the next answer begins is not known any more.
-fn garbage(what: &str) -> Failure {
-    Failure::broken("garbage", what)
 }
 
 #[cfg(test)]

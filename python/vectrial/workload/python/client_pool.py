@@ -1,0 +1,318 @@
+"""Clients in this process that begin together, each with one request at a time.
+
+What lies inside a timed sample is the searcher's call and nothing else. Judging, recording,
+shuffling and progress happen between two samples of a client, where they cost throughput
+(measured in `bench/overhead.py`) but no latency.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import length_hint
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial._engine import Judge, Recorder
+from vectrial.engine.recorders import merge
+from vectrial.model.errors import StoreError
+from vectrial.model.progress import Progress
+from vectrial.model.store import Searcher
+from vectrial.workload.answer_log import MIN_LOGGED, AnswerLog, PhaseAnswers
+from vectrial.workload.ndcg import NdcgScorer
+from vectrial.workload.python.threads import PROGRESS_S, run_threads
+from vectrial.workload.python.timed import FATAL, describe, timed_search
+from vectrial.workload.queries import Queries
+from vectrial.workload.record import PhaseStart
+
+#: (index of the query, its vector, what searches for it)
+Request = tuple[int, NDArray[np.float32], Searcher]
+
+_FOREVER = 1 << 62
+_clock = time.perf_counter_ns
+#: Requests of all clients that are logged, or not, together.
+_BLOCK = 250
+
+
+@dataclass(frozen=True)
+class Part:
+    """Requests of a client in their order. first: of queries that nobody has asked before in the
+    phase. ends_pass: with the last of them every query was asked as often as any other."""
+
+    requests: list[Request]
+    first: bool
+    ends_pass: bool
+
+
+class ClientPool:
+    """The clients of one phase in this process, what each has of its own, and the instant they
+    share.
+
+    first, of: the number of the first client, and how many there are, where others are in other
+        processes.
+    logs_answers: some answers are logged, to be checked when the phase has ended.
+    begin: called when all are warm, and returns at the instant of their start.
+    loop: what each client does from then on, in place of passes over all queries.
+    """
+
+    def __init__(
+        self,
+        searcher: Searcher | Sequence[Searcher],
+        queries: NDArray[np.float32] | Queries,
+        judge: Judge | None,
+        clients: int,
+        seed: int,
+        min_s: float,
+        max_s: float | None,
+        count: int | None,
+    ) -> None:
+        self.clients, self.seed = clients, seed
+        queries = queries if isinstance(queries, Queries) else Queries.same(queries)
+        each = [searcher] * queries.count if callable(searcher) else searcher
+        self.rounds = [_requests(one, each) for one in queries.rounds]
+        self.requests = [one for requests in self.rounds for one in requests]
+        self._before = _requests(queries.warmup, each)
+        self.min_s, self.max_s, self.count = min_s, max_s, count
+        self.warmup = (0, 0.0)
+        # Of each client: what it records in the open loop, and of passes that were made before.
+        self.recorders = [Recorder(judge) for _ in range(clients)]
+        self._firsts = [Recorder(judge) for _ in range(clients)]
+        self._warm_answers = [Recorder(judge) for _ in range(clients)]
+        self._judge, self.answer_logs = judge, [AnswerLog() for _ in range(clients)]
+        self._blocks = [0] * clients
+        self.warmed, self.warmup_errors = [0] * clients, [0] * clients
+        self.issued, self.ended = [0] * clients, [0] * clients
+        self.report_at = [0] * clients
+        self.barrier = threading.Barrier(clients, action=self._begin)
+        self.halt = False
+        self.first, self.of = 0, clients
+        self.logs_answers = False
+        self.begin: Callable[[], PhaseStart] = PhaseStart.now
+        self.loop: Callable[[int], None] | None = None
+        self.scorer: NdcgScorer | None = None
+
+    def run(self, report: Callable[[], None], *, in_threads: bool) -> int:
+        """Warm up, begin together and search, to the end; without threads as the one client, in
+        the calling thread. Returns `time.process_time_ns` right after the last answer."""
+        # What exists now is not looked at again: a collection within the phase stays short. This
+        # one walks over the whole heap, so it comes before the warm-up, which fills the caches.
+        gc.collect()
+        gc.freeze()
+        try:
+            if in_threads:
+                run_threads(self.clients, lambda at: self.work(at, lambda: None), self.stop, report)
+            else:
+                self.work(0, report)
+            cpu_ns = time.process_time_ns()
+        finally:
+            gc.unfreeze()
+        return cpu_ns
+
+    def merged(self) -> Recorder:
+        """One record of all clients."""
+        return merge([Recorder(self._judge), *self._firsts, *self.recorders])
+
+    def answers(self) -> PhaseAnswers:
+        """Recorders of the answers by pass, and those that were logged."""
+        logged = AnswerLog()
+        for log in self.answer_logs:
+            logged.extend(log)
+        warmup, first, later = (
+            merge([Recorder(self._judge), *recorders])
+            for recorders in (self._warm_answers, self._firsts, self.recorders)
+        )
+        return PhaseAnswers(warmup, first, later, logged)
+
+    def _begin(self) -> None:
+        """Run by the last client that is warm, while all others wait."""
+        self.phase_start = self.begin()
+        for recorder in (*self.recorders, *self._firsts):
+            recorder.start(self.phase_start.started_ns)
+
+    def work(self, client: int, report: Callable[[], None]) -> None:
+        """One client: warm up, wait for the others, search."""
+        rng = np.random.default_rng([self.seed, self.first + client])
+        try:
+            self._warm(client, rng)
+            begins = list(self._first_pass(self.first + client, rng))
+            self.barrier.wait()
+            started = self.phase_start.started_ns
+            stop = _FOREVER if self.max_s is None else started + int(self.max_s * 1e9)
+            self.ended[client] = started
+            if self.loop is not None:
+                self.loop(client)
+                return
+            for part in self._parts(client, begins, rng):
+                if not self._search(client, part, stop, report):
+                    break
+        except ValueError as error:
+            # Only the recorder raises here: what the searcher raises is caught and counted.
+            raise StoreError(f"an answer cannot be judged: {error}") from error
+
+    def _first_pass(self, number: int, rng: np.random.Generator) -> Iterator[Part]:
+        """The first pass of the client of that number, of all: its share of the queries, then
+        those that others begin with."""
+        requests = self.rounds[number % len(self.rounds)]
+        # All draw the same shares, so that no two of them begin with the same query.
+        together = _order(requests, np.random.default_rng([self.seed, 1]))
+        others = [one for at, one in enumerate(together) if at % self.of != number]
+        yield Part(_order(together[number :: self.of], rng), True, not others)
+        if others:
+            yield Part(_order(others, rng), False, True)
+
+    def _passes(self, client: int, begins: list[Part], rng: np.random.Generator) -> Iterator[Part]:
+        """Passes over all queries, each round in an order drawn anew, without end."""
+        yield from begins
+        turn, rounds = self.first + client, len(self.rounds)
+        while True:
+            turn += self.of
+            # Each goes on with rounds that are its own, every so many-th, until they end.
+            yield Part(_order(self.rounds[turn % rounds], rng), False, True)
+
+    def _parts(self, client: int, begins: list[Part], rng: np.random.Generator) -> Iterator[Part]:
+        """Passes until this client has done its part."""
+        if self.count is None:
+            end = self.phase_start.started_ns + int(self.min_s * 1e9)
+            for part in self._passes(client, begins, rng):
+                yield part
+                if part.ends_pass and _clock() >= end:
+                    return
+            return
+        left = self.count // self.clients + (client < self.count % self.clients)
+        for part in self._passes(client, begins, rng):
+            if left <= 0:
+                return
+            yield Part(part.requests[:left], part.first, part.ends_pass)
+            left -= len(part.requests)
+
+    def _warm(self, client: int, rng: np.random.Generator) -> None:
+        count, max_s = self.warmup
+        end = _clock() + int(max_s * 1e9)
+        seen = self._warm_answers[client]
+        seen.start(0)
+        while self.warmed[client] < count and not self.halt:
+            for query, vector, search in _order(self._before, rng)[: count - self.warmed[client]]:
+                sample = timed_search(search, vector)
+                if sample.result is None:
+                    self.warmup_errors[client] += 1
+                else:
+                    seen.answer(query, 0, 0, 0, sample.result[0])
+                self.warmed[client] += 1
+                if _clock() >= end:
+                    return
+
+    def _answer_sink(
+        self, client: int, recorder: Recorder
+    ) -> Callable[[int, int, int, int, NDArray[np.int64]], None]:
+        """The function that records an answer of a client, and scores it if there is a scorer."""
+        record, scorer = recorder.answer, self.scorer
+        if scorer is None:
+            return record
+
+        def take(query: int, due: int, sent: int, done: int, ids: NDArray[np.int64]) -> None:
+            record(query, due, sent, done, ids)
+            scorer.add_answer(client, query, ids)
+
+        return take
+
+    def _search(self, client: int, part: Part, stop: int, report: Callable[[], None]) -> bool:
+        """Send the requests of a part, block by block. Returns whether there is time for more."""
+        length = max(1, _BLOCK // self.of) if self.logs_answers else len(part.requests)
+        for begin in range(0, len(part.requests), max(1, length)):
+            block = part.requests[begin : begin + length]
+            recorder = (self._firsts if part.first else self.recorders)[client]
+            log = self.answer_logs[client] if self._logs(client) else None
+            if not self._send(client, block, recorder, log, stop, report):
+                return False
+        return True
+
+    def _logs(self, client: int) -> bool:
+        """Whether the answers of a client's next block are logged: the first `MIN_LOGGED` of all
+        clients are, and then those of ever fewer blocks (the 2nd, 4th, 8th …), so that some are of
+        every part of the phase, however long it is. Settled before they are asked for."""
+        self._blocks[client] += 1
+        nth = self._blocks[client]
+        early = len(self.answer_logs[client]) < MIN_LOGGED / self.of
+        return self.logs_answers and (early or nth & (nth - 1) == 0)
+
+    def _send(
+        self,
+        client: int,
+        batch: list[Request],
+        recorder: Recorder,
+        log: AnswerLog | None,
+        stop: int,
+        report: Callable[[], None],
+    ) -> bool:
+        """Send the requests of `batch`. Returns whether there is time for more."""
+        clock = _clock
+        answer, rest, done = self._answer_sink(client, recorder), iter(batch), self.ended[client]
+        going = clock() < stop  # whoever was held up on the way here sends nothing any more
+        try:
+            while going:
+                pause = min(stop, self.report_at[client])
+                for query, vector, search in rest:
+                    # `timed_search` and `record_answer` inlined: calling them would cost 0.5 us per
+                    # request, as much as the whole loop. test_timed.py keeps both alike.
+                    sent = clock()
+                    try:
+                        ids, scores = search(vector)
+                    except FATAL:
+                        raise
+                    except BaseException as failure:  # noqa: BLE001 - recorded, as the design says
+                        done = clock()
+                        recorder.error(sent, sent, done, *describe(failure))
+                    else:
+                        done = clock()
+                        answer(query, sent, sent, done, ids)
+                        if log is not None:
+                            log.append(query, vector, ids, scores)
+                    if done >= pause:
+                        break
+                else:
+                    break
+                report()
+                now = clock()
+                going = now < stop and not self.halt
+                self.report_at[client] = now + int(PROGRESS_S * 1e9)
+        finally:
+            self.issued[client] += len(batch) - length_hint(rest)
+            self.ended[client] = done
+        return going and done < stop and not self.halt
+
+    def stop(self) -> None:
+        """Let every client end after the request it is waiting for."""
+        self.halt = True
+        self.barrier.abort()
+
+    def reporter(self, progress: Progress | None, name: str) -> Callable[[], None]:
+        """A function that tells how far the pool has come, by time or else by requests."""
+        if progress is None:
+            return lambda: None
+        samples = self.count or len(self.rounds[0]) * self.clients
+
+        def report() -> None:
+            if not hasattr(self, "phase_start"):
+                progress(0, 1, f"{name}: warming up")
+            elif self.count is None and self.min_s > 0:
+                elapsed = (_clock() - self.phase_start.started_ns) / 1e9
+                progress(min(elapsed, self.min_s), self.min_s, name)
+            else:
+                every = (*self.recorders, *self._firsts)
+                progress(sum(one.samples() for one in every), samples, name)
+
+        return report
+
+
+def _requests(queries: NDArray[np.float32], each: Sequence[Searcher]) -> list[Request]:
+    return [
+        (at, query, search) for at, (query, search) in enumerate(zip(queries, each, strict=True))
+    ]
+
+
+def _order(requests: list[Request], rng: np.random.Generator) -> list[Request]:
+    return [requests[i] for i in rng.permutation(len(requests)).tolist()]
