@@ -62,7 +62,7 @@ store = "redis"
 index = "hnsw"
 params = {{ m = 16, ef_construction = 64 }}
 [[experiments]]
-experiment = "recall_sweep"
+experiment = "search"
 search = {{ ef_search = 400 }}
 min_s = {seconds}
 """

@@ -17,7 +17,7 @@ from vectrial.analysis.costs import GIB, Use, bill
 from vectrial.analysis.run_data import load
 from vectrial.document.blocks import Cell, Section, Table
 from vectrial.model.errors import UserError
-from vectrial.model.phase import Phase
+from vectrial.model.phase import Phase, Role
 from vectrial.report.build import build
 from vectrial.results.writer import TrialRecord
 from vectrial.suite.model import Prices, parse_suite
@@ -34,7 +34,7 @@ SUITE = """
 name = "demo"
 datasets = [{ name = "glove-words-100" }]
 stores = [{ store = "faiss", index = "hnsw" }]
-experiments = [{ experiment = "recall_sweep" }]
+experiments = [{ experiment = "search" }]
 """
 
 
@@ -76,7 +76,7 @@ def test_a_report_has_costs_only_with_prices(tmp_path: Path) -> None:
     assert isinstance(table, Table)
     broken, by_key = (by_store(table)[store] for store in ("broken", "faiss"))
     assert broken["million"].value is None, "what failed the gate has no price"
-    assert "recall_sweep: failed the gate: " in broken["million"].note
+    assert "one client: failed the gate: " in broken["million"].note
     assert by_key["recall"].value >= 0.95
     month, million = by_key["month"].value, by_key["million"].value
     assert million == pytest.approx(month / (730 * 3600 * by_key["qps"].value) * 1e6)
@@ -101,9 +101,14 @@ def cost_rows(folder: Path, *trials: TrialRecord) -> dict[str, dict[str, Cell]]:
     return by_store(cost_table(folder, *trials))
 
 
+def by_one(figures: dict[str, float | None]) -> Phase:
+    """Searches by one client."""
+    return Phase("search", 0, SECOND, {"clients": 1}, figures, role=Role.SEARCH)
+
+
 def footprint(store: str) -> TrialRecord:
     """Of the same build as `made.trial`, a memory of one GiB."""
-    phase = Phase("footprint", 0, SECOND, {}, {"rss_bytes": float(GIB)})
+    phase = Phase("footprint", 0, SECOND, {}, {"rss_bytes": float(GIB)}, role=Role.SIZE)
     return made.trial(store, phase, experiment="storage", params={})
 
 
@@ -117,14 +122,14 @@ def test_a_capacity_is_priced_at_its_answer_and_not_at_a_look(tmp_path: Path) ->
 
 
 def test_a_store_without_an_answer_has_a_row_that_says_why(tmp_path: Path) -> None:
-    slow = Phase("search", 0, SECOND, {"clients": 1}, made.figures(900, 900.0, recall=0.93))
-    lost = made.trial("milvus", experiment="recall_sweep")
+    slow = by_one(made.figures(900, 900.0, recall=0.93))
+    lost = made.trial("milvus", experiment="search")
     lost.status, lost.reason = "skipped", "no program"
     table = cost_table(
         tmp_path / "r",
         made.trial("faiss", made.sustains(1000)),
         made.trial("redis", made.nothing("no rate was confirmed: at 900/s: p99 31 ms")),
-        made.trial("weaviate", slow, experiment="recall_sweep"),
+        made.trial("weaviate", slow, experiment="search"),
         lost,
         footprint("usearch"),
         suite=SUITE.replace("stores = [", 'stores = [{ store = "pgvector", index = "hnsw" }, '),
@@ -133,11 +138,11 @@ def test_a_store_without_an_answer_has_a_row_that_says_why(tmp_path: Path) -> No
     said = {store: row["million"].note for store, row in rows.items()}
     assert said == {
         "faiss": "its resources are not known",
-        "redis": "capacity: no rate was confirmed: at 900/s: p99 31 ms",
-        "weaviate": "recall_sweep: the greatest recall is 0.9300, below 0.95",
-        "milvus": "recall_sweep: no program",
-        "usearch": "no search was asked of it that says what it answers: capacity, open_loop,"
-        " concurrency, recall_sweep",
+        "redis": "highest sustained rate: no rate was confirmed: at 900/s: p99 31 ms",
+        "weaviate": "one client: the greatest recall is 0.9300, below 0.95",
+        "milvus": "search: no program",
+        "usearch": "no search says what it answers: highest sustained rate, open loop,"
+        " several clients, one client",
         "pgvector": "it was not measured in this run",
     }
     assert {row.cells[0].text: row.tone for row in table.rows} == {
@@ -150,17 +155,17 @@ def test_the_floor_is_the_one_that_the_capacity_was_asked_with(tmp_path: Path) -
     found = made.sustains(1000)
     found.params = {**found.params, "recall": 0.9}
     found.metrics["recall_mean"] = 0.91
-    wide = Phase("search", 0, SECOND, {"clients": 1}, made.figures(800, 900.0, recall=0.92))
-    poor = Phase("search", 0, SECOND, {"clients": 1}, made.figures(800, 900.0, recall=0.89))
+    wide = by_one(made.figures(800, 900.0, recall=0.92))
+    poor = by_one(made.figures(800, 900.0, recall=0.89))
     rows = cost_rows(
         tmp_path / "r",
         made.trial("faiss", found),
-        made.trial("redis", wide, experiment="recall_sweep"),
-        made.trial("milvus", poor, experiment="recall_sweep"),
+        made.trial("redis", wide, experiment="search"),
+        made.trial("milvus", poor, experiment="search"),
     )
     assert [row["floor"].value for row in rows.values()] == [0.9] * 3
     assert [row["qps"].value for row in rows.values()] == [1000, 800, None]
-    assert rows["milvus"]["qps"].note == "recall_sweep: the greatest recall is 0.8900, below 0.9"
+    assert rows["milvus"]["qps"].note == "one client: the greatest recall is 0.8900, below 0.9"
 
 
 def test_every_floor_that_was_asked_has_a_row(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ NOISE = (1.0, 1.01, 0.99, 1.005, 0.995)
 def trial(
     repeat: int = 1,
     store: str = "redis",
-    experiment: str = "recall_sweep",
+    experiment: str = "search",
     phase: str = "search",
     *,
     seconds: float = 1.0,
@@ -68,7 +68,7 @@ def test_what_the_machine_did_is_said_with_where_and_a_remedy(
     (found,) = interference.said(run([*quiet, trial(4, **metrics)]))
     assert says in found
     assert ", in 1 of " in found
-    assert "(redis recall sweep, repeat 4): " in found, "where, then the remedy"
+    assert "(redis search, repeat 4): " in found, "where, then the remedy"
     assert found in cautions.warnings(run([*quiet, trial(4, **metrics)]))
 
 
@@ -103,7 +103,7 @@ def test_a_few_places_are_named_the_worst_first_and_the_rest_counted() -> None:
         run([trial(store=name, steal_share=0.03 + 0.01 * i) for i, name in enumerate(names)])
     )
     assert "up to 8%" in found
-    assert "in 6 of 6 phases (store5 recall sweep; store4 recall sweep; store3 recall" in found
+    assert "in 6 of 6 phases (store5 search; store4 search; store3 search" in found
     assert "; and 3 more)" in found
 
 
@@ -112,7 +112,7 @@ def test_a_place_is_named_by_what_tells_it_from_others() -> None:
     (found,) = interference.said(
         run([*efs, trial(params={"ef_search": 256, "k": 10}, other_cores=1.0)])
     )
-    assert "(redis recall sweep at ef_search=256): " in found
+    assert "(redis search at ef_search=256): " in found
 
 
 def test_the_load_average_counts_only_where_nothing_better_is_known() -> None:
@@ -166,7 +166,7 @@ def test_a_single_figure_is_told_where_a_repeat_is_far_away() -> None:
     far += [trial(r, phase="read", qps=q) for r, q in enumerate(slow, 1)]
     (found,) = interference.said(run(far))
     assert found.startswith("1 repeat of 22 figures stands out by up to 70%")
-    assert "(redis recall sweep read, repeat 4)" in found, "of a trial with no setting"
+    assert "(redis search read, repeat 4)" in found, "of a trial with no setting"
 
 
 def test_noise_alarms_seldom() -> None:

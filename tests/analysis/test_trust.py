@@ -21,7 +21,7 @@ def trial(number: int, first_us: float, later_us: float | None, ef: int = 64) ->
     phase = PhaseResult(number, "search", {"known_by": number}, True, None, values)
     return Trial(
         number, str(number), Series("redis", "hnsw", "native"), "1", "words", 1000,
-        "recall_sweep", {}, {"ef_search": ef}, number, "ok", None, (), (phase,), (),
+        "search", {}, {"ef_search": ef}, number, "ok", None, (), (phase,), (),
     )  # fmt: skip
 
 

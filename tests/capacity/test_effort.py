@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vectrial.experiments import capacity
-from vectrial.experiments.capacity import Capacity
+from vectrial.experiments.capacity.experiment import Capacity
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import Context
 from vectrial.model.lane import Lane

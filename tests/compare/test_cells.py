@@ -16,7 +16,7 @@ from vectrial.compare.build import Comparison, compare, metrics_of
 from vectrial.compare.cells import CompareOptions
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.compare.sides import Side, sides_of
-from vectrial.model.phase import Phase
+from vectrial.model.phase import Phase, Role
 
 
 def of_runs(tmp_path: Path, a: Made, b: Made, *metrics: str, **asked: object) -> Comparison:
@@ -59,7 +59,7 @@ def at_rate(rate: float, latency: float = 1.0, recall: float = 0.95) -> Made:
         lambda factor: {
             "recall_mean": recall, "qps": rate, "latency_p99": latency * factor * 1e3,
         },
-        experiment="open_loop", params={"rate": rate, "ef_search": 64},
+        experiment="search", params={"rate": rate, "ef_search": 64},
         phase_params={"rate": rate, "loop": "open", "arrivals": "poisson"},
     )  # fmt: skip
 
@@ -72,7 +72,7 @@ def concurrent(*clients: int, lost: int | None = None) -> Made:
         for one in clients:
             metrics = {"recall_mean": 0.95, "qps": 100 * factor, "latency_p99": 1e4 / factor}
             made.trial(
-                experiment="concurrency", repeat=repeat, params={"clients": one},
+                experiment="search", repeat=repeat, params={"clients": one},
                 phase_params={"loop": "closed", "clients": one},
                 **({"status": "failed", "reason": "no space"} if one == lost else {}),
                 metrics=None if one == lost else metrics,
@@ -116,8 +116,8 @@ def looks(rate: float) -> list[Phase]:
     metrics: dict[str, float | None] = {"recall_mean": 0.95, "qps": rate, "latency_p99": 1e4}
     tried = {"rate": rate, "loop": "open", "try": 1, "purpose": "narrow", "held": True}
     return [
-        Phase("recall", 0, SECOND, {**ALONE, "ef_search": 40}, metrics),
-        Phase("rate", 0, SECOND, {**tried, "ef_search": 40}, dict(metrics)),
+        Phase("recall", 0, SECOND, {**ALONE, "ef_search": 40}, metrics, role=Role.STEP),
+        Phase("rate", 0, SECOND, {**tried, "ef_search": 40}, dict(metrics), role=Role.STEP),
     ]
 
 

@@ -97,7 +97,7 @@ def test_markdown_shows_what_changed_before_what_did_not(before: Path, slower: P
         (["{before}", "{slower}", "--metric", "load_s"], "neither side has measured load_s"),
         (["{before}", "{slower}", "--threshold", "much"], "'much' is not a share"),
         (["{before}", "{slower}", "--threshold", "-1%"], "'-1%' is not a share"),
-        (["{before}", "{slower}", "--experiment", "recal_sweep"], "did you mean 'recall_sweep'"),
+        (["{before}", "{slower}", "--experiment", "serch"], "did you mean 'search'"),
         (["{before}", "{slower}", "--store", "a", "--store", "b"], "one store of both runs"),
         (["{before}", "--store", "redis"], "--store is given 1 time"),
         (["{before}", "{slower}", "--recall", "1.5"], "less than or equal to 1"),

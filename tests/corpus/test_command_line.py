@@ -120,7 +120,7 @@ def test_what_cannot_be_meant(refused: Refused, given: Path, words: str, last: s
 REAL = {
     "suite": (BASE.replace("k = 10", "k = true"), ("run", "suite.toml")),
     "trace": (
-        with_experiment("open_loop", 'arrivals = "trace"\ntrace = "/dev/zero"'),
+        with_experiment("search", 'arrivals = "trace"\ntrace = "/dev/zero"'),
         ("run", "suite.toml", "--dry-run"),
     ),
     "repeats": (BASE, ("run", "suite.toml", "--repeats", HUGE)),

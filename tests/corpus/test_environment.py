@@ -46,7 +46,7 @@ name = "clustered-8-1k-cosine"
 [[stores]]
 store = "{store}"
 [[experiments]]
-experiment = "recall_sweep"
+experiment = "search"
 """
 _STORES = {"postgres": "pgvector"}
 

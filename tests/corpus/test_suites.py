@@ -24,7 +24,7 @@ name = "clustered-16-2k"
 store = "hnswlib"
 index = "hnsw"
 [[experiments]]
-experiment = "recall_sweep"
+experiment = "search"
 """
 
 
@@ -127,7 +127,7 @@ STORES = {
 }
 
 EXPERIMENTS = {
-    "recall_sweep": {
+    "search": {
         "min_s": '-1 | nan | 1e300 | true | "1" | 21',
         "min_s = 5\nmax_s": "1",
         "max_s": "0 | 1e300",
@@ -138,19 +138,16 @@ EXPERIMENTS = {
         "returns": '[] | "everything" | 1',
         "stores": '[] | ["other"]',
         "unknown": "1",
-    },
-    "concurrency": {
         "clients": '[] | [0] | [100000000] | [99999999999999999999] | [true] | ["8"] | "8" | [1.5]',
         "duration_s": "1e300 | 86401 | 0 | true",
         "duration_s = 0\nclients": f"{list(range(1, 10_000)) * 11}",
-    },
-    "open_loop": {
         "rates": '[] | [0] | [-1] | [1e300] | [nan] | [true] | ["100"]',
         "rates = [100]\nduration_s": "1e300",
         "rates = [100]\nin_flight": "0 | 99999999999",
         "rates = [100]\narrivals": '"bursts"',
         "rates = [100]\ntrace": "[0.1, 0.2]",
         "arrivals": '"trace"',
+        "sizes": "[] | [-1]",
         'arrivals = "trace"\ntrace': (
             '[] | [0, 0] | [2, 1] | [-1, 1] | [nan] | [inf] | ["1"] | [true] | 5'
         ),
@@ -197,7 +194,6 @@ EXPERIMENTS = {
         "clients": "[100000000]",
         "min_s": "30",
     },
-    "size_sweep": {"sizes": "[] | [-1]", "min_s = 5\nmax_s": "2"},
     "storage": {"rows = [1.0]\nsettle_s": "1e300", "settle_s": "5", "rows": "[] | [-1] | [1.5]"},
     "export": {"page_rows": "0 | 1e15", "min_s": "1e300"},
     "condition": {"samples": "1e11", "indexed": '[] | ["on"]', "max_s": "nan"},
@@ -223,7 +219,7 @@ LINES = [
     *(("datasets", "", line) for line in lines_of(DATASETS)),
     *(("stores", "", line) for line in lines_of(STORES)),
     *(("", name, line) for name in EXPERIMENTS for line in lines_of(EXPERIMENTS[name])),
-    *(("", name, "") for name in ("open_loop", "nonsense", " ")),
+    *(("", name, "") for name in ("nonsense", " ")),
 ]
 
 WHOLE = {
@@ -237,10 +233,10 @@ WHOLE = {
     "long-integer": with_top("k = " + "9" * 5000),
     "control": BASE + "\x00",
     "parts-are-tables": 'name = "x"\ndatasets = { name = "a" }\nstores = 1\nexperiments = 2\n',
-    "same-twice": BASE + '[[experiments]]\nexperiment = "recall_sweep"\n',
+    "same-twice": BASE + '[[experiments]]\nexperiment = "search"\n',
     "many-trials": with_top("repeats = 1000").replace(
-        'experiment = "recall_sweep"',
-        f'experiment = "recall_sweep"\nsearch = {{ ef_search = {list(range(1, 501))} }}',
+        'experiment = "search"',
+        f'experiment = "search"\nsearch = {{ ef_search = {list(range(1, 501))} }}',
     ),
 }
 
@@ -304,7 +300,7 @@ def test_traces_that_are_no_file_of_times(
     (given / "binary").write_bytes(b"\xff\xfe\x00")
     (given / "empty").write_bytes(b"")
     path = given / trace if (given / trace).exists() else Path(trace)
-    said = plan(with_experiment("open_loop", f'arrivals = "trace"\ntrace = "{path}"'))
+    said = plan(with_experiment("search", f'arrivals = "trace"\ntrace = "{path}"'))
     assert "20228" not in said
 
 
@@ -315,7 +311,7 @@ def test_the_trace_of_a_bundle(refused: Refused, given: Path) -> None:
     for number, path in enumerate(("/dev/zero", secret)):
         with RunWriter(given / f"r{number}") as writer:
             writer.begin(suite_name="s", command="c", version="0", environment={})
-        text = with_experiment("open_loop", f'arrivals = "trace"\ntrace = "{path}"')
+        text = with_experiment("search", f'arrivals = "trace"\ntrace = "{path}"')
         (given / f"r{number}" / "suite.toml").write_text(text)
         sealed = bundle.seal(given / f"r{number}").path
         kept = sealed.rename(given / sealed.name)
@@ -325,12 +321,12 @@ def test_the_trace_of_a_bundle(refused: Refused, given: Path) -> None:
 def test_a_trace_that_is_too_long(
     plan: Callable[[str], str], given: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vectrial.experiments import open_loop
+    from vectrial.experiments import search
 
-    monkeypatch.setattr(open_loop, "_TRACE_BYTES", 1 << 20)
+    monkeypatch.setattr(search, "_TRACE_BYTES", 1 << 20)
     (given / "long.txt").write_text("1\n" * (1 << 20))
     path = given / "long.txt"
-    said = plan(with_experiment("open_loop", f'arrivals = "trace"\ntrace = "{path}"'))
+    said = plan(with_experiment("search", f'arrivals = "trace"\ntrace = "{path}"'))
     assert "has more than 1 MiB" in said
 
 
@@ -357,7 +353,7 @@ GOOD = {
     "prices of today": BASE
     + '[prices]\ndated = 2026-11-01\nsource = "list"\ncurrency = "EUR"\nvcpu_hour = 0\n'
     "gib_hour = 0.005\ngib_month = 1\n",
-    "a trace": with_experiment("open_loop", 'arrivals = "trace"\ntrace = [0, 0.5, 1]'),
+    "a trace": with_experiment("search", 'arrivals = "trace"\ntrace = [0, 0.5, 1]'),
 }
 
 

@@ -13,7 +13,7 @@ from experiment_worlds import target, without
 from painted_pictures import ANOMALIES, CLASSES, NORMAL, pictures
 
 from vectrial.datasets.truth import truth_of
-from vectrial.experiments.anomaly import Anomaly, _recalls, chosen
+from vectrial.experiments.anomaly.experiment import Anomaly, _recalls, chosen
 from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported

@@ -10,7 +10,7 @@ import pytest
 from experiment_worlds import ROWS, Frozen, Immortal, by_name, dataset, run
 from numpy.typing import NDArray
 
-from vectrial.experiments.crud import Crud
+from vectrial.experiments.crud.experiment import Crud
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.stores.memory import MemoryStore
 

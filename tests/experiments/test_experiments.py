@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 from vectrial.experiments.common import disk_usage, generated_columns
 from vectrial.experiments.condition import Condition
 from vectrial.experiments.export import Export
-from vectrial.experiments.ingest import Ingest
+from vectrial.experiments.ingest.experiment import Ingest
 from vectrial.experiments.mixed import Mixed
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.experiments.scalar_index_overhead import ScalarIndexOverhead
-from vectrial.experiments.size_sweep import SizeSweep
-from vectrial.experiments.storage import GrowingStorage, Storage
-from vectrial.experiments.time_to_searchable import TimeToSearchable, _Watch
+from vectrial.experiments.search import Search
+from vectrial.experiments.storage.experiment import GrowingStorage, Storage
+from vectrial.experiments.time_to_searchable.experiment import TimeToSearchable, _Watch
 from vectrial.model.errors import Unsupported
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import OPERATORS, Filter, evaluate, fields
@@ -76,7 +76,7 @@ def every(phases: list[Phase]) -> None:
 
 def test_all_of_them_can_be_asked_for_in_a_suite() -> None:
     mine = (
-        Condition, Export, SizeSweep, Storage, ScalarIndexOverhead, TimeToSearchable, Mixed,
+        Condition, Export, Search, Storage, ScalarIndexOverhead, TimeToSearchable, Mixed,
     )  # fmt: skip
     assert {kind.name for kind in mine} <= EXPERIMENTS.keys()
 
@@ -295,14 +295,14 @@ def test_a_pass_of_an_export_ends_when_the_store_says_so(
 
 
 def test_sizes_are_shares_or_numbers_and_the_whole() -> None:
-    points = SizeSweep(sizes=(0.5, 100), least=50).points(target(MemoryStore, FLAT, 1000))
+    points = Search(sizes=(0.5, 100), least=50).points(target(MemoryStore, FLAT, 1000))
     assert [point["rows"] for point in points] == [100, 500, 1000]
     with pytest.raises(ValueError, match="at most 1"):
-        SizeSweep(sizes=(1.5,))
+        Search(sizes=(1.5,))
 
 
-def test_size_sweep_has_recall_and_latency_of_the_same_requests(tmp_path: Path) -> None:
-    (phase,) = run(SizeSweep(sizes=(1.0,), min_s=0), MemoryStore, tmp_path)
+def test_searching_each_size_has_recall_and_latency_of_the_same_requests(tmp_path: Path) -> None:
+    (phase,) = run(Search(sizes=(1.0,), min_s=0), MemoryStore, tmp_path)
     every([phase])
     assert phase.metrics["recall_mean"] == 1
     assert phase.metrics["latency_p50"]

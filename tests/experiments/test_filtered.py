@@ -13,7 +13,7 @@ from experiment_worlds import ROWS, dataset, run, target, without, world
 from numpy.typing import NDArray
 
 from vectrial.experiments.common.column_condition import condition
-from vectrial.experiments.filtered import Filtered
+from vectrial.experiments.filtered.experiment import Filtered
 from vectrial.model.context import Data
 from vectrial.model.errors import Unsupported
 from vectrial.model.filters import Eq, Filter, Range, evaluate

@@ -14,7 +14,7 @@ from experiment_worlds import dataset, run, target
 from numpy.typing import NDArray
 
 from vectrial.experiments.common import hybrid_truth
-from vectrial.experiments.hybrid import HybridSearch
+from vectrial.experiments.hybrid.experiment import HybridSearch
 from vectrial.model.bm25 import Bm25, words
 from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset

@@ -14,7 +14,7 @@ from experiment_worlds import ROWS, index_of, run, target, world
 from test_terms import SMALL, Small
 
 from vectrial.experiments.base import Experiment
-from vectrial.experiments.ingest import Ingest
+from vectrial.experiments.ingest.experiment import Ingest
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.experiments.transport import Transport
 from vectrial.model.phase import Phase, State

@@ -67,14 +67,11 @@ SMALL = {
     "transport": Small({"sizes": (1.0,), "clients": 1, "min_s": 0.0, "mixed_s": 0.05}),
     "storage": Small({"rows": (1.0,), "settle_s": 0.1}, SqliteStore),
     "time_to_searchable": Small({"looks": 2}),
-    "recall_sweep": Small(QUICK),
+    "search": Small(QUICK),
     "filtered": Small(
         {"predicates": ("independent",), "selectivities": (0.3,), "depths": (2,), **QUICK}
     ),
     "hybrid": Small({"queries": 5, **QUICK}, Worded, texts()),
-    "size_sweep": Small({"sizes": (1.0,), "min_s": 0.0}),
-    "concurrency": Small({"clients": (1,), "duration_s": 0.1}),
-    "open_loop": Small({"rates": (20.0,), "duration_s": 0.2}),
     "capacity": Small(
         {
             "duration_s": 0.05,

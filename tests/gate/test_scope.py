@@ -68,12 +68,12 @@ def statuses(
         metadata=pa.table({"size": np.arange(500) % 7}),
         provenance=Provenance("made", "none", "none"),
     )  # fmt: skip
-    settings = {"crud": {"samples": 5}, "recall_sweep": {"min_s": 0, "warmup_queries": 0}}
+    settings = {"crud": {"samples": 5}, "search": {"min_s": 0, "warmup_queries": 0}}
     trials = tuple(
         TrialSpec(kind.name, reference(kind), settings.get(kind.name, {}), {}, "embedded")
         for kind in (
             EXPERIMENTS["storage"],
-            EXPERIMENTS["recall_sweep"],
+            EXPERIMENTS["search"],
             SearchUnderFilters,
             EXPERIMENTS["crud"],
         )
@@ -97,7 +97,7 @@ def statuses(
         (broken_stores.FilterIgnored, "filters_hold", {"under_filters"}),
         (broken_stores.FindStopsEarly, "finds_hold", {"crud"}),
         (broken_stores.DeleteIgnored, "deleted_rows_gone", {"crud"}),
-        (RowMiscounted, "row_count", {"storage", "recall_sweep", "under_filters", "crud"}),
+        (RowMiscounted, "row_count", {"storage", "search", "under_filters", "crud"}),
     ],
 )
 def test_a_failed_check_invalidates_what_rests_on_it(
@@ -126,5 +126,5 @@ def test_a_failed_check_invalidates_what_rests_on_it(
 def test_every_experiment_rests_on_what_it_uses() -> None:
     crud = EXPERIMENTS["crud"].depends_on()
     assert crud == {Scope.EVERYTHING, Scope.FINDS, Scope.CHANGES}
-    assert EXPERIMENTS["recall_sweep"].depends_on() == {Scope.EVERYTHING}
+    assert EXPERIMENTS["search"].depends_on() == {Scope.EVERYTHING}
     assert SearchUnderFilters.depends_on() == {Scope.EVERYTHING, Scope.FILTERS}

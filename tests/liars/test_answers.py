@@ -21,9 +21,9 @@ from answers import (
 
 from run import Run, measure
 
-SWEEP = {"experiment": "recall_sweep", "min_s": 0.3, "warmup_queries": 60}
+SWEEP = {"experiment": "search", "min_s": 0.3, "warmup_queries": 60}
 #: Long enough for several passes over queries of which the gate knows few.
-LONG = {"experiment": "recall_sweep", "min_s": 2.0, "warmup_queries": 5}
+LONG = {"experiment": "search", "min_s": 2.0, "warmup_queries": 5}
 MANY = {"queries": 160}
 MIXED = {"experiment": "mixed", "operations": 1200, "stores": [Honest.name, StaleAnswers.name]}
 FILTERED = {
@@ -71,7 +71,7 @@ def test_an_honest_store_passes_everything(run: Run) -> None:
     own = [point for point in run.data.points if point.series.store == Honest.name]
     assert [point.doubt for point in own] == [None] * len(own)
     assert run.headlines()[FASTEST] == "honest"
-    swept = run.phase(Honest, "recall_sweep").metrics
+    swept = run.phase(Honest, "search").metrics
     assert (swept["unknown_answers"], swept["wrong_scores"]) == (0, 0)
     assert (swept["kept_answers"] or 0) >= min(500, swept["count"] or 0)
     assert (swept["warmup_recall"] or 0) >= 0.999
@@ -89,24 +89,24 @@ def test_an_honest_store_passes_everything(run: Run) -> None:
 def test_who_answers_otherwise_under_the_clock_is_invalid(
     kind: type[Honest], says: str, run: Run
 ) -> None:
-    phase = run.phase(kind, "recall_sweep")
+    phase = run.phase(kind, "search")
     assert not phase.valid
     assert says in (phase.reason or "")
-    (line,) = [one for one in run.lines(kind) if "recall_sweep" in one]
+    (line,) = [one for one in run.lines(kind) if "search" in one]
     assert "INVALID" in line
     assert run.headlines()[FASTEST] == "honest"
 
 
 def test_a_closed_loop_that_stands_still_says_so(run: Run) -> None:
-    phase = run.phase(Pausing, "recall_sweep")
+    phase = run.phase(Pausing, "search")
     assert phase.valid
     assert (phase.metrics["stalls"] or 0) >= 1
     assert "stalled" in (phase.reason or "")
-    assert "open_loop" in (phase.reason or "")
+    assert "open loop" in (phase.reason or "")
 
 
 def test_short_answers_are_told_at_the_figure(run: Run) -> None:
-    phase = run.phase(SeldomShorter, "recall_sweep")
+    phase = run.phase(SeldomShorter, "search")
     assert "answers have fewer rows than there are" in (phase.reason or "")
 
 
@@ -133,7 +133,7 @@ def test_a_trial_of_which_one_phase_is_invalid_says_so_on_its_line(run: Run) -> 
 
 
 def test_nothing_is_gained_by_remembering_where_no_query_comes_twice(run: Run) -> None:
-    told = run.phase(SlowAtFirst, "recall_sweep").metrics
+    told = run.phase(SlowAtFirst, "search").metrics
     assert (told["latency_p50"] or 0) > 2000
     assert told["recall_mean"] == 1.0
 
@@ -143,14 +143,14 @@ def test_who_remembers_what_is_almost_the_same_is_told(
 ) -> None:
     folder = tmp_path_factory.mktemp("liars")
     run = measure([Honest, RoundsOff], [LONG], folder, dataset=MANY)
-    told = run.phase(RoundsOff, "recall_sweep").metrics
+    told = run.phase(RoundsOff, "search").metrics
     assert (told["later_pass_p50"] or 0) < 1000, "they were remembered"
     assert run.headlines()[FASTEST] == "honest"
     assert any("answers seem to be cached" in said for said in run.report.warnings)
 
 
 def test_who_remembers_answers_is_told_where_queries_repeat(repeated: Run) -> None:
-    told = repeated.phase(SlowAtFirst, "recall_sweep").metrics
+    told = repeated.phase(SlowAtFirst, "search").metrics
     assert told["first_pass_count"] == 160
     assert (told["first_pass_p50"] or 0) > 2000 > 2 * (told["later_pass_p50"] or 0)
     assert repeated.headlines()[FASTEST] == "honest"

@@ -16,7 +16,7 @@ from vectrial.stores.sqlite.store import SqliteStore
 
 #: One row more than the gate's own small store has.
 DATA = {"name": "clustered-16-3k", "queries": 50}
-SWEEP = {"experiment": "recall_sweep", "min_s": 0.1, "warmup_queries": 10}
+SWEEP = {"experiment": "search", "min_s": 0.1, "warmup_queries": 10}
 CRUD = {"experiment": "crud", "samples": 300}
 INGEST = {"experiment": "ingest", "checkpoints": [1.0], "probes": 0}
 
@@ -63,7 +63,7 @@ def test_one_row_in_a_thousand_is_missed(kept: Run, kind: type[MemoryStore], che
 
 
 def test_rows_that_an_index_may_lose_are_told(kept: Run) -> None:
-    sweep = kept.trial(rows.LosesSome, "recall_sweep")
+    sweep = kept.trial(rows.LosesSome, "search")
     (said,) = [one.detail for one in sweep.gate if one.check_name == "rows_found_by_search"]
     assert "2,750 of 3,000 rows drawn at random are found" in said
     assert (sweep.phases[0].metrics["recall_mean"] or 1) < 0.95

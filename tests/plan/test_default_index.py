@@ -17,7 +17,7 @@ name = "clustered-8-1k"
 store = "{store}"
 {index}
 [[experiments]]
-experiment = "recall_sweep"
+experiment = "search"
 """
 
 

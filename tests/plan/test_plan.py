@@ -27,7 +27,7 @@ search = { ef_search = 50 }
 experiment = "ingest"
 checkpoints = [0.5, 1.0]
 [[experiments]]
-experiment = "recall_sweep"
+experiment = "search"
 search = { ef_search = [16, 32, 64], nprobe = [1, 2] }
 """
 
@@ -123,7 +123,7 @@ def test_keys_are_stable_and_depend_on_what_defines_a_trial() -> None:
         changed = plan_of(SUITE.replace(change[1], change[2], 1))
         assert first.isdisjoint(trial.row.key for trial in changed.trials), change[0]
     other = plan_of(SUITE.replace("[16, 32, 64]", "[17, 33, 65]"))
-    searched = {t.row.key for t in other.trials if t.row.experiment == "recall_sweep"}
+    searched = {t.row.key for t in other.trials if t.row.experiment == "search"}
     assert searched
     assert first.isdisjoint(searched), "a search parameter"
     more = {trial.row.key for trial in plan_of(SUITE.replace("repeats = 2", "repeats = 3")).trials}
@@ -142,7 +142,7 @@ def test_build_parameters_that_a_suite_does_not_name_are_in_the_trial_all_the_sa
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
-        ('"recall_sweep"', '"recal_sweep"', ["experiments[2]", "did you mean 'recall_sweep'?"]),
+        ('"search"', '"serch"', ["experiments[2]", "did you mean 'search'?"]),
         ('"hnswlib"', '"hnswlb"', ["did you mean 'hnswlib'?"]),
         ('index = "hnsw"', 'index = "hsnw"', ["stores[0].index", "did you mean 'hnsw'?"]),
         ("m = [8, 16]", "mm = [8, 16]", ["stores[0].params", "unknown key 'mm'"]),
@@ -214,7 +214,7 @@ def test_what_a_store_cannot_do_is_refused_not_dropped() -> None:
     plan = plan_of(text, Metric.IP)
     assert not plan.trials
     refused = {refusal.row.experiment for refusal in plan.refusals}
-    assert refused == {"crud", "ingest", "recall_sweep"}
+    assert refused == {"crud", "ingest", "search"}
     assert all("ip" in refusal.reason for refusal in plan.refusals)
 
 
@@ -249,7 +249,7 @@ def test_durability_is_what_the_store_can_promise(
         trial.row.key for trial in plan_of(text.replace("synced", "buffered")).trials
     }
     asked = {trial.row.experiment: trial.row.params.get("durability") for trial in plan.trials}
-    assert asked == {"ingest": "buffered", "crud": "buffered", "recall_sweep": None}
+    assert asked == {"ingest": "buffered", "crud": "buffered", "search": None}
     assert any("durability of writes: buffered" in d for d in plan.trials[0].row.differences)
 
 
@@ -269,7 +269,7 @@ def test_a_store_that_promises_nothing_is_asked_for_nothing() -> None:
 def test_what_a_search_returns_is_part_of_its_point_and_its_key() -> None:
     returns = SUITE.replace("nprobe = [1, 2] }", 'nprobe = [1, 2] }\nreturns = ["ids", "vectors"]')
     plan = plan_of(returns)
-    points = [t.point for t in plan.trials if t.row.experiment == "recall_sweep"]
+    points = [t.point for t in plan.trials if t.row.experiment == "search"]
     assert {point["returns"] for point in points} == {"ids", "vectors"}
     assert {t.row.key for t in plan_of(SUITE).trials} < {t.row.key for t in plan.trials}
     wrong = SUITE.replace("nprobe = [1, 2] }", 'nprobe = [1, 2] }\nreturns = "everything"')
@@ -280,10 +280,10 @@ def test_what_a_search_returns_is_part_of_its_point_and_its_key() -> None:
 def test_metadata_that_is_not_there_is_refused_and_ids_are_not() -> None:
     returns = 'nprobe = [1, 2] }\nreturns = ["ids", "metadata"]'
     plan = plan_of(SUITE.replace("nprobe = [1, 2] }", returns))
-    refused = [r for r in plan.refusals if r.row.experiment == "recall_sweep"]
+    refused = [r for r in plan.refusals if r.row.experiment == "search"]
     assert {r.row.params["returns"] for r in refused} == {"metadata"}
     assert all("no metadata" in r.reason for r in refused)
-    assert any(t.row.experiment == "recall_sweep" for t in plan.trials)
+    assert any(t.row.experiment == "search" for t in plan.trials)
 
 
 def test_several_callers_of_a_library_are_refused() -> None:

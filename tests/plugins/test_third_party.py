@@ -42,7 +42,7 @@ def test_they_are_listed_beside_vectrials_own(site: Path, tmp_path: Path) -> Non
     assert (store["works"], store["title"]) == (True, "Scan of a third party")
     experiments = {one["experiment"]: one for one in listed(tmp_path, "experiments")}
     assert experiments["self_search"]["parameters"] == {"samples": 50}
-    assert "recall_sweep" in experiments
+    assert "search" in experiments
     datasets = {one["name"]: one for one in listed(tmp_path, "data", "list")}
     assert datasets["spiral-8-600"]["rows"] == 600
     assert "glove-words-50" in datasets

@@ -10,9 +10,9 @@ from report_tables import drawn, rows_of
 from synthetic_runs import ROWS, SECOND
 
 from vectrial.analysis.run_data import RunData
+from vectrial.experiments.storage.report import KINDS
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.report.sections.file_kinds import KINDS
 from vectrial.reports.collect import Measured
 from vectrial.reports.page_tables import further
 

@@ -12,7 +12,7 @@ from synthetic_runs import SECOND
 
 from vectrial.document.blocks import Report
 from vectrial.document.render import write
-from vectrial.model.phase import Phase
+from vectrial.model.phase import Phase, Role
 from vectrial.report.build import build
 
 #: What each lane is given: QPS, p50 and p99 in µs, client CPU per request in µs.
@@ -22,7 +22,7 @@ BOUND = "client-bound: the client used 97% of its processor time, more than 80%"
 
 def phase_of(lane: str, params: dict[str, Any], **more: float) -> Phase:
     qps, p50, p99, cpu_us = LANES[lane]
-    phase = Phase("search", 0, SECOND, {"k": 10, **params})
+    phase = Phase("search", 0, SECOND, {"k": 10, **params}, role=Role.SEARCH)
     phase.metrics = {
         "count": qps, "errors": 0, "qps": qps, "latency_p50": p50, "latency_p99": p99,
         "latency_p99_9": 2 * p99, "recall_mean": 0.97, "cpu_us_per_op": cpu_us, **more,
@@ -35,8 +35,8 @@ def trials() -> list[tuple[str, str, dict[str, Any], Phase]]:
     ceiling = {"client_cpu_share": 0.096, "ceiling_qps": 70_000.0, "ceiling_share": 0.114}
     closed = {"loop": "closed", "clients": 8, "ef_search": 64}
     found = [
-        ("native", "concurrency", closed, phase_of("native", closed, **ceiling)),
-        ("sdk", "concurrency", closed, phase_of("sdk", closed, client_cpu_share=0.8)),
+        ("native", "search", closed, phase_of("native", closed, **ceiling)),
+        ("sdk", "search", closed, phase_of("sdk", closed, client_cpu_share=0.8)),
     ]
     for rate in (100, 5000):
         point = {"loop": "open", "arrivals": "poisson", "rate": rate, "ef_search": 64}
@@ -46,7 +46,7 @@ def trials() -> list[tuple[str, str, dict[str, Any], Phase]]:
         )  # fmt: skip
         if rate == 5000:
             phase.valid, phase.reason = False, BOUND
-        found.append(("native", "open_loop", point, phase))
+        found.append(("native", "search", point, phase))
     return found
 
 

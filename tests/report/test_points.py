@@ -12,7 +12,7 @@ def built(m: int, *, passed: bool) -> Trial:
     told = PhaseResult(m, "search", {}, True, None, {"qps": Value(9.0, "1/s", True, None)})
     check = Check("recall", passed, "0.31, at least 0.9", "", "everything", True)
     return Trial(
-        m, f"key {m}", Series("some", "hnsw", "native"), None, "some", 100, "recall_sweep",
+        m, f"key {m}", Series("some", "hnsw", "native"), None, "some", 100, "search",
         {"m": m}, {}, 1, "ok", None, (), (told,), (check,),
     )  # fmt: skip
 

@@ -180,7 +180,8 @@ def test_equal_recall_agrees_with_the_database(written: Written) -> None:
                      median(m.value) filter (m.name = 'qps') as qps,
                      median(m.value) filter (m.name = 'recall_mean') as recall
               from trial t join phase p using (trial_id) join metric m using (phase_id)
-              where t.experiment = 'recall_sweep' and t.status = 'ok' group by all)
+              where t.experiment = 'search' and t.status = 'ok'
+                and json_extract_string(p.params, 'clients') = '1' group by all)
             select store, max(qps) from point where recall >= 0.95 group by store""",
         )
     )
@@ -241,8 +242,8 @@ def test_missing_values_say_why(written: Written) -> None:
 
 
 def test_unknown_experiment_is_shown(written: Written) -> None:
-    (table,) = (t for t in written.report.tables() if t.name == "others")
-    values = {r.cells[5].value: r.cells[6] for r in table.rows}
+    (table,) = (t for t in written.report.tables() if t.name == "spin")
+    values = {r.cells[4].value: r.cells[5] for r in table.rows}
     assert values["count"].value == 12.0
     assert values["latency_p99"].note == "too few samples"
 
@@ -374,7 +375,7 @@ def test_several_datasets_stay_apart(tmp_path: Path) -> None:
     assert len(names) == len({name.lower() for name in names})
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
     assert len(report.answers) == 2
-    assert "2 repeats of recall sweep" in " ".join(report.warnings)
+    assert "2 repeats of search" in " ".join(report.warnings)
     assert len({styles.colour(s, report.stores) for s in report.stores}) == 12
     assert len({styles.shape(s, report.labels) for s in report.labels}) == len(report.labels)
     assert len(sweeps(load(folder))) == 2

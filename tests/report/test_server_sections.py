@@ -136,7 +136,7 @@ def report(tmp_path: Path) -> Report:
     look.unsampled = "looks go on beside the load"
     add_server_metrics([phase, look], samples(), 0)
     trial = made.trial(
-        "weaviate", phase, look, experiment="concurrency", params={"k": 10, "clients": 4},
+        "weaviate", phase, look, experiment="search", params={"k": 10, "clients": 4},
         server=FACTS,
     )  # fmt: skip
     trial.store_version, trial.telemetry, trial.notes = "2.0", samples(), [NOTE]
@@ -150,7 +150,7 @@ def test_the_report_says_what_each_phase_cost_the_server(report: Report) -> None
     assert shown["server_peak"].value == 420
     assert shown["server_disk"].value == 4096
     assert shown["client_cpu_us"].value == 12.0
-    assert table.notes == ("Left out: look (concurrency): looks go on beside the load.",)
+    assert table.notes == ("Left out: look (search): looks go on beside the load.",)
 
 
 def test_the_report_says_how_servers_were_run_and_warns(report: Report) -> None:

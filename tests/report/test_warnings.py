@@ -61,6 +61,6 @@ def test_what_the_machine_and_the_code_were(
 
 def test_other_ks_stand_on_other_sheets(written: Written) -> None:
     """Trap 000-5: k = 100 beside k = 10."""
-    (point, *_) = written.run.select("recall_sweep")
+    (point, *_) = written.run.select("search")
     many = replace(point, params={**point.params, "k": 100})
     assert facet_of(point, with_k=True) != facet_of(many, with_k=True)

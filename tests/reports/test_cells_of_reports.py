@@ -66,7 +66,7 @@ def test_a_figure_of_fewer_rows_has_what_was_measured_on_so_many() -> None:
 
 
 def test_a_part_that_stands_in_for_another_store_says_nothing_of_the_rest() -> None:
-    told = measured("redis", "hnsw", "recall_sweep", "search", {"k": 10}, {"qps": 1.0}, 1000)
+    told = measured("redis", "hnsw", "search", "search", {"k": 10}, {"qps": 1.0}, 1000)
     every = cells(
         REPRODUCTIONS["docarray-sift1m"],
         {"sift": told, "sift-cosine": told},

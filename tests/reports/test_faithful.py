@@ -21,7 +21,7 @@ KINDS = {name: registry.load(name) for name in registry.names()}
 MILLION = ("docarray-memory", "docarray-sqlite", "annlite", "qdrant", "weaviate", "elasticsearch")
 TWICE = {"timed": "anomalies", "copies": 2}
 #: What DocArray's benchmarks have in common: one call, and each query once.
-ONCE = {"crud": {"samples": 1}, "condition": {"samples": 1}, "recall_sweep": {"min_s": 0.0}}
+ONCE = {"crud": {"samples": 1}, "condition": {"samples": 1}, "search": {"min_s": 0.0}}
 #: What else is asked otherwise: part → experiment → store → setting.
 OWN: Mapping[str, Mapping[str, Any]] = {
     "milvus-weaviate": {
@@ -51,9 +51,9 @@ OWN: Mapping[str, Mapping[str, Any]] = {
                     "elasticsearch": {"search": {"ef_search": 10_000}},
                     "qdrant": {"search": {}},
                 }
-                for asks in ("crud", "recall_sweep", "size_sweep")
+                for asks in ("crud", "search", "search")
             },
-            "size_sweep": {
+            "search": {
                 **{name: {"min_s": 0.0} for name in MILLION},
                 "elasticsearch": {"min_s": 0.0, "search": {"ef_search": 10_000}},
                 "qdrant": {"min_s": 0.0, "search": {}},
@@ -187,7 +187,7 @@ def test_a_condition_is_that_of_the_client_who_read_every_row() -> None:
 
 def test_ten_thousand_candidates_stand_in_the_row_of_a_published_ef_of_100() -> None:
     run = measured(
-        "elasticsearch", "hnsw", "recall_sweep", "search", {"k": 10, "ef_search": 10_000},
+        "elasticsearch", "hnsw", "search", "search", {"k": 10, "ef_search": 10_000},
         {"recall_mean": 0.9}, 10_000, built=BUILT,
     )  # fmt: skip
     assert shown(run, "same", "recall", faithful=False).measured is None

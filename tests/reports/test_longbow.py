@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from reproduction_runs import beside, measured, run_of, trial
 
-from vectrial.experiments.filtered import Filtered
+from vectrial.experiments.filtered.experiment import Filtered
 from vectrial.experiments.transport import Transport
 from vectrial.gate.reading import PROBES
 from vectrial.reports import REPRODUCTIONS

@@ -41,11 +41,11 @@ def test_what_is_not_yet_is_what_the_reports_have_and_nothing_here_measures() ->
 
 def test_what_is_not_supported_says_why() -> None:
     memory = registry.load("memory")
-    assert support(memory, "recall_sweep").whole
+    assert support(memory, "search").whole
     refused = support(memory, "durability")
     assert refused.kinds == ()
     assert "nothing on disk" in refused.reason
-    assert support(memory, "open_loop").whole
+    assert support(memory, "search").whole
     assert set(_NEEDED) <= set(EXPERIMENTS)
 
 

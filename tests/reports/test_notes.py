@@ -44,7 +44,7 @@ def test_what_differs_in_one_metric_is_said_of_that_metric_alone() -> None:
         run = run_of(
             trial(store, "flat", "crud", [("delete", {}, DELETED)], MILLION),
             trial(
-                store, "flat", "recall_sweep",
+                store, "flat", "search",
                 [("search", {"k": 10}, {"recall_mean": 1.0, "count": 100.0})], MILLION,
             ),
         )  # fmt: skip
@@ -195,7 +195,7 @@ def test_a_build_that_fails_the_gate_leaves_other_builds_alone() -> None:
     wrong = [Check("recall", False, "0.31, at least 0.9", "", "everything", True)]
     trials = [
         trial(
-            "weaviate", "hnsw", "recall_sweep",
+            "weaviate", "hnsw", "search",
             [("search", {"k": 10, "ef_search": 64}, {"recall_mean": 0.9, "count": 99.0})],
             MILLION, built={"m": m, "ef_construction": 64}, gate=gate, repeat=at,
         )

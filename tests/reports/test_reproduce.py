@@ -43,7 +43,7 @@ experiment = "ingest"
 checkpoints = [1.0]
 probes = 0
 [[experiments]]
-experiment = "recall_sweep"
+experiment = "search"
 search = { ef_search = [32, 64] }
 min_s = 0.1
 [[experiments]]
@@ -53,7 +53,7 @@ samples = 20
 experiment = "time_to_searchable"
 looks = 4
 [[experiments]]
-experiment = "size_sweep"
+experiment = "search"
 sizes = [200, 2000]
 min_s = 0.1
 """
@@ -199,7 +199,7 @@ def test_when_loads_end_and_are_indexed_is_drawn_and_told(measured: Measured) ->
 
 
 def test_latency_against_size_is_drawn_from_the_run(measured: Measured) -> None:
-    curve = Curve("own", "size_sweep", "search", "rows", "latency_mean", 1e-3)
+    curve = Curve("own", "search", "search", "rows", "latency_mean", 1e-3)
     one = curve_of(curve, measured)
     (dot, *_) = [dot for dot in one.dots if dot.system == "Exact" and dot.rows == 2000]
     assert {dot.x for dot in one.dots} == {200, 2000}

@@ -28,7 +28,7 @@ SUITE = 'name = "small"\n'
 
 def make_run(folder: Path) -> Path:
     row = TrialRow(
-        "k", "memory", "embedded", "d", 100, 8, "l2", "recall_sweep", "flat", {}, {"k": 10}, 1, 42
+        "k", "memory", "embedded", "d", 100, 8, "l2", "search", "flat", {}, {"k": 10}, 1, 42
     )
     with RunWriter(folder) as writer:
         writer.begin(suite_name="small", command="vectrial run", version="0", environment={})

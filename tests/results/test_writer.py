@@ -27,7 +27,7 @@ from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 def row(key: str = "k1") -> TrialRow:
     return TrialRow(
-        key, "memory", "embedded", "d", 100, 8, "l2", "recall_sweep", "flat",
+        key, "memory", "embedded", "d", 100, 8, "l2", "search", "flat",
         {"m": 16, "quantization": None}, {"k": 10}, 1, 42, environment_name="docarray",
     )  # fmt: skip
 
@@ -207,7 +207,7 @@ def test_a_run_of_another_layout_is_not_added_to(tmp_path: Path) -> None:
     with RunWriter(tmp_path / "r") as writer:
         begin(writer)
         writer._db.execute("update run set schema_version = schema_version - 1")
-    with pytest.raises(UserError, match="start a new run"):
+    with pytest.raises(UserError, match="measure again"):
         RunWriter(tmp_path / "r")
     with RunReader(tmp_path / "r"):
         pass

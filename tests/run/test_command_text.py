@@ -117,7 +117,8 @@ def test_a_plan_has_a_line_per_load_and_says_what_is_skipped(
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
     suite.write_text(
         suite.read_text()
-        + '[[stores]]\nstore = "milvus-lite"\nindex = "flat"\nexperiments = ["concurrency"]\n'
+        + '[[stores]]\nstore = "milvus-lite"\nindex = "flat"\nexperiments = ["search"]\n'
+        '[[experiments]]\nexperiment = "search"\nstores = ["milvus-lite"]\nclients = [2]\n'
     )
     plan = printed("run", str(suite), "--dry-run", columns=120)
     loads = [line.split() for line in plan.splitlines() if "clustered-16-2k" in line]
@@ -126,8 +127,8 @@ def test_a_plan_has_a_line_per_load_and_says_what_is_skipped(
         (store, rows) for store in ("memory", "hnswlib") for rows in ("1,000", "2,000")
     }
     assert len(loads) == 4
-    assert "recall_sweep ×2" in plan
-    assert "skipped: milvus-lite flat concurrency: milvus-lite must not be searched" in plan
+    assert "search ×2" in plan
+    assert "skipped: milvus-lite flat search: milvus-lite must not be searched" in plan
 
 
 def test_a_remedy_is_short() -> None:

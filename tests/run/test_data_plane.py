@@ -38,7 +38,7 @@ concurrency = [1, 2]
 batch_rows = 300
 probes = 3
 [[experiments]]
-experiment = "recall_sweep"
+experiment = "search"
 search = { ef_search = 64 }
 returns = ["ids", "metadata", "vectors"]
 min_s = 0.1
@@ -84,7 +84,7 @@ def test_the_data_plane_on_both_lanes(
     swept = {
         (m["store"], m["lane"], m["trial_params"]["returns"]): m["value"]
         for m in rows
-        if m["experiment"] == "recall_sweep" and m["metric"] == "recall_mean"
+        if m["experiment"] == "search" and m["metric"] == "recall_mean"
     }
     assert len(swept) == 9
     assert min(swept.values()) > 0.9

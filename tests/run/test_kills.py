@@ -53,7 +53,7 @@ checkpoints = [1.0]
 [[experiments]]
 experiment = "storage"
 [[experiments]]
-experiment = "open_loop"
+experiment = "search"
 rates = [200]
 duration_s = 0.2
 warmup_queries = 5

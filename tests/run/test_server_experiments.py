@@ -38,7 +38,7 @@ samples = 10
 experiment = "export"
 min_s = 0
 [[experiments]]
-experiment = "size_sweep"
+experiment = "search"
 sizes = [1.0]
 min_s = 0.1
 [[experiments]]

@@ -39,7 +39,7 @@ lane = ["native", "sdk"]
 [[experiments]]
 experiment = "storage"
 [[experiments]]
-experiment = "recall_sweep"
+experiment = "search"
 search = { ef_search = [16, 128] }
 min_s = 0.3
 """
@@ -133,7 +133,7 @@ def _check_telemetry(run: RunReader) -> None:
             " where metric.name = 'server_cpu_s' group by trial_id"
         )
     }
-    sweeps = run.rows("select trial_id from trial where experiment = 'recall_sweep'")
+    sweeps = run.rows("select trial_id from trial where experiment = 'search'")
     assert len(sweeps) == 4
     for trial in used:
         assert phases[trial["trial_id"]] <= trial["cpu_s"] + 0.03, "more than the process used"
@@ -179,5 +179,5 @@ def test_a_server_that_dies_fails_its_trial_and_the_run_goes_on(
     assert len(trials) == 3
     wrong = [t for t in trials if t["status"] != "ok"]
     assert len(wrong) == 1, trials
-    assert wrong[0]["experiment"] == "recall_sweep"
+    assert wrong[0]["experiment"] == "search"
     assert wrong[0]["reason"]

@@ -92,9 +92,7 @@ def test_two_runs_chosen_in_the_list(client: Client, runs: Runs) -> None:
 
 def test_a_recall_is_not_rounded_up() -> None:
     spread = spread_of([0.9496, 0.9497, 0.99951])
-    cell = ComparedCell(
-        "faiss", "recall_sweep", "search", {}, METRICS["recall_mean"], phases_b=(7, 8)
-    )
+    cell = ComparedCell("faiss", "search", "search", {}, METRICS["recall_mean"], phases_b=(7, 8))
     shown = document._value(Verdict(cell, Kind.TIE), spread, 1)
     assert shown.text == "0.9497"
     assert shown.detail == "0.9496–0.9995"

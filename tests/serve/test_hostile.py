@@ -33,7 +33,7 @@ FOLDER = Callable[[Path], object]
 
 def sound(folder: Path) -> Path:
     """A run with a little of everything."""
-    row = TrialRow("k" * 20, "memory", "embedded", "d", 100, 8, "l2", "recall_sweep", "flat",
+    row = TrialRow("k" * 20, "memory", "embedded", "d", 100, 8, "l2", "search", "flat",
                    {"m": 8}, {"k": 10}, 1, 42, ["normalises"])  # fmt: skip
     phase = Phase("search", 0, 10**9, {"clients": 1, "ef_search": 16})
     phase.metrics = {"qps": 100.0, "recall_mean": 0.9, "latency_p99": 12.0, "latency_p50": 7.0}

@@ -135,7 +135,7 @@ def test_every_figure_leads_to_its_trials(client: Client, runs: Runs) -> None:
     trials = re.findall(rf'href="(/runs/{run.id}/trials/\d+)"', values)
     assert len(trials) == 3, "one for each repeat"
     trial = asked.get(trials[0]).text
-    for said in ("Parameters", "recall_sweep", "latency_p99", "Checks"):
+    for said in ("Parameters", "search", "latency_p99", "Checks"):
         assert said in trial
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from vectrial.experiments.storage.report import KINDS
 from vectrial.model.file_categories import FileKind, kind_of
 from vectrial.model.results_schema import METRICS
 from vectrial.model.store import Store
-from vectrial.report.sections.file_kinds import KINDS
 from vectrial.stores.lucene.elasticsearch import Elasticsearch
 from vectrial.stores.milvus.store import Milvus
 from vectrial.stores.redis.search import RedisSearch

@@ -20,7 +20,7 @@ store = "memory"
 index = "flat"
 params = { m = [8, 16] }
 [[experiments]]
-experiment = "recall_sweep"
+experiment = "search"
 search = { ef_search = [16, 32] }
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
 
 from vectrial.analysis.run_data import RunData, load
-from vectrial.model.phase import Phase
+from vectrial.model.phase import Phase, Role
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 LIMITS = {"p99_ms": 20.0, "recall": 0.95, "error_share": 0.001}
@@ -37,14 +37,14 @@ def figures(qps: float, p99_us: float, recall: float = 0.96) -> dict[str, float 
 def alone(qps: float) -> Phase:
     """The pass of one caller by which the recall was looked for."""
     params = {"loop": "closed", "clients": 1, "k": 10, **EF}
-    return Phase("recall", 0, SECOND, params, figures(qps, 900.0))
+    return Phase("recall", 0, SECOND, params, figures(qps, 900.0), role=Role.STEP)
 
 
 def look(number: int, rate: float, why: str = "", p99_us: float = 5_000.0) -> Phase:
     """A look at a rate, which held unless there is a reason."""
     told = {"try": number, "purpose": "narrow", "held": not why, "client_bound": False, "why": why}
     params = {"loop": "open", "arrivals": "poisson", "rate": rate, "k": 10, **EF, **told}
-    return Phase("rate", 0, SECOND, params, figures(rate, p99_us))
+    return Phase("rate", 0, SECOND, params, figures(rate, p99_us), role=Role.STEP)
 
 
 def sustains(rate: float, p99_us: float = 9_000.0) -> Phase:
@@ -52,7 +52,9 @@ def sustains(rate: float, p99_us: float = 9_000.0) -> Phase:
     found = {"sustained_qps": rate, "bracket_low": rate, "bracket_high": rate * 1.05}
     told = {"confirmations": 3.0, "steps_down": 0.0, "search_effort": 40.0}
     metrics = {**figures(rate, p99_us), **found, **told}
-    return Phase("capacity", 0, SECOND, {**LIMITS, "dial": "ef_search"}, metrics)
+    return Phase(
+        "capacity", 0, SECOND, {**LIMITS, "dial": "ef_search"}, metrics, role=Role.CAPACITY
+    )
 
 
 def at_least(rate: float) -> Phase:
@@ -68,7 +70,14 @@ def at_least(rate: float) -> Phase:
 def nothing(why: str) -> Phase:
     """What there is instead, where nothing was confirmed."""
     params = {**LIMITS, "dial": "ef_search"}
-    phase = Phase("capacity", 0, SECOND, params, {"sustained_qps": None, "recall_mean": 0.96})
+    phase = Phase(
+        "capacity",
+        0,
+        SECOND,
+        params,
+        {"sustained_qps": None, "recall_mean": 0.96},
+        role=Role.CAPACITY,
+    )
     phase.missing["sustained_qps"] = why
     phase.invalidate(why)
     return phase

@@ -12,7 +12,7 @@ from typing import Any
 
 from vectrial.gate import GateResult
 from vectrial.gate.model import Scope
-from vectrial.model.phase import Phase
+from vectrial.model.phase import Phase, Role
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 SECOND = 1_000_000_000
@@ -44,7 +44,7 @@ class Made:
     def trial(
         self,
         store: str = "redis",
-        experiment: str = "recall_sweep",
+        experiment: str = "search",
         phase: str = "search",
         *,
         repeat: int = 1,
@@ -73,7 +73,8 @@ class Made:
         )  # fmt: skip
         phases = list(before)
         if metrics is not None:
-            one = Phase(phase, 0, SECOND, dict(phase_params or {}), dict(metrics))
+            role = Role(phase) if phase in ("search", "capacity") else None
+            one = Phase(phase, 0, SECOND, dict(phase_params or {}), dict(metrics), role=role)
             one.missing = {name: "it was not told" for name, v in metrics.items() if v is None}
             one.valid, one.reason = invalid is None, invalid
             phases.append(one)

@@ -11,7 +11,7 @@ from typing import Any
 import capacity_runs as made
 from synthetic_runs import SECOND
 
-from vectrial.model.phase import Phase
+from vectrial.model.phase import Phase, Role
 from vectrial.results.writer import TrialRecord
 from vectrial.telemetry.phases import add_server_metrics
 
@@ -45,16 +45,23 @@ def _round(repeat: int) -> Iterator[TrialRecord]:
         looks = made.look(1, rate), made.look(2, rate * 1.05, "p99 31 ms", 31_000.0)
         phases = made.alone(rate * 5), *looks, made.sustains(rate)
         yield _seen(made.trial(store, *phases, repeat=repeat, **about))
-        held = Phase("footprint", 0, SECOND, {}, {"rss_bytes": 9e7, "disk_bytes": 3e7 + repeat})
+        held = Phase(
+            "footprint",
+            0,
+            SECOND,
+            {},
+            {"rss_bytes": 9e7, "disk_bytes": 3e7 + repeat},
+            role=Role.SIZE,
+        )
         yield made.trial(store, held, repeat=repeat, experiment="storage", **about)
     for lane, speed in (("native", 1.0), ("sdk", 0.3)):
         about = {"server": FACTS, "lane": lane, "repeat": repeat}
         phase = _search(_CLOSED, speed, repeat)
-        yield _seen(made.trial("redis", phase, experiment="concurrency", params=_CLOSED, **about))
+        yield _seen(made.trial("redis", phase, experiment="search", params=_CLOSED, **about))
     given = {"loop": "open", "arrivals": "poisson", "rate": 300, "ef_search": 64}
     phase = _search(given, 1.0, repeat)
     about = {"server": FACTS, "lane": "native", "repeat": repeat}
-    yield _seen(made.trial("redis", phase, experiment="open_loop", params=given, **about))
+    yield _seen(made.trial("redis", phase, experiment="search", params=given, **about))
 
 
 def _search(params: dict[str, Any], speed: float, repeat: int) -> Phase:
@@ -65,7 +72,7 @@ def _search(params: dict[str, Any], speed: float, repeat: int) -> Phase:
         "schedule_lag_p99": 90.0, "in_flight_peak": 40.0, "backlog": 0.0, "bound_met": 0.0,
         **_CEILING,
     }  # fmt: skip
-    return Phase("search", 0, SECOND, {"k": 10, **params}, metrics)
+    return Phase("search", 0, SECOND, {"k": 10, **params}, metrics, role=Role.SEARCH)
 
 
 def _seen(trial: TrialRecord) -> TrialRecord:

@@ -26,11 +26,11 @@ checkpoints = [0.5, 1.0]
 [[experiments]]
 experiment = "storage"
 [[experiments]]
-experiment = "recall_sweep"
+experiment = "search"
 search = { ef_search = [16, 64] }
 min_s = 0.3
 [[experiments]]
-experiment = "concurrency"
+experiment = "search"
 clients = [1, 2]
 search = { ef_search = 32 }
 duration_s = 0.3
@@ -60,7 +60,7 @@ queries = 20
 store = "memory"
 index = "flat"
 [[experiments]]
-experiment = "recall_sweep"
+experiment = "search"
 min_s = 0.1
 """
 #: What a library that must not be searched by several threads cannot do.
@@ -68,9 +68,10 @@ REFUSED = """
 [[stores]]
 store = "milvus-lite"
 index = "flat"
-experiments = ["concurrency"]
+experiments = ["search"]
 [[experiments]]
-experiment = "concurrency"
+experiment = "search"
+stores = ["milvus-lite"]
 clients = [2]
 duration_s = 0.1
 """

@@ -11,7 +11,7 @@ import numpy as np
 from vectrial._engine import Recorder
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.gate import GateResult
-from vectrial.model.phase import Phase
+from vectrial.model.phase import Phase, Role
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
 SECOND = 1_000_000_000
@@ -121,7 +121,7 @@ class _Trials:
             for ef in efs:
                 point = {"ef_search": ef} if ef else {}
                 phase = self._search(speed, index, ef, clients=1, right=right)
-                yield self._trial(store, kind, "recall_sweep", index, point, repeat, [phase], right)
+                yield self._trial(store, kind, "search", index, point, repeat, [phase], right)
             if only_sweep or index.get("m") == 32:
                 continue
             for rows in (ROWS // 4, ROWS // 2, ROWS):
@@ -135,7 +135,7 @@ class _Trials:
                     phase.valid = False
                     phase.reason = "client-bound: the client used 97 % of its cores"
                 point = {"clients": clients, "ef_search": 64}
-                yield self._trial(store, kind, "concurrency", index, point, repeat, [phase], right)
+                yield self._trial(store, kind, "search", index, point, repeat, [phase], right)
             phases = self._crud(speed, store)
             yield self._trial(store, kind, "crud", index, {}, repeat, phases, right)
             phases = [self._footprint(speed, store)]
@@ -144,11 +144,11 @@ class _Trials:
     def misfits(self) -> Iterator[TrialRecord]:
         """A skipped store, a failed one, an experiment the report has never heard of."""
         yield self._trial(
-            "annlite", "hnsw", "recall_sweep", {"m": 16}, {}, 0, [],
+            "annlite", "hnsw", "search", {"m": 16}, {}, 0, [],
             status="skipped", reason="not installed: pip install 'vectrial[annlite]'",
         )  # fmt: skip
         yield self._trial(
-            "lancedb", "ivf_pq", "recall_sweep", {"nlist": 64}, {"nprobe": 4}, 0, [],
+            "lancedb", "ivf_pq", "search", {"nlist": 64}, {"nprobe": 4}, 0, [],
             status="failed", reason="StoreError: no space left on device",
         )  # fmt: skip
         odd = Phase("rotate", 0, SECOND, {"angle": 90}, {"count": 12.0, "qps": 12.0})
@@ -206,7 +206,9 @@ class _Trials:
         quantiles = np.quantile(
             latency * tail, [0.5, 0.9, 0.95, 0.99, 0.999], method="inverted_cdf"
         )
-        phase = Phase("search", 0, round(400 / qps * SECOND), {"k": 10, "clients": clients})
+        phase = Phase(
+            "search", 0, round(400 / qps * SECOND), {"k": 10, "clients": clients}, role=Role.SEARCH
+        )
         if ef:
             phase.params = {**phase.params, "ef_search": ef}
         names = ("p50", "p90", "p95", "p99", "p99_9")
@@ -245,7 +247,7 @@ class _Trials:
             fresh.missing["time_to_searchable"] = "not searchable before the index is built"
         else:
             fresh.metrics["time_to_searchable"] = 800 / speed * noise
-        total = Phase("ingest", 0, SECOND)
+        total = Phase("ingest", 0, SECOND, role=Role.LOAD)
         total.metrics = {
             "load_s": load, "flush_s": 0.2, "build_s": build, "wait_s": wait, "ready_s": ready,
             "ready_rows_per_s": rows / ready, "count": float(rows),
@@ -259,7 +261,7 @@ class _Trials:
             "update": 160, "delete": 30,
         }  # fmt: skip
         for name, cost in costs.items():
-            phase = Phase(name, 0, SECOND, {"clients": 1})
+            phase = Phase(name, 0, SECOND, {"clients": 1}, role=Role.OPERATION)
             if name == "delete" and store == "hnswlib":
                 phase.missing["latency_p50"] = "unsupported: delete"
                 phases.append(phase)
@@ -278,7 +280,7 @@ class _Trials:
 
     def _footprint(self, speed: float, store: str) -> Phase:
         raw, extra = ROWS * 400, 1_200_000
-        phase = Phase("footprint", 0, SECOND)
+        phase = Phase("footprint", 0, SECOND, role=Role.SIZE)
         rss = raw * (1.2 + 0.3 / max(speed, 0.05)) * float(self.rng.normal(1, 0.01))
         rss = min(rss, raw * 6)
         phase.metrics = {

@@ -14,11 +14,12 @@ from null_store import ADDRESS, NullStore, UnreachableStore
 
 from vectrial.datasets import catalog, library
 from vectrial.engine.null_server import null_server
-from vectrial.experiments.open_loop import OpenLoop
+from vectrial.experiments.search import Search
 from vectrial.model.context import fields_of
 from vectrial.model.errors import UserError
 from vectrial.model.placement import Placement
 from vectrial.model.store import Index, NoParams, Store
+from vectrial.model.workload import OpenLoop
 from vectrial.plan.model import DatasetShape, Plan
 from vectrial.plan.plan import make_plan
 from vectrial.results.reader import RunReader
@@ -26,8 +27,26 @@ from vectrial.results.writer import RunWriter
 from vectrial.run.runner import run_plan
 from vectrial.stores import registry
 from vectrial.suite.model import parse_suite
+from vectrial.util import formatting
 
-SUITE = """
+SWEEP = """
+[[experiments]]
+experiment = "search"
+min_s = 0.1
+"""
+CLIENTS = """
+[[experiments]]
+experiment = "search"
+clients = [4]
+duration_s = 0.2
+"""
+RATES = """
+[[experiments]]
+experiment = "search"
+rates = [400]
+duration_s = 0.5
+"""
+STORE = """
 name = "lanes"
 repeats = 1
 k = 10
@@ -37,20 +56,8 @@ queries = 50
 [[stores]]
 store = "null"
 index = "flat"
-[[experiments]]
-experiment = "recall_sweep"
-min_s = 0.1
-[[experiments]]
-experiment = "concurrency"
-clients = [4]
-duration_s = 0.2
-[[experiments]]
-experiment = "open_loop"
-rates = [400]
-duration_s = 0.5
-[[experiments]]
-experiment = "storage"
 """
+SUITE = STORE + SWEEP + CLIENTS + RATES + '[[experiments]]\nexperiment = "storage"\n'
 #: What is said of a null server's answers, for a store that declares exact ones.
 NONSENSE = re.compile(
     r"an exact index that is not exact under the clock: recall [\d.]+, at least 0\.999;"
@@ -92,9 +99,7 @@ def lanes(plan: Plan) -> dict[str, list[str]]:
 
 def test_a_server_store_is_searched_natively_and_loaded_by_its_client() -> None:
     assert lanes(plan_of(SUITE)) == {
-        "recall_sweep": ["native"],
-        "concurrency": ["native"],
-        "open_loop": ["native"],
+        "search": ["native"] * 3,
         "storage": ["native"],  # asks nothing: beside the first lane
     }
 
@@ -108,7 +113,7 @@ def test_an_embedded_store_is_embedded() -> None:
 def test_lanes_of_one_entry_share_a_load_and_have_keys_of_their_own() -> None:
     both = plan_of(SUITE.replace('index = "flat"', 'index = "flat"\nlane = ["native", "sdk"]'))
     (job,) = both.jobs
-    assert lanes(both)["recall_sweep"] == ["native", "sdk"]
+    assert lanes(both)["search"] == ["native", "sdk"] * 3
     assert len({trial.row.key for trial in job.trials}) == 7
 
 
@@ -126,8 +131,7 @@ def test_a_lane_that_a_store_lacks_is_refused_with_the_reason(
     text = SUITE.replace('"null"', f'"{store}"')
     plan = plan_of(text.replace('index = "flat"', f'index = "flat"\nlane = "{lane}"'))
     assert set(lanes(plan)) == {"storage"}
-    searches = {"recall_sweep", "concurrency", "open_loop"}
-    assert {refusal.row.experiment for refusal in plan.refusals} == searches
+    assert [refusal.row.experiment for refusal in plan.refusals] == ["search"] * 3
     for refusal in plan.refusals:
         assert why in refusal.reason
         assert "lane = " in refusal.reason
@@ -160,16 +164,23 @@ def measured(folder: Path, text: str) -> list[dict[str, Any]]:
         return run.measured()
 
 
+def load_of(row: dict[str, Any]) -> str:
+    params = row["phase_params"]
+    if "rate" in params:
+        return "rate"
+    return formatting.plural(params["clients"], "client") if "clients" in params else ""
+
+
 def test_experiments_run_unchanged_on_the_native_lane(folder: Path) -> None:
     # The longer, the longer a pause of the machine's has to be to look like an overload.
     rows = measured(folder, SUITE.replace("duration_s = 0.5", "duration_s = 3") + EASY)
-    figures = {(row["experiment"], row["metric"]): row["value"] for row in rows}
-    searches = {"recall_sweep": 100, "concurrency": 400, "open_loop": 100}
+    figures = {(load_of(row), row["metric"]): row["value"] for row in rows}
+    searches = {"1 client": 100, "4 clients": 400, "rate": 100}
     assert {row["lane"] for row in rows if row["phase"] == "search"} == {"native"}
-    assert figures["recall_sweep", "count"] % 50 == 0, "every query weighs the same"
-    assert figures["recall_sweep", "qps"] > 0
-    assert figures["concurrency", "concurrency"] == 4
-    assert 0 < figures["concurrency", "littles_law"] <= 1.000001
+    assert figures["1 client", "count"] % 50 == 0, "every query weighs the same"
+    assert figures["1 client", "qps"] > 0
+    assert figures["4 clients", "concurrency"] == 4
+    assert 0 < figures["4 clients", "littles_law"] <= 1.000001
     for experiment, warmed in searches.items():
         assert figures[experiment, "errors"] == 0
         assert figures[experiment, "warmup_count"] == warmed
@@ -180,14 +191,14 @@ def test_experiments_run_unchanged_on_the_native_lane(folder: Path) -> None:
         assert figures[experiment, "client_cpu_share"] > 0
     # Nothing is wrong with it but that the store declares exact answers, and the server has none.
     bad = [row for row in rows if not row["valid"] and row["value"] is not None]
-    told = {row["experiment"]: row["reason"] for row in bad}
+    told = {load_of(row): row["reason"] for row in bad}
     assert [reason for reason in told.values() if not NONSENSE.fullmatch(reason)] == []
     assert set(told) == set(searches)
 
 
 def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Path) -> None:
     rows = measured(folder, SUITE.replace("rates = [400]", 'rates = [400]\narrivals = "constant"'))
-    opened = [row for row in rows if row["experiment"] == "open_loop"]
+    opened = [row for row in rows if load_of(row) == "rate"]
     figures = {row["metric"]: row["value"] for row in opened}
     assert opened[0]["phase_params"] == {
         "loop": "open", "arrivals": "constant", "rate": 400, "k": 10, "returns": "ids",
@@ -201,8 +212,8 @@ def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Pa
 
 
 def test_the_python_client_is_measured_in_processes_of_its_own(folder: Path) -> None:
-    both = 'index = "flat"\nlane = ["sdk", "native"]\nexperiments = ["concurrency"]'
-    rows = measured(folder, SUITE.replace('index = "flat"', both) + EASY)
+    both = 'index = "flat"\nlane = ["sdk", "native"]'
+    rows = measured(folder, (STORE + CLIENTS).replace('index = "flat"', both) + EASY)
     sdk = {row["metric"]: row for row in rows if row["lane"] == "sdk"}
     native = {row["metric"]: row for row in rows if row["lane"] == "native"}
     assert sdk["qps"]["phase_params"] == native["qps"]["phase_params"]
@@ -217,8 +228,12 @@ def test_the_python_client_is_measured_in_processes_of_its_own(folder: Path) -> 
 
 
 def test_the_python_client_is_asked_by_the_same_schedule(folder: Path) -> None:
-    both = 'index = "flat"\nlane = ["sdk", "native"]\nexperiments = ["open_loop"]'
-    text = SUITE.replace('index = "flat"', both).replace("duration_s = 0.5", "duration_s = 1")
+    both = 'index = "flat"\nlane = ["sdk", "native"]'
+    text = (
+        (STORE + RATES)
+        .replace('index = "flat"', both)
+        .replace("duration_s = 0.5", "duration_s = 1")
+    )
     rows = measured(folder, text.replace("[400]", '[100]\narrivals = "constant"') + EASY)
     sdk = {row["metric"]: row for row in rows if row["lane"] == "sdk"}
     native = {row["metric"]: row for row in rows if row["lane"] == "native"}
@@ -248,7 +263,7 @@ def test_a_python_client_that_cannot_connect_fails_its_trial(folder: Path) -> No
 def test_a_client_at_its_ceiling_is_named_and_not_the_store(folder: Path) -> None:
     bound = EASY.replace("ceiling_share = 99", "ceiling_share = 0.01")
     rows = measured(folder, SUITE + bound)
-    swept = [row for row in rows if row["experiment"] == "recall_sweep"]
+    swept = [row for row in rows if load_of(row) == "1 client"]
     assert not any(row["valid"] for row in swept)
     assert all("client-bound" in row["reason"] for row in swept if row["value"] is not None)
 
@@ -256,26 +271,33 @@ def test_a_client_at_its_ceiling_is_named_and_not_the_store(folder: Path) -> Non
 def test_a_trace_is_played_at_its_own_pace_or_stretched(tmp_path: Path) -> None:
     trace = tmp_path / "arrivals.txt"
     trace.write_text("0\n0.5\n2.0\n")
-    loop = OpenLoop(arrivals="trace", trace=str(trace))  # type: ignore[arg-type]
+    loop = Search(arrivals="trace", trace=str(trace))  # type: ignore[arg-type]
     (point,) = loop.points(target(NullStore, Index("flat", NoParams()), 10))
     assert point == {"rate": 1.5, "returns": "ids"}
     assert loop.offsets(1.5).tolist() == [0, 500_000_000, 2_000_000_000]
     assert loop.offsets(3.0).tolist() == [0, 250_000_000, 1_000_000_000]
 
 
+def pattern(search: Search, rate: float) -> str:
+    load = search.offered({"rate": rate})
+    assert isinstance(load, OpenLoop)
+    return load.pattern
+
+
 def test_a_trace_is_told_from_another_at_any_pace() -> None:
     def told(*times: float, rate: float = 1.0) -> str:
-        return OpenLoop(arrivals="trace", trace=times).offered(rate).pattern
+        return pattern(Search(arrivals="trace", trace=times), rate)
 
     assert told(0, 0.5, 2) == told(0, 0.5, 2, rate=3.0) != told(0, 0.6, 2)
     assert told(0, 0.5, 2).startswith("trace ")
-    assert OpenLoop(rates=(5,)).offered(5.0).pattern == "poisson"
+    assert pattern(Search(rates=(5,)), 5.0) == "poisson"
 
 
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ("", "rates are missing"),
+        ("rates = []", "is empty"),
+        ("rates = [5]\nclients = [1]", "clients does not go with rates"),
         ("rates = [0]", "greater than 0"),
         ('arrivals = "trace"', "goes with a trace"),
         ('arrivals = "trace"\ntrace = [1, 0]', "ascend"),
@@ -319,10 +341,10 @@ def test_a_native_search_returns_only_what_the_server_can_put_into_it() -> None:
     text = SUITE.replace("min_s = 0.1", 'min_s = 0.1\nreturns = ["ids", "vectors"]')
     text = text.replace('index = "flat"', 'index = "flat"\nlane = ["native", "sdk"]')
     plan = plan_of(text)
-    (refused,) = [r for r in plan.refusals if r.row.experiment == "recall_sweep"]
+    (refused,) = [r for r in plan.refusals if r.row.experiment == "search"]
     assert refused.row.lane == "native"
     assert "returns no vectors" in refused.reason
-    swept = [t for t in plan.trials if t.row.experiment == "recall_sweep"]
+    swept = [t for t in plan.trials if t.row.experiment == "search"]
     assert sorted((t.row.lane, t.point["returns"]) for t in swept) == [
         ("native", "ids"),
         ("sdk", "ids"),

@@ -21,7 +21,7 @@ from vectrial.datasets.truth import truth_of
 from vectrial.experiments.common.readiness import cold_searches
 from vectrial.experiments.export import Export
 from vectrial.experiments.mixed import Mixed
-from vectrial.experiments.time_to_searchable import _Watch
+from vectrial.experiments.time_to_searchable.experiment import _Watch
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.model.phase import State

@@ -12,6 +12,7 @@ from typing import Any
 from vectrial.analysis import pareto as fronts
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Series, Trial
+from vectrial.model.phase import Role
 from vectrial.util import formatting
 
 #: The recalls at which stores are compared; the first is that of the headline.
@@ -101,19 +102,23 @@ def coordinates(points: Iterable[Point]) -> list[tuple[float, float]]:
 
 
 def sweeps(run: RunData) -> list[Sweep]:
-    """The recall sweeps; of a run without one, whatever else searched with one client."""
-    points = [p for p in run.points if p.experiment == "recall_sweep" and _searched(p)]
-    if not points:
-        # Beside changes of rows a search is not alone, whoever asks; one under a filter has other
-        # answers; and a capacity is found by loads of other kinds, the answer an open loop's.
-        apart = ("mixed", "filtered", "anomaly", "capacity")
-        quiet = [p for p in run.points if p.experiment not in apart]
-        alone = [p for p in quiet if p.params.get("clients", 1) == 1]
-        points = [p for p in alone if _searched(p) and p.params.get("loop") != "open"]
+    """Searches of the whole dataset by the fewest clients that any of them has."""
+    found = [p for p in closed_loops(run) if _searched(p)]
+    fewest = min((p.params.get("clients", 1) for p in found), default=1)
+    points = [p for p in found if p.params.get("clients", 1) == fewest]
     grouped: dict[Facet, list[Point]] = defaultdict(list)
     for point in points:
         grouped[facet_of(point, with_k=True)].append(point)
     return [Sweep(facet, tuple(members)) for facet, members in sorted_facets(grouped)]
+
+
+def closed_loops(run: RunData) -> list[Point]:
+    """Searches of the whole dataset by clients that wait for each answer."""
+    return [
+        p
+        for p in run.in_role(Role.SEARCH)
+        if "rate" not in p.params and p.params.get("loop") != "open" and "rows" not in p.params
+    ]
 
 
 def _searched(point: Point) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult, Trial
+from vectrial.model.phase import Role
 from vectrial.util import formatting
 
-EXPERIMENT = "capacity"
 #: Phases of which the answer is made, and the one that looks for the recall.
 _TRIED, _PASS = ("rate", "confirm"), "recall"
 _NOT_SETTINGS = frozenset(
@@ -47,13 +47,14 @@ class Tried:
 
 
 def trials(run: RunData) -> list[Trial]:
-    """The trials of the experiment."""
-    return [trial for trial in run.trials if trial.experiment == EXPERIMENT]
+    """The trials that looked for a highest rate."""
+    roles = (Role.CAPACITY, Role.STEP)
+    return [trial for trial in run.trials if any(phase.role in roles for phase in trial.phases)]
 
 
 def answer(trial: Trial) -> PhaseResult | None:
     """The row of the answer; None where the trial ended before it."""
-    return next((p for p in trial.phases if p.name == EXPERIMENT), None)
+    return next((p for p in trial.phases if p.role == Role.CAPACITY), None)
 
 
 def confirmed(phase: PhaseResult) -> float | None:

@@ -9,11 +9,13 @@ from vectrial.analysis import capacity as capacities
 from vectrial.analysis.analysis import TARGETS, Facet, by_facet, facet_of, sorted_facets
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Series, Trial
+from vectrial.model.phase import Role
 from vectrial.suite.model import Suite
 from vectrial.util import formatting
 
-#: Experiments whose searches say what a store answers, the most telling first.
-SAYING = (capacities.EXPERIMENT, "open_loop", "concurrency", "recall_sweep")
+#: Loads whose searches say what a store answers, the most telling first.
+_CAPACITY, _OPEN = "highest sustained rate", "open loop"
+LOADS = (_CAPACITY, _OPEN, "several clients", "one client")
 #: Metrics of a capacity's answer: the rate itself, and the one that it is at least.
 _RATE, _BOUND = "sustained_qps", "bracket_low"
 
@@ -48,7 +50,7 @@ def bases(run: RunData, suite: Suite) -> list[Basis]:
     The floors of a sheet are the recalls that its capacities were asked with; `TARGETS[0]` where
     none was.
     """
-    points = [point for point in run.points if point.experiment in SAYING]
+    points = [point for point in run.points if load_of(point) is not None]
     found = dict(by_facet(points, with_k=True))
     made = []
     for facet in _facets(run, list(found)):
@@ -62,12 +64,33 @@ def bases(run: RunData, suite: Suite) -> list[Basis]:
     return made
 
 
+def load_of(point: Point) -> str | None:
+    """The one of `LOADS` that a point is a search under; None where it is none of a whole
+    dataset."""
+    if point.role == Role.CAPACITY:
+        return _CAPACITY
+    if point.role != Role.SEARCH or "rows" in point.params:
+        return None
+    if "rate" in point.params:
+        return _OPEN
+    return LOADS[2] if int(point.params.get("clients", 1)) > 1 else LOADS[3]
+
+
+def _searching(run: RunData) -> frozenset[str]:
+    """The experiments whose trials search: those that did somewhere, or, where none did, all that
+    lost a trial."""
+    roles = (Role.SEARCH, Role.CAPACITY)
+    found = {t.experiment for t in run.trials if any(p.role in roles for p in t.phases)}
+    return frozenset(found or {t.experiment for t in run.trials if not t.phases})
+
+
 def _facets(run: RunData, searched: Sequence[Facet]) -> list[Facet]:
     """Every sheet that was searched, or was to be; of data that no search was asked of, all rows
     without one."""
     grouped: dict[Facet, list[Point]] = {facet: [] for facet in searched}
+    searching = _searching(run)
     for trial in run.trials:
-        if trial.experiment in SAYING and not any(_is_of(trial, facet) for facet in grouped):
+        if trial.experiment in searching and not any(_is_of(trial, facet) for facet in grouped):
             grouped[facet_of(trial, with_k=True)] = []
     known = {facet.dataset for facet in grouped}
     most: dict[str, int] = {}
@@ -105,11 +128,11 @@ def _basis(
     run: RunData, series: Series, facet: Facet, floor: float, points: Sequence[Point]
 ) -> Basis:
     own = [point for point in points if point.series == series]
-    for experiment in SAYING:
+    for load in LOADS:
         rates = [
             (rate, metric, point)
             for point in own
-            if point.experiment == experiment
+            if load_of(point) == load
             for metric, rate in [_rate(point, floor)]
             if rate is not None
         ]
@@ -121,14 +144,13 @@ def _basis(
 
 
 def _is_answer(point: Point, floor: float | None = None) -> bool:
-    """Of `capacity`, with this floor or any; a look on the way to it is none."""
-    answers = point.experiment == capacities.EXPERIMENT == point.phase
-    return answers and floor in (None, float(point.params["recall"]))
+    """A highest sustained rate, with this floor or any."""
+    return point.role == Role.CAPACITY and floor in (None, float(point.params["recall"]))
 
 
 def _rate(point: Point, floor: float) -> tuple[str, float | None]:
     """The metric of a search's answers per second with its value; None where it does not count."""
-    if point.experiment != capacities.EXPERIMENT:
+    if point.role != Role.CAPACITY:
         recall = point.value("recall_mean")
         enough = point.state == "ok" and recall is not None and recall >= floor
         return "qps", point.value("qps") if enough else None
@@ -143,27 +165,26 @@ def _rate(point: Point, floor: float) -> tuple[str, float | None]:
 def _reasons(
     run: RunData, series: Series, facet: Facet, floor: float, points: Sequence[Point]
 ) -> Iterator[str]:
-    """Why nothing of a store counts: of every experiment that was asked of it, once."""
-    asked = False
-    for experiment in SAYING:
-        own = [
-            point
-            for point in points
-            if point.experiment == experiment
-            and (experiment != capacities.EXPERIMENT or _is_answer(point, floor))
-        ]
-        lost = [
-            trial.reason or trial.status
-            for trial in run.trials
-            if (trial.series, trial.experiment) == (series, experiment) and _is_of(trial, facet)
-            if trial.status in ("failed", "skipped")
-        ]
-        why = _why_none(own, floor) if own else "".join(lost[:1])
-        if why:
-            asked = True
-            yield f"{experiment}: {why}"
-    if not asked:
-        yield f"no search was asked of it that says what it answers: {', '.join(SAYING)}"
+    """Why nothing of a store counts: of every load that was to be offered, once."""
+    measured = False
+    for load in LOADS:
+        own = [point for point in points if load_of(point) == load]
+        if load == _CAPACITY:
+            own = [point for point in own if _is_answer(point, floor)]
+        if own:
+            measured = True
+            yield f"{load}: {_why_none(own, floor)}"
+    searching = _searching(run)
+    lost = {
+        trial.experiment: trial.reason or trial.status
+        for trial in run.trials
+        if trial.series == series and trial.experiment in searching and _is_of(trial, facet)
+        if trial.status in ("failed", "skipped")
+    }
+    if not measured:
+        yield from (f"{experiment}: {why}" for experiment, why in lost.items())
+    if not measured and not lost:
+        yield f"no search says what it answers: {', '.join(LOADS)}"
 
 
 def _why_none(points: Sequence[Point], floor: float) -> str:

@@ -21,7 +21,7 @@ from vectrial.analysis.trial import (
     stable,
 )
 from vectrial.analysis.trust import unranked
-from vectrial.model.results_schema import RENAMED
+from vectrial.model.phase import Role
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
@@ -38,6 +38,7 @@ class Point:
     phases: those that the figures come from: the valid repeats, or all when none is.
     doubt: why the figures are in no headline and on no front although the state is 'ok'; None
         where nothing speaks against them.
+    role: a `vectrial.model.phase.Role`.
     """
 
     series: Series
@@ -51,6 +52,7 @@ class Point:
     reason: str | None
     phases: tuple[PhaseResult, ...]
     doubt: str | None = None
+    role: str | None = None
     spreads: dict[str, Spread | None] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -212,8 +214,16 @@ class RunData:
         return Point(
             trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
             trial.index_params, {**trial.params, **phase.params}, state, reason, tuple(used),
-            "; ".join(doubts) or None,
+            "; ".join(doubts) or None, phase.role,
         )  # fmt: skip
+
+    def in_role(self, role: Role, phase: str | None = None) -> list[Point]:
+        """Points of phases with this role (and name), whichever experiment measured them."""
+        return [p for p in self.points if p.role == role and phase in (None, p.phase)]
+
+    def phases_named(self, phase: str) -> list[Point]:
+        """Points of phases with this name, whichever experiment measured them."""
+        return [p for p in self.points if p.phase == phase]
 
     def select(self, experiment: str, phase: str | None = None) -> list[Point]:
         """Points of an experiment (and phase)."""
@@ -272,6 +282,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
                 metrics[phase_id],
                 tuple(errors[phase_id]),
                 row["duration_s"],
+                row["role"],
             )
         )
     gate: dict[int, list[Check]] = defaultdict(list)
@@ -281,10 +292,9 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
                 row["check_name"],
                 row["passed"],
                 row["detail"],
-                # In layout 1 every check invalidated everything.
-                row.get("demands", ""),
-                row.get("invalidates", "everything"),
-                row.get("relevant", True),
+                row["demands"],
+                row["invalidates"],
+                row["relevant"],
             )
         )
     began = "epoch(started_at) as began_s"
@@ -297,7 +307,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
             store_version=row["store_version"],
             dataset=row["dataset"],
             rows=row["rows"],
-            experiment=RENAMED.get(row["experiment"], row["experiment"]),
+            experiment=row["experiment"],
             index_params=reader.parsed(row["index_params"], dict),
             params=reader.parsed(row["params"], dict),
             repeat=row["repeat"],
@@ -306,9 +316,8 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
             differences=reader.texts(row["differences"]),
             phases=tuple(phases[trial_id]),
             gate=tuple(gate[trial_id]),
-            # Neither is there before layout 3.
-            server=reader.parsed(row.get("server") or "{}", dict) or None,
-            notes=reader.texts(row.get("notes") or "[]"),
+            server=reader.parsed(row["server"] or "{}", dict) or None,
+            notes=reader.texts(row["notes"]),
             began_s=row["began_s"],
         )
 

@@ -37,7 +37,7 @@ class Check:
 class PhaseResult:
     """One row of the table `phase` with its metrics and error classes (kind, count, messages).
 
-    duration_s: from its start to its end.
+    duration_s: from its start to its end. role: a `vectrial.model.phase.Role`.
     """
 
     phase_id: int
@@ -48,6 +48,7 @@ class PhaseResult:
     metrics: Mapping[str, Value]
     errors: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
     duration_s: float | None = None
+    role: str | None = None
 
     def value(self, metric: str) -> float | None:
         """What was measured, trusted or not; None where there is no value."""

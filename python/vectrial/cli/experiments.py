@@ -24,7 +24,7 @@ def experiments(form: options.FormatOption = Format.TABLE) -> None:
     In a suite:
 
         [\\[experiments]]
-        experiment = "recall_sweep"
+        experiment = "search"
         search = { ef_search = [16, 64] }
     """
     kinds, broken = EXPERIMENTS.working()

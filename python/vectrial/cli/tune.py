@@ -182,7 +182,7 @@ class _Bench:
         limits = {"min_s": self.seconds, "max_s": self.seconds}
         experiments: list[dict[str, Any]] = [
             {"experiment": "storage"},
-            {"experiment": "recall_sweep", "search": values, **limits},
+            {"experiment": "search", "search": values, **limits},
         ]
         return self._suite("tune", builds, rows, 1, experiments)
 
@@ -191,7 +191,7 @@ class _Bench:
         p99 = {} if limits.p99_us is None else {"p99_ms": limits.p99_us / 1e3}
         experiments: list[dict[str, Any]] = [
             {"experiment": "storage"},
-            {"experiment": "recall_sweep", "search": dict(best.search)},
+            {"experiment": "search", "search": dict(best.search)},
             {"experiment": "capacity", "recall": limits.recall, **p99},
         ]
         return self._suite("tuned", [best.build], rows, 3, experiments)
@@ -254,7 +254,7 @@ class _Bench:
         """
         suite = self.sweep([build], rows)
         plan = plan_of(suite, suite.name)
-        refused = [r.reason for r in plan.refusals if r.row.experiment == "recall_sweep"]
+        refused = [r.reason for r in plan.refusals if r.row.experiment == "search"]
         if refused:
             raise UserError(refused[0])
         run_command.measure(
@@ -281,7 +281,7 @@ def _measured(build: Build, trials: Sequence[Trial]) -> Measured:
     memory = next((phase.value("rss_growth_bytes") for phase in loads), None)
     found, reason = [], "nothing was measured"
     for trial in trials:
-        if trial.experiment != "recall_sweep":
+        if trial.experiment != "search":
             continue
         if trial.status != "ok":
             reason = trial.reason or trial.status

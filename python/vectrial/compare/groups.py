@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vectrial.analysis.capacity import EXPERIMENT as CAPACITY
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult, Trial
+from vectrial.model.phase import Role
 
 #: Parameters that are terms of a measurement: the load, the question and what is asked of writes.
 #: Two measurements are compared only where all are equal. Every other parameter is a setting of
@@ -195,9 +195,8 @@ def groups_of(run: RunData, trials: Sequence[Trial]) -> list[Group]:
 
 
 def _results(trial: Trial) -> list[PhaseResult]:
-    """The phases that are figures: those of `capacity` before its answer are looks on the way to
-    it, each at a load of its own."""
-    return [p for p in trial.phases if trial.experiment != CAPACITY or p.name == CAPACITY]
+    """The phases that are results, and no steps towards one."""
+    return [p for p in trial.phases if p.role != Role.STEP]
 
 
 def _numbered(phases: Iterable[PhaseResult]) -> Iterable[tuple[PhaseResult, int]]:

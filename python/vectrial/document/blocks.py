@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from vectrial.analysis.run_data import Point
 from vectrial.analysis.trial import Series
 from vectrial.model.results_schema import METRICS
 from vectrial.stats.intervals import Spread
 from vectrial.util import formatting
+
+if TYPE_CHECKING:
+    from vectrial.analysis.run_data import Point
 
 #: good: better than before; wrong: worse, or failed the gate; invalid: not to be trusted; absent:
 #: there is nothing to show.

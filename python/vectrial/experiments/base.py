@@ -12,11 +12,12 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic import Field as Bound
 
+from vectrial.document.sheet import Sheet
 from vectrial.model.context import Context, Data, returning_of, search_params
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.gate import Scope
@@ -24,6 +25,11 @@ from vectrial.model.inputs import Clients, ExactModel, product_size
 from vectrial.model.lane import Lane, refuse_returning, writes_natively
 from vectrial.model.phase import Phase, State
 from vectrial.model.store import Capabilities, Index, Returning, Searcher, Store
+
+if TYPE_CHECKING:
+    from vectrial.analysis.run_data import RunData
+    from vectrial.document.blocks import Section
+    from vectrial.document.charts.theme import Looks
 
 
 def as_list(value: object) -> object:
@@ -76,6 +82,10 @@ class Experiment(ExactModel, ABC):
     starts_from: ClassVar[State] = State.LOADED
     #: Names of the parameters that `points` expands.
     axes: ClassVar[frozenset[str]] = frozenset()
+    #: Where its sections stand among those of other experiments: the lowest comes first.
+    place: ClassVar[int] = 100
+    #: Its section of a report, where its figures fit one table; else see `sections`.
+    sheet: ClassVar[Sheet | None] = None
     #: It looks at what was loaded before the gate has put its questions to it.
     before_gate: ClassVar[bool] = False
     #: It changes rows: it runs after those that do not, and nothing runs after it.
@@ -83,6 +93,8 @@ class Experiment(ExactModel, ABC):
     #: It searches under filters; it finds rows by condition.
     uses_filters: ClassVar[bool] = False
     uses_find: ClassVar[bool] = False
+    #: Where a suite asks for it twice, a point of both is measured once, as asked for first.
+    shares_points: ClassVar[bool] = False
     #: It sends requests. One that sends none runs once, with the lane that the suite names first.
     sends_requests: ClassVar[bool] = True
     #: The lanes that it can be measured through: its searches are those of `workload.dispatch`.
@@ -128,6 +140,18 @@ class Experiment(ExactModel, ABC):
         """The experiment on these data, with values for the parameters that were left open. A
         subclass where the parameters decide what the class variables say."""
         return self
+
+    @classmethod
+    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
+        """Its sections of a report on a run: that of `sheet`; without one every value, in a table.
+
+        looks: how series look in figures; None: the sections have no figures.
+        """
+        from vectrial.document import sections  # reads runs, which the measuring process cannot
+
+        if cls.sheet is None:
+            return sections.every_value(run, cls.name, cls.title)
+        return sections.of_sheet(cls.name, cls.sheet, run, looks)
 
     @abstractmethod
     def points(self, target: Target) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
+from vectrial.document.sheet import LATENCY, VERIFIED, Sheet
 from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.common import generated_columns
 from vectrial.model import filters
@@ -35,6 +36,16 @@ _WARM_UP, _WARM_UP_SHARE = 20, 0.2
 _TOLD = ("latency_p50", "latency_p99", "count", "errors", "ineffective")
 
 
+_SHEET = Sheet(
+    "Finding rows by a condition",
+    "On metadata alone, by the store and with or without indexes on the columns; by reading "
+    "everything and choosing in the client where it says so. Every answer was checked.",
+    ("find", "client_scan"),
+    (("condition", "Keeps"), ("payload_index", "Index"), ("by", "By")),
+    (*LATENCY, *VERIFIED),
+)
+
+
 class Condition(Experiment):
     """Find rows by conditions on generated columns, by the store itself, with indexes on the
     columns and without; by reading everything and choosing in the client where a store has
@@ -51,6 +62,8 @@ class Condition(Experiment):
 
     name: ClassVar[str] = "condition"
     title: ClassVar[str] = "Find by condition"
+    place: ClassVar[int] = 55
+    sheet: ClassVar[Sheet | None] = _SHEET
     uses_find: ClassVar[bool] = True
 
     samples: Samples = 200

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
+from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
@@ -29,6 +30,24 @@ from vectrial.workload.readback import read_back
 _BATCHES = 10
 #: Seconds that a server which answers again may take to find what it has, and until then.
 _FINDS_S, _ANSWERS_S, _POLL_S = 10.0, 60.0, 0.25
+
+
+_SHEET = Sheet(
+    "Rows after a crash",
+    "Rows were written, then the process was ended by SIGKILL and started again. With synced "
+    "writes the store promises every acknowledged row; with buffered writes, those whose flush "
+    "was due; else those that were flushed. The page cache survives a killed process: this is "
+    "not a power cut.",
+    ("crash",),
+    (("durability", "Writes are"), ("rows", "Rows")),
+    (
+        metric("acknowledged_rows", "acknowledged", "1", "Rows"),
+        metric("promised_rows", "promised", "1", "Rows"),
+        metric("kept_rows", "kept", "1", "Rows"),
+        metric("lost_rows", "promised and lost", "1", "Rows"),
+        metric("reopen_s", "Back after", "s"),
+    ),
+)
 
 
 class DurabilityExperiment(Experiment):
@@ -49,6 +68,8 @@ class DurabilityExperiment(Experiment):
 
     name: ClassVar[str] = "durability"
     title: ClassVar[str] = "Rows after a crash"
+    place: ClassVar[int] = 70
+    sheet: ClassVar[Sheet | None] = _SHEET
     starts_from: ClassVar[State] = State.EMPTY
     mutates: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"rows"})

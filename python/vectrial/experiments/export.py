@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from vectrial._engine import Recorder
+from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
@@ -18,6 +19,20 @@ from vectrial.model.phase import Phase
 from vectrial.model.store import Store
 from vectrial.workload.python.timed import record_operation, timed
 from vectrial.workload.record import PhaseStart, phase_of
+
+_SHEET = Sheet(
+    "Reading everything out",
+    "Every row with its vector and metadata, page after page; MB are of the Arrow batches.",
+    ("export",),
+    (("page_rows", "Rows a page"),),
+    (
+        metric("export_mb_per_s", "MB/s", "MB/s"),
+        metric("export_rows_per_s", "Rows/s", "1/s"),
+        metric("export_s", "Once", "s"),
+        metric("latency_p99", "p99 of a page", "us"),
+        metric("ineffective", "Incomplete passes", "1"),
+    ),
+)
 
 
 class Export(Experiment):
@@ -30,6 +45,8 @@ class Export(Experiment):
 
     name: ClassVar[str] = "export"
     title: ClassVar[str] = "Reading everything out"
+    place: ClassVar[int] = 60
+    sheet: ClassVar[Sheet | None] = _SHEET
 
     page_rows: Count = 10_000
     min_s: Seconds = 1.0

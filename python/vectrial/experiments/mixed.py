@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from vectrial._engine import Recorder
+from vectrial.document.sheet import LATENCY, Sheet, metric
 from vectrial.experiments.base import (
     Experiment,
     Target,
@@ -35,6 +36,37 @@ from vectrial.workload.record import PhaseStart, phase_of
 
 #: Clients at set rates, unless the suite says.
 _CLIENTS = 8
+
+
+_SHEET = Sheet(
+    "Searching while rows change",
+    "closed: one client searches, inserts, updates and deletes in random order. open: each "
+    "operation has its own rate, and latency counts from the scheduled time. Recall is against "
+    "the rows alive at each search. With one client it is exact; otherwise writes in flight "
+    "leave a range, and both bounds are shown. A row counts as dead only if it was certainly "
+    "absent for the whole search.",
+    ("search", "insert", "update", "delete"),
+    (
+        ("mix", "Mix"),
+        ("loop", "Loop"),
+        ("rate", "Offered/s"),
+        ("clients", "Clients"),
+        ("phase", "Operation"),
+    ),
+    (
+        metric("qps", "Done/s", "1/s"),
+        *LATENCY,
+        metric("schedule_lag_p99", "lag p99", "us", "Latency"),
+        metric("recall_mean", "at most", "1", "Recall"),
+        metric("recall_mean_least", "at least", "1", "Recall"),
+        metric("uncertain_rows", "Rows under way", "1"),
+        metric("count", "Done", "1"),
+        metric("unsent", "Not sent", "1"),
+        metric("errors", "Errors", "1"),
+        metric("dead_answers", "Answers with dead rows", "1"),
+    ),
+    sparse=True,
+)
 
 
 class Mixed(Experiment):
@@ -62,6 +94,8 @@ class Mixed(Experiment):
 
     name: ClassVar[str] = "mixed"
     title: ClassVar[str] = "Searching while rows change"
+    place: ClassVar[int] = 75
+    sheet: ClassVar[Sheet | None] = _SHEET
     mutates: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"search"})
 

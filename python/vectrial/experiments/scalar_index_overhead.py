@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from statistics import median
 from time import perf_counter_ns
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from pydantic import Field
 
+from vectrial.document.sheet import STEPS, Sheet, metric
 from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.common import generated_columns
 from vectrial.model.context import Context
@@ -18,8 +19,45 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.phase import Phase
 from vectrial.model.store import FieldType
 
+if TYPE_CHECKING:
+    from vectrial.analysis.analysis import Facet
+    from vectrial.analysis.run_data import RunData
+
 #: What is compared: what of → (the arm with it, the arm without it).
 _PAIRS = {"indexes": ("on", "off"), "columns": ("off", "none"), "both": ("fixed", "none")}
+
+
+def _overheads(run: RunData, facet: Facet) -> list[str]:
+    """What columns and indexes cost each store, in words."""
+    said = []
+    for point in run.select("scalar_index_overhead", "overhead"):
+        if (point.dataset, point.rows) != (facet.dataset, facet.rows):
+            continue
+        load, ready = point.spread("load_overhead"), point.spread("ready_overhead")
+        if load is not None and ready is not None:
+            what = {"indexes": "indexes", "columns": "columns without indexes"}.get(
+                str(point.params["of"]), "columns, as it indexes them"
+            )
+            said.append(
+                f"{run.labels[point.series]}: {what} change the load by {load.median:+.1%}"
+                f" and the time until ready by {ready.median:+.1%}."
+            )
+    return said
+
+
+_SHEET = Sheet(
+    "What indexes on metadata cost when loading",
+    "The same rows in the same batches: without columns (none), with columns and no index on "
+    "them (off), with all of them indexed (on), or as the store alone decides (fixed).",
+    ("arm",),
+    (("payload_index", "Index"), ("fields", "Columns")),
+    (
+        *STEPS,
+        metric("ready_s", "together", "s", "Seconds"),
+        metric("rows_per_s", "Rows/s", "1/s"),
+    ),
+    notes=_overheads,
+)
 
 
 class ScalarIndexOverhead(Experiment):
@@ -33,6 +71,8 @@ class ScalarIndexOverhead(Experiment):
 
     name: ClassVar[str] = "scalar_index_overhead"
     title: ClassVar[str] = "Cost of metadata indexes"
+    place: ClassVar[int] = 25
+    sheet: ClassVar[Sheet | None] = _SHEET
 
     fields: int = Field(default=24, ge=1, le=100)
     rounds: int = Field(default=1, ge=1, le=20)
@@ -103,10 +143,8 @@ class ScalarIndexOverhead(Experiment):
     ) -> Phase:
         phase = Phase("overhead", started_ns, perf_counter_ns())
         phase.params = {"of": what, "fields": self.fields}
-        for metric, name in (("load_s", "load_overhead"), ("ready_s", "ready_overhead")):
-            more, less = (
-                median(p.metrics[metric] or 0.0 for p in arm) for arm in (with_it, without)
-            )
+        for step, name in (("load_s", "load_overhead"), ("ready_s", "ready_overhead")):
+            more, less = (median(p.metrics[step] or 0.0 for p in arm) for arm in (with_it, without))
             phase.metrics[name] = more / less - 1
         batches = {one.metrics["batches"] for one in (*with_it, *without)}
         if len(batches) > 1:

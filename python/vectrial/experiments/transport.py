@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import field_validator
 
 from vectrial._engine import Recorder
+from vectrial.document.sheet import LATENCY, Sheet, metric
 from vectrial.experiments.base import Experiment, Numbers, Target, refuse_library
 from vectrial.experiments.common.readiness import finish
 from vectrial.experiments.common.sizes import Size, checked, resolved
@@ -35,6 +36,34 @@ from vectrial.workload.record import PhaseStart, phase_of
 
 #: Rows that are put and read before anything is timed.
 _WARM_UP = 100
+
+
+_SHEET = Sheet(
+    "Rows in and out in bulk",
+    "put: writes into an empty store until the last row is acknowledged. indexed: from the "
+    "first write until the final index serves every row. get: reads of all rows. mixed: "
+    "alternating puts and full reads, each client on its own growing collection. MB are 10^6 "
+    "bytes of Arrow batches (ids, vectors, metadata) or of vectors alone, over the time of all "
+    "clients together. Latency is that of one batch put or one full read.",
+    ("put", "indexed", "get", "mixed", "mixed_put", "mixed_get"),
+    (("rows", "Rows"), ("clients", "Clients"), ("phase", "What")),
+    (
+        metric("payload_mb_per_s", "all", "MB/s", "MB/s put"),
+        metric("mb_per_s", "vectors", "MB/s", "MB/s put"),
+        metric("export_mb_per_s", "all", "MB/s", "MB/s got"),
+        metric("rows_per_s", "put", "1/s", "Rows/s"),
+        metric("ready_rows_per_s", "put and indexed", "1/s", "Rows/s"),
+        metric("export_rows_per_s", "got", "1/s", "Rows/s"),
+        metric("load_s", "put", "s", "Seconds"),
+        metric("ready_s", "put and indexed", "s", "Seconds"),
+        metric("qps", "Operations/s", "1/s"),
+        *LATENCY,
+        metric("errors", "Errors", "1"),
+        metric("ineffective", "Incomplete reads", "1"),
+    ),
+    growing=True,
+    sparse=True,
+)
 
 
 class Transport(Experiment):
@@ -62,6 +91,8 @@ class Transport(Experiment):
 
     name: ClassVar[str] = "transport"
     title: ClassVar[str] = "Rows in and out in bulk"
+    place: ClassVar[int] = 65
+    sheet: ClassVar[Sheet | None] = _SHEET
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset({"sizes", "clients", "batch_rows", "mixed_s"})
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)

@@ -8,9 +8,30 @@ from enum import StrEnum
 from typing import Any
 
 
+class Role(StrEnum):
+    """What a phase's figures say, whichever experiment measured them: reports, prices and
+    comparisons across experiments go by it."""
+
+    #: The dataset's queries, each answered by its nearest rows, and nothing else going on: recall
+    #: and QPS stand beside those of any other such phase.
+    SEARCH = "search"
+    #: One kind of single operation by one client; the phase is named after it.
+    OPERATION = "operation"
+    #: A whole load, from an empty store until every row is served by the final index.
+    LOAD = "load"
+    #: Disk and memory of the store with every row loaded.
+    SIZE = "size"
+    #: The highest rate that was sustained within limits.
+    CAPACITY = "capacity"
+    #: A step towards a phase like the one before: what it measured is no result.
+    STEP = "step"
+
+
 @dataclass
 class Phase:
     """A timed part of a trial, as measured.
+
+    role: what its figures say beyond the experiment; None where only the experiment knows.
 
     metrics: name → value, or None with a reason in `missing`. Names are those of
         `vectrial.results.schema.METRICS`.
@@ -41,6 +62,7 @@ class Phase:
     paused_ns: int = 0
     unsampled: str | None = None
     pending: Callable[[], None] | None = None
+    role: Role | None = None
 
     def look(self) -> None:
         """Look at what is left to be judged, if anything; it is judged once."""

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-#: Raised when the layout changes; a reader refuses a run that is newer than itself.
-SCHEMA_VERSION = 3
-
-#: Experiments of earlier versions → the ones that include them now, with the same phases.
-RENAMED = {"footprint": "storage"}
+#: Raised when the layout changes; a run of another layout is refused.
+SCHEMA_VERSION = 4
 
 DDL = """
 create table run (
@@ -39,7 +36,7 @@ create table trial (
     server json, notes json not null);
 create table phase (
     phase_id integer primary key, trial_id integer not null, ordinal integer not null,
-    name varchar not null, params json not null, started_s double not null,
+    name varchar not null, role varchar, params json not null, started_s double not null,
     duration_s double not null, valid boolean not null, reason varchar);
 create table metric (
     phase_id integer not null, name varchar not null, value double, unit varchar not null,
@@ -67,6 +64,7 @@ create table gate (
 # dataset: one row per number of rows that was loaded; every figure is that of the cut.
 # trial.server: of a store with one, how it was run: 'provider' and why it was chosen, 'program',
 # 'limits' asked for and whether they hold, 'cores'. trial.notes: what a reader should know.
+# phase.role: a `vectrial.model.phase.Role`, or null.
 # gate.passed is null for a check that does not apply to the store; detail then says why.
 # gate.invalidates: 'everything', 'filtered searches', 'finds by condition' or 'changes of rows';
 # relevant: the trial is among them, so that it is invalid where the check failed.

@@ -63,6 +63,7 @@ def make_plan(
     check_search_parameters(suite, where, load_store, known_stores)
     jobs: dict[tuple[Any, ...], tuple[Job, list[PlannedTrial]]] = {}
     refusals: list[Refusal] = []
+    measured: set[str] = set()
     count = 0
     for dataset in suite.datasets:
         shape = shape_of(dataset)
@@ -73,6 +74,8 @@ def make_plan(
             )
         for i, item in _items(suite, shape, experiments, where, load_store):
             planned, refused = _points(item)
+            if item.experiment.shares_points:
+                planned = [trial for trial in planned if _add(measured, (i, item.index), trial.row)]
             refusals += refused
             count += len(planned)
             _check_number(count, where)
@@ -98,6 +101,16 @@ def make_plan(
     plan = Plan(suite, _in_order(suite, tuple(ordered)), tuple(refusals))
     _check_keys(plan, where)
     return plan
+
+
+def _add(measured: set[str], build: tuple[int, Index], row: TrialRow) -> bool:
+    """Add the point of a trial; False if it is there already."""
+    point = (build, row.dataset, row.rows, row.lane, row.experiment, row.repeat)
+    known = repr((point, sorted(row.params.items())))
+    if known in measured:
+        return False
+    measured.add(known)
+    return True
 
 
 @dataclass(frozen=True)

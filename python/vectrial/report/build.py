@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rich.console import RenderableType
 
 from vectrial.analysis.analysis import sweeps
@@ -11,34 +9,11 @@ from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import Report, Section
 from vectrial.document.charts.theme import Looks
 from vectrial.document.render import terminal
-from vectrial.report.sections import (
-    anomaly,
-    experiments,
-    load,
-    overview,
-    provenance,
-    search,
-    server,
-    store,
-)
-from vectrial.report.sections import (
-    capacity as sections_capacity,
-)
-from vectrial.report.sections import (
-    cost as sections_cost,
-)
-from vectrial.report.sections import (
-    gate as sections_gate,
-)
-from vectrial.report.sections import (
-    hybrid as sections_hybrid,
-)
-from vectrial.report.sections import (
-    warnings as cautions,
-)
-from vectrial.util import (
-    formatting,
-)
+from vectrial.document.sections import every_value
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.report.sections import cost, gate, load, overview, provenance, search, server
+from vectrial.report.sections.warnings import warnings
+from vectrial.util import formatting
 
 
 def build(run: RunData) -> Report:
@@ -49,21 +24,14 @@ def build(run: RunData) -> Report:
         overview.at_a_glance(run, found),
         search.speed(run, found, looks),
         search.latency(run, found, looks),
-        store.crud(run, looks),
-        store.ingest(run, looks),
-        _joined(store.footprint(run, looks), experiments.storage(run, looks)),
-        *experiments.sections(run, looks),
-        anomaly.section(run),
-        sections_hybrid.hybrid(run, looks),
         search.concurrency(run, looks),
         load.open_loop(run, looks),
-        sections_capacity.capacity(run, looks),
+        *_of_experiments(run, looks),
         load.client_tax(run),
         load.certificate(run),
         server.cost(run),
-        sections_cost.money(run),
-        provenance.others(run),
-        sections_gate.gate(run),
+        cost.money(run),
+        gate.gate(run),
         provenance.not_measured(run),
         provenance.stores(run),
         server.servers(run),
@@ -75,7 +43,7 @@ def build(run: RunData) -> Report:
         title=str(run.run["suite_name"]),
         about=run.about,
         meta=_meta(run),
-        warnings=(*cautions.warnings(run), *server.warnings(run)),
+        warnings=(*warnings(run), *server.warnings(run)),
         answers=overview.answers(run, found),
         sections=tuple(section for section in sections if section is not None),
         labels=run.labels,
@@ -88,12 +56,18 @@ def summary(run: RunData) -> RenderableType:
     return terminal.summary(build(run))
 
 
-def _joined(first: Section | None, second: Section | None) -> Section | None:
-    """One section of two, under the title of the first there is."""
-    if first is None or second is None:
-        return first or second
-    lead = f"{first.lead} {second.lead}"
-    return replace(first, lead=lead, blocks=(*first.blocks, *second.blocks))
+def _of_experiments(run: RunData, looks: Looks) -> list[Section]:
+    """The sections of the experiments that were measured; of one that is not installed here, every
+    value."""
+    measured = dict.fromkeys(trial.experiment for trial in run.trials)
+    known = [EXPERIMENTS[name] for name in measured if name in EXPERIMENTS]
+    found: list[Section] = []
+    for experiment in sorted(known, key=lambda one: (one.place, one.name)):
+        found += experiment.sections(run, looks)
+    for name in measured:
+        if name not in EXPERIMENTS:
+            found += every_value(run, name, name.replace("_", " "))
+    return found
 
 
 def _meta(run: RunData) -> tuple[tuple[str, str], ...]:

@@ -131,14 +131,14 @@ _SIZES = Drawing(
     "crud", "line", ("rows",), "rows in the collection (log)",
     "mean latency of a find by vector in ms (log)", metrics=("find_by_vector",),
     given={"settings": "same"}, logs="xy", unit="ms",
-    curve=Curve("same", "size_sweep", "search", "rows", "latency_mean", 1e-3),
+    curve=Curve("same", "search", "search", "rows", "latency_mean", 1e-3),
     note="Published latencies go through DocArray, which takes about a millisecond a call.",
 )  # fmt: skip
 _DOCARRAY_1M = (
     _SIZES,
     replace(_SIZES, name="latency-size-vendor", given={"settings": "vendor"},
             title="Find by vector against size: each vendor's defaults",
-            curve=Curve("vendor", "size_sweep", "search", "rows", "latency_mean", 1e-3)),
+            curve=Curve("vendor", "search", "search", "rows", "latency_mean", 1e-3)),
 )  # fmt: skip
 
 _BUILD: dict[str, Scalar] = {"m": 16, "ef_construction": 128}

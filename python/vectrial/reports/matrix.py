@@ -23,7 +23,7 @@ from vectrial.stores import registry
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
 
 #: What an experiment cannot do without a value for.
-_NEEDED: Mapping[str, Mapping[str, Any]] = {"open_loop": {"rates": [10.0]}}
+_NEEDED: Mapping[str, Mapping[str, Any]] = {}
 _ROWS, _DIM = 10_000, 64
 
 

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from functools import partial
 from itertools import pairwise
 from statistics import median
 
 from vectrial.analysis.run_data import RunData
 from vectrial.document import blocks as doc
 from vectrial.document.blocks import Block, Column, Row, Section, Table, columns, table_of
-from vectrial.report.sections import (
-    anomaly,
-    experiments,
-    file_kinds,
-)
-from vectrial.report.sections import (
-    time_to_searchable as searchable,
-)
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.experiments.storage import report as storage
+from vectrial.experiments.time_to_searchable import report as searchable
 from vectrial.reports import figure_text
 from vectrial.reports.collect import ComparedFigure, Measured
 from vectrial.reports.conditions import Conditions
@@ -33,12 +27,7 @@ from vectrial.util import (
 )
 
 #: By part of the report, the section of a run's report that its page has, too.
-_SECTIONS: Mapping[str, Callable[[RunData], Section | None]] = {
-    anomaly.EXPERIMENT: anomaly.section,
-    "scalar_index_overhead": partial(
-        experiments.without_figures, experiment="scalar_index_overhead"
-    ),
-}
+_SECTIONS = ("anomaly", "scalar_index_overhead")
 
 
 def glance(cells: Sequence[ComparedFigure], palette: Palette) -> Section:
@@ -139,8 +128,8 @@ def further(measured: Mapping[str, Measured]) -> Mapping[str, Sequence[Block]]:
     were told, what every step of a load with indexes and without took, when loads were
     acknowledged, found and indexed, and what the files hold."""
     sections = {
-        name: [block for one in measured.values() for block in _section(section_of(one.run))]
-        for name, section_of in _SECTIONS.items()
+        name: [block for one in measured.values() for block in _section(name, one.run)]
+        for name in _SECTIONS
     }
     return {
         **sections,
@@ -149,12 +138,13 @@ def further(measured: Mapping[str, Measured]) -> Mapping[str, Sequence[Block]]:
     }
 
 
-def _section(section: Section | None) -> list[Block]:
-    """Its lead and its tables."""
-    if section is None:
-        return []
-    tables = _plain([table for table in section.blocks if isinstance(table, Table)])
-    return [doc.Text((section.lead,), section.title), *tables]
+def _section(experiment: str, run: RunData) -> list[Block]:
+    """The leads and the tables of an experiment's own sections."""
+    found: list[Block] = []
+    for section in EXPERIMENTS[experiment].sections(run, None):
+        tables = _plain([table for table in section.blocks if isinstance(table, Table)])
+        found += [doc.Text((section.lead,), section.title), *tables]
+    return found
 
 
 def _searchable(name: str, one: Measured) -> list[Table]:
@@ -163,7 +153,7 @@ def _searchable(name: str, one: Measured) -> list[Table]:
         searchable.table(
             f"searchable-{name}",
             f"When a load is acknowledged, found and indexed: {one.dataset}",
-            run.select("time_to_searchable", "searchable"),
+            run.phases_named("searchable"),
             run,
         )
     )
@@ -172,10 +162,10 @@ def _searchable(name: str, one: Measured) -> list[Table]:
 def _kinds(name: str, one: Measured) -> list[Table]:
     run = one.run
     return _plain(
-        file_kinds.table(
+        storage.table(
             f"storage-kinds-{name}",
             f"Bytes on disk by kind of file, and beside the raw bytes: {one.dataset}",
-            run.select("ingest", "settled"),
+            run.phases_named("settled"),
             run,
         )
     )

@@ -70,15 +70,13 @@ def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection
     except duckdb.Error as error:
         db.close()
         raise _fault(folder, error) from error
-    newer = version is not None and version > SCHEMA_VERSION
-    older = version is not None and version < SCHEMA_VERSION
-    if newer or (older and not read_only):
+    if version is not None and version != SCHEMA_VERSION:
         db.close()
-        does = "reads up to" if read_only else "writes"
+        newer = version > SCHEMA_VERSION
         raise UserError(
-            f"the run has layout {version}, this Vectrial {does} {SCHEMA_VERSION}",
+            f"the run has layout {version}, this Vectrial reads and writes layout {SCHEMA_VERSION}",
             where=str(folder),
-            remedy="update vectrial" if newer else "start a new run",
+            remedy="update vectrial" if newer else "measure again",
         )
     return db
 

@@ -295,6 +295,7 @@ def _phase_tuple(
         trial_id,
         ordinal,
         phase.name,
+        phase.role,
         json.dumps(dict(phase.params), sort_keys=True),
         (phase.started_ns - record.started_ns) / 1e9,
         (phase.ended_ns - phase.started_ns) / 1e9,

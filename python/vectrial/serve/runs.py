@@ -231,7 +231,6 @@ def summary_of(folder: Path) -> Summary:
             return tuple(row["it"] for row in found)
 
         counts = reader.rows("select status, count(*) as n from trial group by 1 order by 1")
-        # In layout 1 every check was relevant to everything.
         failed = reader.rows(
             "select store, g.* from gate g join trial using (trial_id) where not passed order by 1"
         )
@@ -244,7 +243,7 @@ def summary_of(folder: Path) -> Summary:
             datasets=distinct("dataset"),
             experiments=distinct("experiment"),
             counts={row["status"]: row["n"] for row in counts},
-            wrong=tuple(dict.fromkeys(r["store"] for r in failed if r.get("relevant", True))),
+            wrong=tuple(dict.fromkeys(r["store"] for r in failed if r["relevant"])),
         )
 
 

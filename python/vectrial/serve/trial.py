@@ -190,8 +190,8 @@ def _gate(reader: RunReader, trial_id: int) -> Section | None:
             Cell(words[row["passed"]], row["passed"],
                  tone="wrong" if row["passed"] is False else "ok"),
             row["detail"],
-            row.get("demands", ""),
-            row.get("invalidates", ""),
+            row["demands"],
+            row["invalidates"],
         )
         for row in rows
     )  # fmt: skip

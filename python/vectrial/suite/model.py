@@ -15,7 +15,7 @@ A suite is TOML. Lists among a store's `params` are grids: every combination is 
     params = { m = [16, 32], ef_construction = 128 }
 
     [[experiments]]
-    experiment = "recall_sweep"
+    experiment = "search"
     search = { ef_search = [16, 64, 256] }
 """
 

@@ -333,7 +333,7 @@ def _stalled(
     times = "once" if len(stalls) == 1 else f"in {len(stalls)} of {len(longest_us)} seconds"
     return (
         f"stalled {times}, for up to {max(stalls) / 1e6:.2g} s, which p99 does not show: a closed"
-        " loop sends nothing while it waits; open_loop tells what clients would have waited"
+        " loop sends nothing while it waits; an open loop shows how long clients would wait"
     )
 
 

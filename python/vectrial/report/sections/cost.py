@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vectrial.analysis import capacity as capacities
 from vectrial.analysis.analysis import TARGETS, matching, operating_point
 from vectrial.analysis.cost_basis import Basis, bases
 from vectrial.analysis.costs import HOURS_A_MONTH, Bill, Use, bill
@@ -25,6 +24,7 @@ from vectrial.document.blocks import (
 )
 from vectrial.document.charts import search
 from vectrial.model.errors import UserError
+from vectrial.model.phase import Role
 from vectrial.suite.model import Prices, Suite, parse_suite
 from vectrial.util import formatting
 
@@ -122,7 +122,7 @@ def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
 def _load(basis: Basis, point: Point) -> str:
     if basis.at_least:
         return "a sustained rate; the highest is not known"
-    if point.experiment == capacities.EXPERIMENT:
+    if point.role == Role.CAPACITY:
         return "the highest sustained rate"
     if "rate" in point.params:
         return f"{point.params['rate']:g} arrivals/s"

@@ -24,6 +24,7 @@ from vectrial.document.blocks import (
 )
 from vectrial.document.charts import search
 from vectrial.document.charts.theme import Looks
+from vectrial.model.phase import Role
 from vectrial.report.sections.search import search_cells
 from vectrial.util import formatting
 
@@ -49,7 +50,7 @@ _OPEN = (
 def open_loop(run: RunData, looks: Looks) -> Section | None:
     """Latency at each offered load."""
     blocks: list[Block] = []
-    for facet, members in by_facet(run.select("open_loop"), with_k=True):
+    for facet, members in by_facet(run.in_role(Role.SEARCH), with_k=True):
         points = [p for p in members if search.rate_of(p) is not None]
         if any(p.spread("latency_p99") for p in points):
             blocks.append(

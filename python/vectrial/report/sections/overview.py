@@ -22,6 +22,7 @@ from vectrial.document.blocks import (
     source_of,
     spread_cell,
 )
+from vectrial.model.phase import Role
 from vectrial.report.sections.search import equal_recall_row
 from vectrial.stats.intervals import Spread
 from vectrial.util import formatting
@@ -112,7 +113,7 @@ def _glance_row(run: RunData, sweep: Sweep, series: Series) -> Row:
 def _not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, Tone, Point | None]:
     """Why a series has no search points: what its trials say."""
     own = [t for t in run.trials if t.series == series and t.dataset == facet.dataset]
-    told = [t for t in own if t.experiment == "recall_sweep"] or own
+    told = [t for t in own if any(p.role == Role.SEARCH for p in t.phases)] or own
     if wrong := next(filter(None, map(run.why_wrong, told)), None):
         return Cell("wrong", note=f"failed the gate: {wrong}", tone="wrong"), "wrong", None
     status = next((t.status for t in told if t.status in ("failed", "skipped")), "not measured")
@@ -136,10 +137,10 @@ def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> l
             return replace(cell, note=f"of the index {formatting.params(point.index_params)}")
         return cell
 
-    loads = run.select("ingest", "ingest")
-    sizes = run.select("storage", "footprint")
+    loads = run.in_role(Role.LOAD)
+    sizes = run.in_role(Role.SIZE)
     return [
-        *(one(run.select("crud", name), "latency_p50", "us") for name in _OPERATIONS),
+        *(one(run.in_role(Role.OPERATION, name), "latency_p50", "us") for name in _OPERATIONS),
         one(loads, "ready_rows_per_s", "1"),
         one(loads, "ready_s", "s"),
         one(sizes, "disk_bytes", "B"),
@@ -153,17 +154,16 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
     for sweep in found:
         cards = [
             _fastest(run, sweep),
-            _best(run, sweep.facet, "Fastest read by id", run.select("crud", "read"),
+            _best(run, sweep.facet, "Fastest read by id", run.in_role(Role.OPERATION, "read"),
                   "latency_p50", "us", "p50"),
-            _best(run, sweep.facet, "Shortest time until ready", run.select("ingest", "ingest"),
+            _best(run, sweep.facet, "Shortest time until ready", run.in_role(Role.LOAD),
                   "ready_s", "s", f"for {formatting.rows(sweep.facet.rows)}"),
-            _best(run, sweep.facet, "Smallest on disk", run.select("storage", "footprint"),
+            _best(run, sweep.facet, "Smallest on disk", run.in_role(Role.SIZE),
                   "disk_bytes", "B", "after flush"),
         ]  # fmt: skip
         sheets[sweep.facet.title] += [card for card in cards if card is not None]
-    for facet, points in by_facet(run.select(capacity.EXPERIMENT), with_k=True):
-        answered = [point for point in points if point.phase == capacity.EXPERIMENT]
-        sheets[facet.title] += _sustained(run, answered)
+    for facet, points in by_facet(run.in_role(Role.CAPACITY), with_k=True):
+        sheets[facet.title] += _sustained(run, points)
     return tuple((title, tuple(cards)) for title, cards in sheets.items() if cards)
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from vectrial.analysis import capacity
-from vectrial.analysis.analysis import operating_point
 from vectrial.analysis.audit import doubts
-from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import Series
 from vectrial.document.blocks import (
     Block,
@@ -20,10 +17,7 @@ from vectrial.document.blocks import (
     Table,
     Text,
     plain,
-    spread_cell,
 )
-from vectrial.report.sections import anomaly
-from vectrial.report.sections import experiments as sections_experiments
 from vectrial.stats.intervals import RANGE_REPEATS
 from vectrial.util import formatting
 
@@ -74,44 +68,6 @@ def not_measured(run: RunData) -> Section | None:
         "Everything that did not run or does not count, with its reason.",
         (Table("not-measured", "Skipped, failed, invalid, doubtful, errors", columns, made),),
     )
-
-
-KNOWN = (
-    "ingest", "recall_sweep", "concurrency", "open_loop", "crud", "hybrid",
-    capacity.EXPERIMENT, anomaly.EXPERIMENT, *sections_experiments.EXPERIMENTS,
-)  # fmt: skip
-
-
-def others(run: RunData) -> Section | None:
-    """Experiments that have no section of their own: every value, in one table."""
-    points = [p for p in run.points if p.experiment not in KNOWN]
-    if not points:
-        return None
-    columns = (
-        Column("store", "Store", numeric=False),
-        Column("dataset", "Dataset", numeric=False),
-        Column("experiment", "Experiment", numeric=False),
-        Column("phase", "Phase", numeric=False),
-        Column("at", "Setting", numeric=False),
-        Column("metric", "Metric", numeric=False),
-        Column("value", "Value", spread=True),
-        Column("unit", "Unit", numeric=False),
-    )
-    rows = tuple(row for point in points for row in _every_metric(run, point))
-    table = Table("others", "Everything measured", columns, rows)
-    return Section("others", "Other experiments", "Every value as measured.", (table,))
-
-
-def _every_metric(run: RunData, point: Point) -> Iterator[Row]:
-    names = dict.fromkeys(name for phase in point.phases for name in phase.metrics)
-    for name in names:
-        unit = next(p.metrics[name].unit for p in point.phases if name in p.metrics)
-        shown = spread_cell(point, name, unit)
-        if shown.value is not None:
-            shown = replace(shown, note=point.reason or "")
-        head = (run.labels[point.series], point.dataset, point.experiment, point.phase)
-        cells = (*map(plain, head), plain(operating_point(point)), plain(name), shown, plain(unit))
-        yield Row(cells, point.state, point.series)
 
 
 def data(run: RunData) -> Section | None:

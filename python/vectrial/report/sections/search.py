@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Literal
 
-from vectrial.analysis.analysis import TARGETS, Sweep, by_facet, operating_point
+from vectrial.analysis.analysis import TARGETS, Sweep, by_facet, closed_loops, operating_point
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Series
 from vectrial.document.blocks import (
@@ -258,8 +258,10 @@ _CONCURRENCY = (
 def concurrency(run: RunData, looks: Looks) -> Section | None:
     """QPS and p99 against clients."""
     blocks: list[Block] = []
-    for facet, members in by_facet(run.select("concurrency"), with_k=True):
+    for facet, members in by_facet(closed_loops(run), with_k=True):
         points = [p for p in members if charts_search.clients_of(p) is not None]
+        if len({charts_search.clients_of(p) for p in points}) < 2:
+            continue
         if not any(p.spread("qps") for p in points):
             continue
         series = run.ordered(points)

@@ -11,6 +11,7 @@ from vectrial.analysis.analysis import sweeps
 from vectrial.analysis.audit import doubts
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trust import UNBELIEVED
+from vectrial.model.phase import Role
 from vectrial.report.sections.gate import wrong_stores
 from vectrial.report.sections.provenance import flat
 from vectrial.stats.intervals import LEAST_REPEATS
@@ -93,10 +94,9 @@ def _unranked(run: RunData) -> Iterator[str]:
 def _few_repeats(run: RunData) -> str:
     """'1 repeat of ingest and footprint; 2 repeats of crud', of those with too few. Where a search
     for an answer decides what is measured next, only the answer can have repeats."""
-    answered = {point.experiment for point in run.points if point.phase == point.experiment}
     least: dict[str, int] = {}
     for point in run.points:
-        if point.experiment in answered and point.phase != point.experiment:
+        if point.role == Role.STEP:
             continue
         if point.state == "ok":
             known = least.get(point.experiment, point.repeats)
@@ -144,7 +144,7 @@ def _against_sense(run: RunData) -> str | None:
     found: list[tuple[float, Point, Point, str]] = []
     for sweep in sweeps(run):
         for series in sweep.series:
-            points = [p for p in sweep.of(series) if p.experiment == "recall_sweep"]
+            points = sweep.of(series)
             pairs = ((more, less) for more in points for less in points)
             for more, less in pairs:
                 name, ratio = _turned_up(less, more), _faster(less, more)

@@ -27,7 +27,7 @@ def _asks(search: dict[str, dict[str, int]]) -> tuple[Ask, ...]:
         replace(condition, faithful_of={name: {"client_scan": True} for name in _SCANNED}),
         replace(sweep, settings={**search, "min_s": 1.0, "max_s": 10.0}, faithful_of=_SEARCHED),
         Ask(
-            "size_sweep",
+            "search",
             {**search, "max_s": 10.0},
             {"sizes": (10_000, 100_000, 1_000_000)},
             faithful={"min_s": 0.0},

@@ -24,8 +24,8 @@ MEASURES = (
         scans=True,
         absent="the store does not find by condition: the client reads all rows and chooses",
     ),
-    Measure(("crud", "find_by_vector"), "recall_sweep", "search", "latency_mean", scans=True),
-    Measure(("crud", "recall"), "recall_sweep", "search", "recall_mean"),
+    Measure(("crud", "find_by_vector"), "search", "search", "latency_mean", scans=True),
+    Measure(("crud", "recall"), "search", "search", "recall_mean"),
 )  # fmt: skip
 
 #: What DocArray's own stores are here, and Elasticsearch.
@@ -53,7 +53,7 @@ ASKS = (
         once=True,
     ),
     Ask(
-        "recall_sweep",
+        "search",
         {"search": {"ef_search": _EFS}, "min_s": 1.0, "max_s": 10.0},
         faithful={"min_s": 0.0},
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,12 +14,17 @@ from vectrial.experiments.common.recall_parameter import ladder
 from vectrial.model.context import Context
 from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Warmup
 from vectrial.model.lane import Lane
-from vectrial.model.phase import Phase
+from vectrial.model.phase import Phase, Role
 from vectrial.model.store import Returning
 from vectrial.model.workload import IN_FLIGHT, ClosedLoop, OpenLoop
 from vectrial.workload import dispatch
 from vectrial.workload.ceiling import beside_client, client_bound
 from vectrial.workload.record import ERROR_SHARE
+
+if TYPE_CHECKING:
+    from vectrial.analysis.run_data import RunData
+    from vectrial.document.blocks import Section
+    from vectrial.document.charts.theme import Looks
 
 #: Arrivals that a phase has at least, so that its p99 rests on some; as many as there are queries,
 #: up to so many, so that its recall is not that of a few; it lasts so many times `duration_s` at
@@ -50,6 +55,7 @@ class Capacity(Experiment):
 
     name: ClassVar[str] = "capacity"
     title: ClassVar[str] = "Highest load within limits"
+    place: ClassVar[int] = 5
     axes: ClassVar[frozenset[str]] = frozenset({"search", "returns"})
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
@@ -66,6 +72,13 @@ class Capacity(Experiment):
     most_rate: Annotated[Rate, Field(ge=_LEAST)] = _MOST
     warmup_queries: Warmup = 100
     in_flight: InFlight = IN_FLIGHT
+
+    @classmethod
+    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
+        """See `report`."""
+        from vectrial.experiments.capacity import report
+
+        return report.sections(run, run.select(cls.name), looks)
 
     def points(self, target: Target) -> list[dict[str, Any]]:
         return search_points(target, self.search, self.returns)
@@ -135,6 +148,7 @@ class Capacity(Experiment):
             warmup_queries=self.warmup_queries,
             name="recall",
         )
+        phase.role = Role.STEP
         for name in ("ceiling_qps", "ceiling_share"):
             if name in phase.missing:
                 phase.missing[name] = "the ceiling is that of open loops"
@@ -159,6 +173,7 @@ class Capacity(Experiment):
             warmup_queries=self.warmup_queries,
             name="confirm" if confirms else "rate",
         )
+        phase.role = Role.STEP
         faults = self._faults(phase)
         bound = client_bound(phase, context.certificate.limits)
         told = {"try": number, "purpose": str(attempt.purpose), "held": not faults}
@@ -200,6 +215,7 @@ class Capacity(Experiment):
             "capacity",
             of[0].started_ns,
             of[-1].ended_ns,
+            role=Role.CAPACITY,
             params={**self._limits(), **dial.named},
             metrics={
                 "sustained_qps": found.rate,
@@ -261,6 +277,7 @@ class Capacity(Experiment):
             "capacity",
             phase.started_ns,
             phase.ended_ns,
+            role=Role.CAPACITY,
             params={**self._limits(), **dial.named},
             metrics={
                 "sustained_qps": None,

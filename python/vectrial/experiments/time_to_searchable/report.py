@@ -5,10 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vectrial.analysis.analysis import remark
+from vectrial.analysis.analysis import Facet, remark
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.document.blocks import Column, Row, Table, plain, spread_cell
+from vectrial.document.blocks import Column, Figure, Row, Table, plain, spread_cell
+from vectrial.document.charts import growth, moments
+from vectrial.document.charts.theme import Looks
 from vectrial.util import formatting
+
+
+def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
+    """What was found while loading."""
+    return [
+        Figure(
+            f"searchable-{facet.slug}",
+            f"Found while loading: {facet.title}",
+            "The share of sampled acknowledged rows that a search for their own vectors finds. A "
+            "store that indexes during inserts stays near the top. A store that indexes later "
+            "finds them late, or by a full scan. " + moments.CAPTION,
+            f"Share of acknowledged rows found against time on {facet.title}.",
+            growth.found_over_time(points, looks),
+            run.ordered(points),
+        )
+    ]
 
 
 def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[Table]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from time import perf_counter_ns
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,11 @@ from vectrial.stats.detection import auroc, share_below, threshold_for
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.workload import dispatch
 
+if TYPE_CHECKING:
+    from vectrial.analysis.run_data import RunData
+    from vectrial.document.blocks import Section
+    from vectrial.document.charts.theme import Looks
+
 Score = Literal["nearest", "mean"]
 
 #: Rows read back in one request.
@@ -61,13 +66,14 @@ class Anomaly(Experiment):
         held-out normal queries, a `calibration` share of each class, which are not judged by them.
     fixed: a threshold that is the same for all, judged beside the chosen ones.
     search: search parameters; lists are grids. clients: of a closed loop, a number or a list.
-    returns: what the timed searches bring of each row found; min_s, max_s: as of recall_sweep.
+    returns: what the timed searches bring of each row found; min_s, max_s: as of search.
     timed: the queries of the timed searches: "all", or "anomalies". copies: so often each stands
         among them, as the queries of a published report do. Neither changes what is judged.
     """
 
     name: ClassVar[str] = "anomaly"
     title: ClassVar[str] = "Anomalies among the normal"
+    place: ClassVar[int] = 80
     uses_filters: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"search", "returns", "clients"})
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
@@ -84,6 +90,13 @@ class Anomaly(Experiment):
     warmup_queries: Warmup = 100
     timed: Literal["all", "anomalies"] = "all"
     copies: int = Field(default=1, ge=1, le=100)
+
+    @classmethod
+    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
+        """See `report`."""
+        from vectrial.experiments.anomaly import report
+
+        return report.sections(run, run.select(cls.name), looks)
 
     def points(self, target: Target) -> list[dict[str, Any]]:
         can = target.can

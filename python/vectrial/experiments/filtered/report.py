@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from vectrial.analysis.analysis import Facet, operating_point
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import Figure
-from vectrial.document.charts import filtered as charts_filtered
 from vectrial.document.charts.theme import Looks
+from vectrial.experiments.filtered import charts
 
 #: Predicate → what rows it keeps, in words.
 _KEEPS = {
@@ -39,7 +39,7 @@ def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
                 "marks off a line are invalid or failed the gate.",
                 f"{what} against the share of the rows that a filter keeps ({predicate}) on "
                 f"{facet.title}.",
-                charts_filtered.against_share(drawn, metric, looks),
+                charts.against_share(drawn, metric, looks),
                 run.ordered(drawn),
             )
             for metric, what in _METRICS.items()
@@ -53,7 +53,7 @@ def _without_filter(members: Sequence[Point], every: Sequence[Point]) -> list[Po
     arm; the one measured first."""
 
     def line(point: Point) -> tuple[object, ...]:
-        setting = operating_point(point, without=charts_filtered.SHOWN)
+        setting = operating_point(point, without=charts.SHOWN)
         return point.series, setting, point.params.get("payload_index")
 
     wanted = {line(point) for point in members}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator
@@ -29,6 +29,11 @@ from vectrial.model.store import FieldType, Schema
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 
+if TYPE_CHECKING:
+    from vectrial.analysis.run_data import RunData
+    from vectrial.document.blocks import Section
+    from vectrial.document.charts.theme import Looks
+
 #: Rows whose texts must find some row before anything is timed.
 _PROBES = 20
 
@@ -46,11 +51,12 @@ class HybridSearch(Experiment):
     queries: rows taken out, at most. search: search parameters; lists are grids.
     sizes: fractions of the rows (at most 1), or numbers of rows, each measured for itself, and all
         of them as well; unless given, all alone. Rows that are taken out are counted among them.
-    clients: of the closed loop. min_s, max_s, warmup_queries: as of recall_sweep, at each α.
+    clients: of the closed loop. min_s, max_s, warmup_queries: as of search, at each α.
     """
 
     name: ClassVar[str] = "hybrid"
     title: ClassVar[str] = "Search by vector and text"
+    place: ClassVar[int] = 85
     axes: ClassVar[frozenset[str]] = frozenset({"sizes", "search"})
 
     text: str | None = None
@@ -69,6 +75,13 @@ class HybridSearch(Experiment):
     min_s: Seconds = 1.0
     max_s: PositiveSeconds = 20.0
     warmup_queries: Warmup = 100
+
+    @classmethod
+    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
+        """See `report`."""
+        from vectrial.experiments.hybrid import report
+
+        return report.sections(run, run.select(cls.name), looks)
 
     @field_validator("alphas")
     @classmethod

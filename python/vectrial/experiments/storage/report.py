@@ -1,4 +1,4 @@
-"""Bytes on disk by what the files hold, and beside the raw bytes."""
+"""Sections of bytes: on disk, by kind of file, in memory, beside the raw bytes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 
 import altair as alt
 
-from vectrial.analysis.analysis import loaded_rows, remark
+from vectrial.analysis.analysis import Facet, by_facet, loaded_rows, remark
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.document.blocks import Column, Figure, Row, Table, plain, spread_cell
-from vectrial.document.charts.theme import beside_names, chart_of, described, finished, ink
+from vectrial.document.blocks import Block, Column, Figure, Row, Section, Table, plain, spread_cell
+from vectrial.document.charts import store as charts
+from vectrial.document.charts.theme import Looks, beside_names, chart_of, described, finished, ink
+from vectrial.document.sections import INDEX, STORE, names_of, store_row
 from vectrial.util import formatting
 
 #: Metrics of what came with a load, by kind of file, and how the kinds are called.
@@ -138,3 +140,102 @@ def _bars(held: Sequence[tuple[str, Point]]) -> Callable[[int, bool], dict[str, 
         return finished(chart, beside_names(width), max(60, 26 * len(held)))
 
     return spec
+
+
+_FOOTPRINT = (
+    STORE,
+    Column("disk_bytes", "Disk", "B", "On disk after flush", spread=True),
+    Column("disk_empty_bytes", "Before the load", "B", "On disk after flush", spread=True),
+    Column("disk_ratio", "× raw", "1", "On disk after flush", spread=True),
+    Column("index_bytes", "Index", "B", "As the store tells", spread=True),
+    Column("log_bytes", "Log", "B", "As the store tells", spread=True),
+    Column("rss_growth_bytes", "Grown by", "B", "Resident memory", spread=True),
+    Column("rss_ratio", "× raw", "1", "Resident memory", spread=True),
+    Column("rss_bytes", "In all", "B", "Resident memory", spread=True),
+    INDEX,
+)
+
+
+def footprint(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
+    """Bytes on disk and in memory beside the raw bytes."""
+    blocks: list[Block] = []
+    for facet, members in by_facet(points):
+        raw = next((v for p in members if (v := p.value("raw_bytes")) is not None), 0.0)
+        extra = next((v for p in members if (v := p.value("metadata_bytes")) is not None), 0.0)
+        for metric, what in (("disk_bytes", "On disk"), ("rss_growth_bytes", "In memory")):
+            held = sorted(
+                (p for p in members if p.value(metric) is not None),
+                key=lambda p: p.value(metric) or 0,
+            )
+            if held and looks is not None:
+                blocks.append(
+                    Figure(
+                        f"size-{metric.split('_')[0]}-{facet.slug}",
+                        f"{what}: {facet.title}",
+                        f"Beside the raw bytes: {formatting.size(raw)} of vectors"
+                        + (f" and {formatting.size(extra)} of metadata." if extra else ".")
+                        + (
+                            " Dashed bars failed the gate or are invalid."
+                            if any(p.state != "ok" for p in held)
+                            else ""
+                        ),
+                        f"{what}, bytes per store on {facet.title}.",
+                        charts.footprint(held, names_of(run, held), metric, raw + extra, looks),
+                    )
+                )
+        blocks.append(_footprint_table(run, facet, members))
+        blocks += table(
+            f"size-kinds-{facet.slug}",
+            f"On disk by kind of file: {facet.title}",
+            members,
+            run,
+        )
+    lead = (
+        "Allocated blocks of the store's folder after flush, and how much resident memory grew "
+        "while everything was loaded, beside the raw bytes of vectors and metadata."
+    )
+    return [Section("size", "Size on disk and in memory", lead, tuple(blocks))] if blocks else []
+
+
+def _footprint_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
+    rows = []
+    for p in sorted(
+        points, key=lambda p: (p.state == "wrong", p.value("disk_bytes") or float("inf"))
+    ):
+        rows.append(store_row(run, p, [spread_cell(p, c.key, c.unit) for c in _FOOTPRINT[1:-1]]))
+    return Table(f"size-{facet.slug}", f"Size: {facet.title}", _FOOTPRINT, tuple(rows))
+
+
+def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
+    whole = [p for p in points if p.rows == facet.rows and p.phase == "settled"]
+    held = sorted(
+        (p for p in whole if p.value("disk_bytes") is not None),
+        key=lambda p: p.value("disk_bytes") or 0,
+    )
+    if not held:
+        return []
+    raw = sum(held[0].value(name) or 0.0 for name in ("raw_bytes", "metadata_bytes"))
+    return [
+        Figure(
+            f"storage-{facet.slug}",
+            f"On disk, flushed, indexed and settled: {facet.title}",
+            f"Beside the raw bytes: {formatting.size(raw)}.",
+            f"Bytes on disk per store on {facet.title}.",
+            charts.footprint(held, names_of(run, held), "disk_bytes", raw, looks),
+        ),
+        *figure(
+            f"storage-kinds-{facet.slug}",
+            f"On disk by kind of file: {facet.title}",
+            held,
+            names_of(run, held),
+        ),
+    ]
+
+
+def kinds(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]:
+    return table(
+        f"storage-kinds-{facet.slug}",
+        f"Bytes on disk by kind of file: {facet.dataset}",
+        points,
+        run,
+    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from vectrial.datasets.truth import truth_of
+from vectrial.document.sheet import LATENCY, SETTING, Sheet, metric
 from vectrial.experiments.base import (
     Experiment,
     Numbers,
@@ -51,6 +52,12 @@ from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
 from vectrial.workload.searchers import searchers
 
+if TYPE_CHECKING:
+    from vectrial.analysis.analysis import Facet
+    from vectrial.analysis.run_data import Point, RunData
+    from vectrial.document.blocks import Figure
+    from vectrial.document.charts.theme import Looks
+
 Predicate = Literal["column", "independent", "aligned", "opposed"]
 Arm = Literal["on", "off"]
 
@@ -67,6 +74,46 @@ class _Condition:
     selectivity: float | str
     where: Filters
     about: Mapping[str, Any]
+
+
+def _figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
+    from vectrial.experiments.filtered import report
+
+    return report.figures(run, facet, points, looks)
+
+
+_SHEET = Sheet(
+    "Searching under filters",
+    "The same queries without a filter, and under filters that keep shares of the rows: by a "
+    "condition on the dataset's own columns; by its own filters, one for each query; and on "
+    "made columns, of rows that are near the query (aligned), far from it (opposed), or "
+    "neither (independent), also by several conditions at once. Correlation is 1 when all rows "
+    "kept are nearer to the query than all others, and -1 when they are all farther. Recall is "
+    "judged among the rows kept. Violations are answers, of those looked at, with a row that "
+    "the filter does not keep.",
+    ("search",),
+    (
+        ("predicate", "Predicate"),
+        ("depth", "Conditions"),
+        ("payload_index", "Indexed"),
+        ("selectivity", "Share wanted"),
+        ("clients", "Clients"),
+        ("filter", "Filter"),
+        (SETTING, "Setting"),
+    ),
+    (
+        metric("selectivity", "Keeps", "1"),
+        metric("filter_correlation", "Correlation", "1"),
+        metric("recall_mean", "Recall", "1"),
+        metric("qps", "QPS", "1/s"),
+        *LATENCY,
+        metric("short_answers", "Too short", "1"),
+        metric("violations", "Violations", "1"),
+        metric("errors", "Errors", "1"),
+    ),
+    _figures,
+    hidden=("pivots",),
+)
 
 
 class Filtered(Experiment):
@@ -89,11 +136,13 @@ class Filtered(Experiment):
     checks: queries that are asked once more, untimed, to look at every row of their answers.
     search: search parameters; lists are grids. clients: of a closed loop, a number or a list.
     returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
-    min_s, max_s: as of recall_sweep.
+    min_s, max_s: as of search.
     """
 
     name: ClassVar[str] = "filtered"
     title: ClassVar[str] = "Search under filters"
+    place: ClassVar[int] = 40
+    sheet: ClassVar[Sheet | None] = _SHEET
     uses_filters: ClassVar[bool] = True
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 

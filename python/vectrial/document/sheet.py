@@ -1,14 +1,21 @@
-"""What a section is made of that is one table: which phases, keys and columns."""
+"""The section of an experiment whose figures fit one table: which phases, keys and columns.
+
+Experiments declare it, and run where a store's own environment has no library for reports: what
+reads runs and draws is imported where a section is made (`vectrial.document.sections`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from vectrial.analysis.analysis import Facet
-from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import Column, Figure, Table
-from vectrial.document.charts.theme import Looks
+
+if TYPE_CHECKING:
+    from vectrial.analysis.analysis import Facet
+    from vectrial.analysis.run_data import Point, RunData
+    from vectrial.document.charts.theme import Looks
 
 #: Metrics that are counted, and have no spread; and those that are shares.
 COUNTS = (
@@ -18,18 +25,24 @@ COUNTS = (
 SHARES = ("load_overhead", "ready_overhead", "share_found")
 
 
+#: Stands for the search parameters among a row's keys.
+SETTING = "setting"
+
+
 @dataclass(frozen=True)
 class Sheet:
     """One experiment's section.
 
     phases: those that have rows. keys: parameters that tell rows apart, with their headings.
-    columns: metrics. figures: drawn above the table. summary: tables between the two.
+    columns: metrics. figures: drawn above the table. summary: tables between the two. notes: under
+        the table.
+    only: the parameter that a point must have to be shown; empty: every point is.
+    hidden: parameters that are not shown among a point's settings.
     growing: sizes of one dataset share a table.
     sparse: a cell is empty where a phase is of another kind and has no such metric; else it says
         that it was not recorded.
     """
 
-    experiment: str
     title: str
     lead: str
     phases: tuple[str, ...]
@@ -37,6 +50,9 @@ class Sheet:
     columns: tuple[Column, ...]
     figures: Callable[[RunData, Facet, Sequence[Point], Looks], list[Figure]] | None = None
     summary: Callable[[RunData, Facet, Sequence[Point]], list[Table]] | None = None
+    notes: Callable[[RunData, Facet], list[str]] | None = None
+    only: str = ""
+    hidden: tuple[str, ...] = ()
     growing: bool = False
     sparse: bool = False
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target, looking_for, search_points
 from vectrial.experiments.common.readiness import first_search
 from vectrial.model.context import Context
@@ -21,12 +22,58 @@ from vectrial.model.store import Hits, Store
 from vectrial.workload import ingest
 from vectrial.workload.python.timed import describe, timed_search
 
+if TYPE_CHECKING:
+    from vectrial.analysis.analysis import Facet
+    from vectrial.analysis.run_data import Point, RunData
+    from vectrial.document.blocks import Figure, Table
+    from vectrial.document.charts.theme import Looks
+
 #: Seconds after the last acknowledgement at which is looked, until the store says it is ready.
 _AFTER_S = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 #: The share of what is found in the end at which everything counts as searchable; of so many probes
 #: or more one may be missing in any case, as an approximate index misses a row now and then.
 _ALL, _ENOUGH = 0.99, 20
 _POLL_S, _ROUNDING = 0.005, 1e-9
+
+
+def _figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
+    from vectrial.experiments.time_to_searchable import report
+
+    return report.figures(run, facet, points, looks)
+
+
+def _moments(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]:
+    from vectrial.experiments.time_to_searchable import report
+
+    title = f"When a load is acknowledged, found and indexed: {facet.title}"
+    return report.table(f"searchable-{facet.slug}", title, points, run)
+
+
+_SHEET = Sheet(
+    "Time until rows are searchable",
+    "Some stores acknowledge rows long before a search finds them. A server is searched over "
+    "a separate connection while it loads, a library between two batches. The row searchable "
+    "covers the whole load: from its last row until the share found stops rising.",
+    ("look", "searchable"),
+    (
+        ("phase", "What"),
+        ("stage", "Stage"),
+        ("loaded", "Loaded"),
+        ("after_s", "Seconds after the last"),
+    ),
+    (
+        metric("elapsed_s", "Since the start", "s"),
+        metric("acknowledged_rows", "Acknowledged", "1"),
+        metric("share_found", "Found", "1"),
+        metric("errors", "Errors", "1"),
+        metric("load_s", "Loaded", "s", "Of the whole load"),
+        metric("ready_s", "Ready", "s", "Of the whole load"),
+        metric("searchable_after_s", "All found after the last row", "s", "Of the whole load"),
+    ),
+    _figures,
+    _moments,
+    sparse=True,
+)
 
 
 class TimeToSearchable(Experiment):
@@ -43,6 +90,8 @@ class TimeToSearchable(Experiment):
 
     name: ClassVar[str] = "time_to_searchable"
     title: ClassVar[str] = "Searchable while loading"
+    place: ClassVar[int] = 50
+    sheet: ClassVar[Sheet | None] = _SHEET
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset({"search"})
 

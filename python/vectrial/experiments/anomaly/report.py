@@ -17,9 +17,17 @@ from vectrial.document.blocks import (
     plain,
     spread_cell,
 )
+from vectrial.document.charts.theme import Looks
 from vectrial.util import formatting
 
-EXPERIMENT = "anomaly"
+_LEAD = (
+    "Normal rows are stored with their class; normal queries and anomalies are asked under a "
+    "filter on it. The cosine to what is found is a query's likeness; an anomaly is announced "
+    "where it is below a threshold. AUROC is the chance that an anomaly is less alike than a "
+    "normal query, and needs no threshold. Beside each figure stands that of exact search: "
+    "the difference is what the store's index loses. Figures of how well anomalies are told "
+    "are of the network and the images as much: only this difference is of the store."
+)
 #: Phases that sum up all classes, as the experiment calls them, and for people.
 _WHOLE = {"classes": "mean of classes", "together": "together, one threshold"}
 _TOLD_APART = (
@@ -60,28 +68,15 @@ _JUDGED = (
 )
 
 
-def section(run: RunData) -> Section | None:
-    """The section, where the experiment was measured."""
-    points = run.select(EXPERIMENT)
-    if not points:
-        return None
+def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
+    """How fast, and what was found, class by class."""
     blocks: list[Table] = []
     for facet, members in by_facet(points):
         blocks.append(_searches(run, facet, [p for p in members if p.phase == "search"]))
         judged = [p for p in members if p.phase != "search"]
         if judged:
             blocks += [_whole(run, facet, judged), _by_class(run, facet, judged)]
-    return Section(
-        EXPERIMENT,
-        "Anomalies among the normal",
-        "Normal rows are stored with their class; normal queries and anomalies are asked under a "
-        "filter on it. The cosine to what is found is a query's likeness; an anomaly is announced "
-        "where it is below a threshold. AUROC is the chance that an anomaly is less alike than a "
-        "normal query, and needs no threshold. Beside each figure stands that of exact search: "
-        "the difference is what the store's index loses. Figures of how well anomalies are told "
-        "are of the network and the images as much: only this difference is of the store.",
-        tuple(blocks),
-    )
+    return [Section("anomaly", "Anomalies among the normal", _LEAD, tuple(blocks))]
 
 
 def _searches(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from time import perf_counter_ns
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -17,10 +17,15 @@ from vectrial.model.context import Context
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Count, PositiveSeconds, Seconds
 from vectrial.model.lane import Lane
-from vectrial.model.phase import Phase, State
+from vectrial.model.phase import Phase, Role, State
 from vectrial.workload import dispatch
 from vectrial.workload import ingest as bulk
 from vectrial.workload.readback import read_back
+
+if TYPE_CHECKING:
+    from vectrial.analysis.run_data import RunData
+    from vectrial.document.blocks import Section
+    from vectrial.document.charts.theme import Looks
 
 #: Rows that are read back after a load.
 VERIFIED = 100
@@ -45,6 +50,7 @@ class Ingest(Experiment):
 
     name: ClassVar[str] = "ingest"
     title: ClassVar[str] = "Loading and indexing"
+    place: ClassVar[int] = 20
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset({"checkpoints", "concurrency", "batch_rows"})
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
@@ -55,6 +61,13 @@ class Ingest(Experiment):
     probes: int = Field(default=20, ge=0, le=1000)
     probe_limit_s: PositiveSeconds = 5.0
     settle_s: Seconds | None = None
+
+    @classmethod
+    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
+        """See `report`."""
+        from vectrial.experiments.ingest import report
+
+        return report.sections(run, run.select(cls.name), looks)
 
     @field_validator("checkpoints")
     @classmethod
@@ -120,7 +133,7 @@ class Ingest(Experiment):
         load_s = load.metrics["load_s"] or 0.0
         ready_s = load_s + sum(step.seconds for step in steps)
         probing_s = (freshness.ended_ns - freshness.started_ns) / 1e9
-        total = Phase("ingest", load.started_ns, steps[-1].ended_ns)
+        total = Phase("ingest", load.started_ns, steps[-1].ended_ns, role=Role.LOAD)
         total.metrics |= {
             "load_s": load_s,
             **{f"{step.name}_s": step.seconds for step in steps},

@@ -2,21 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from time import perf_counter_ns
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import field_validator, model_validator
 
+from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.common.disk_usage import settled, sizes
 from vectrial.experiments.common.sizes import Size, checked, resolved
 from vectrial.model.context import Context, Data
 from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import Seconds
-from vectrial.model.phase import Phase, State
+from vectrial.model.phase import Phase, Role, State
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.workload import ingest
+
+if TYPE_CHECKING:
+    from vectrial.analysis.analysis import Facet
+    from vectrial.analysis.run_data import Point, RunData
+    from vectrial.document.blocks import Figure, Section, Table
+    from vectrial.document.charts.theme import Looks
+
+
+def _figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
+    from vectrial.experiments.storage import report
+
+    return report.figures(run, facet, points, looks)
+
+
+def _kinds(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]:
+    from vectrial.experiments.storage import report
+
+    return report.kinds(run, facet, points)
+
+
+_SHEET = Sheet(
+    "Bytes on disk as it grows",
+    "Allocated blocks when the last row was acknowledged, and when the store had flushed, "
+    "indexed and come to rest; beside it what the store itself tells.",
+    ("acknowledged", "settled"),
+    (("rows", "Rows"), ("phase", "When")),
+    (
+        metric("disk_bytes", "Disk", "B"),
+        metric("disk_ratio", "× raw", "1"),
+        metric("disk_empty_bytes", "Empty", "B"),
+        metric("stored_vector_bytes", "Vectors", "B", "As the store tells"),
+        metric("index_bytes", "Index", "B", "As the store tells"),
+        metric("log_bytes", "Log", "B", "As the store tells"),
+    ),
+    _figures,
+    _kinds,
+    growing=True,
+)
 
 
 class Storage(Experiment):
@@ -34,6 +73,7 @@ class Storage(Experiment):
 
     name: ClassVar[str] = "storage"
     title: ClassVar[str] = "Size on disk and in memory"
+    place: ClassVar[int] = 35
     replaces: ClassVar[Mapping[str, str]] = {"footprint": ""}
     sends_requests: ClassVar[bool] = False
     before_gate: ClassVar[bool] = True  # the memory that checking takes is not the store's
@@ -53,6 +93,15 @@ class Storage(Experiment):
             self._refuse_set(["settle_s"], "applies to loads of `rows` only")
         return self
 
+    @classmethod
+    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
+        """Of the loaded store, and as it grows."""
+        from vectrial.document.sections import of_sheet
+        from vectrial.experiments.storage import report
+
+        loaded = [point for point in run.select(cls.name) if point.role == Role.SIZE]
+        return [*report.footprint(run, loaded, looks), *of_sheet(cls.name, _SHEET, run, looks)]
+
     def resolve(self, data: Data) -> Storage:
         """With `rows`, the experiment that loads them."""
         return self if self.rows is None else GrowingStorage.model_validate(self.model_dump())
@@ -66,6 +115,7 @@ class Storage(Experiment):
         if context.store.capabilities.persistent and context.data_dirs:
             context.store.flush()
         phase = sizes(context, "footprint", started)
+        phase.role = Role.SIZE
         phase.metrics |= memory
         phase.missing |= missing
         yield phase

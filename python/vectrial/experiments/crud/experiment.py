@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from vectrial.model.context import Context, search_params
 from vectrial.model.dataset import Dataset
 from vectrial.model.inputs import Count, PositiveSeconds, Samples
 from vectrial.model.lane import Lane
-from vectrial.model.phase import Phase
+from vectrial.model.phase import Phase, Role
 from vectrial.model.workload import ClosedLoop
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.workload import dispatch
@@ -30,6 +30,11 @@ from vectrial.workload.ingest import make_batch
 from vectrial.workload.native import rows as native_rows
 from vectrial.workload.python.operations import timed_operations
 from vectrial.workload.readback import read_back
+
+if TYPE_CHECKING:
+    from vectrial.analysis.run_data import RunData
+    from vectrial.document.blocks import Section
+    from vectrial.document.charts.theme import Looks
 
 T = TypeVar("T")
 
@@ -64,6 +69,7 @@ class Crud(Experiment):
 
     name: ClassVar[str] = "crud"
     title: ClassVar[str] = "Single operations"
+    place: ClassVar[int] = 10
     mutates: ClassVar[bool] = True
     uses_find: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"search"})
@@ -74,10 +80,22 @@ class Crud(Experiment):
     limit: Count = 10
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
 
+    @classmethod
+    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
+        """See `report`."""
+        from vectrial.experiments.crud import report
+
+        return report.sections(run, run.select(cls.name), looks)
+
     def points(self, target: Target) -> list[dict[str, Any]]:
         return search_points(target, self.search)
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        for phase in self._operations(context, point):
+            phase.role = Role.OPERATION
+            yield phase
+
+    def _operations(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         can = context.store.capabilities.under(context.index.kind)
         rng = np.random.default_rng(context.seed)
         yield from self._find_by_vector(context, point)

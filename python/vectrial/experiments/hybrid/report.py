@@ -34,27 +34,26 @@ _COLUMNS = (
 )
 
 
-def hybrid(run: RunData, looks: Looks) -> Section | None:
-    """The section of the experiment, if it was measured."""
-    points = [p for p in run.select("hybrid", "search") if "alpha" in p.params]
-    if not points:
-        return None
+_LEAD = (
+    "Rows that were taken out of the dataset are the queries, by vector and text. "
+    "α is the weight of the vector: 1 is the vector alone, 0 the text alone. Agreement is the "
+    "share of the k best of an exact fusion by the same formula (true distances, and BM25 over "
+    "the words as they are) that the timed answers hold. nDCG is of the same answers: relevant "
+    "is a row that has the query's value in the column that is named, which is not what people "
+    "would say; beside it that of the exact fusion. Stores fuse in different ways, so that the "
+    "same α need not mean the same: compare nDCG between them, and agreement of each alone."
+)
+
+
+def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
+    """Speed, agreement and quality at each weight of the vector."""
     blocks: list[Block] = []
-    for facet, members in by_facet(points):
+    for facet, members in by_facet([p for p in points if "alpha" in p.params]):
         ordered = sorted(members, key=lambda p: float(p.params["alpha"]))
-        blocks += [_figure(run, facet, ordered, looks), _table(run, facet, ordered)]
-    return Section(
-        "hybrid",
-        "Searching by vector and text",
-        "Rows that were taken out of the dataset are the queries, by vector and text. "
-        "α is the weight of the vector: 1 is the vector alone, 0 the text alone. Agreement is the "
-        "share of the k best of an exact fusion by the same formula (true distances, and BM25 over "
-        "the words as they are) that the timed answers hold. nDCG is of the same answers: relevant "
-        "is a row that has the query's value in the column that is named, which is not what people "
-        "would say; beside it that of the exact fusion. Stores fuse in different ways, so that the "
-        "same α need not mean the same: compare nDCG between them, and agreement of each alone.",
-        tuple(blocks),
-    )
+        if looks is not None:
+            blocks.append(_figure(run, facet, ordered, looks))
+        blocks.append(_table(run, facet, ordered))
+    return [Section("hybrid", "Searching by vector and text", _LEAD, tuple(blocks))]
 
 
 def _figure(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> Figure:

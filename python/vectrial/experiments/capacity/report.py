@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from vectrial.analysis import capacity as capacities
@@ -23,6 +24,7 @@ from vectrial.document.blocks import (
 )
 from vectrial.document.charts import search
 from vectrial.document.charts.theme import Looks
+from vectrial.model.phase import Role
 from vectrial.util import formatting
 
 _ANSWERS = (
@@ -66,13 +68,13 @@ _PASSES = (
 )
 
 
-def capacity(run: RunData, looks: Looks) -> Section | None:
+def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
     """The highest rate that each store sustains within limits."""
     blocks: list[Block] = []
-    for facet, points in by_facet(run.select(capacities.EXPERIMENT), with_k=True):
-        answers = [point for point in points if point.phase == capacities.EXPERIMENT]
-        looked = [point for point in points if "rate" in point.params]
-        if any(point.spread("latency_p99") for point in looked):
+    for facet, members in by_facet(points, with_k=True):
+        answers = [point for point in members if point.role == Role.CAPACITY]
+        looked = [point for point in members if "rate" in point.params]
+        if looks is not None and any(point.spread("latency_p99") for point in looked):
             blocks.append(
                 Figure(
                     f"capacity-looks-{facet.slug}",
@@ -98,15 +100,15 @@ def capacity(run: RunData, looks: Looks) -> Section | None:
     if rows:
         title = "Search for the recall, one client"
         blocks.append(Table("capacity-passes", title, _PASSES, rows, grouped_by=0))
-    if not blocks:
-        return None
     lead = (
         "The highest arrival rate at which p99, recall and errors of the same requests stay "
         "within limits. Arrivals follow a schedule that does not wait for answers (open loop). "
         "The rate is found by a search and confirmed by new phases that all pass; the table shows "
         "the worst value of each figure. Where the client was the limit, the rate is 'at least'."
     )
-    return Section("capacity", "Highest load within limits", lead, tuple(blocks))
+    return (
+        [Section("capacity", "Highest load within limits", lead, tuple(blocks))] if blocks else []
+    )
 
 
 def _answer(run: RunData, point: Point) -> Row:

@@ -1,0 +1,167 @@
+"""The sections of one experiment in a report: from its sheet, or every value of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from vectrial.analysis.analysis import LOAD, Facet, by_facet, operating_point, remark
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.document.blocks import (
+    Block,
+    Cell,
+    Column,
+    Row,
+    Section,
+    Table,
+    count_cell,
+    plain,
+    spread_cell,
+)
+from vectrial.document.charts.theme import Looks
+from vectrial.document.sheet import COUNTS, SETTING, SHARES, Sheet
+from vectrial.util import formatting
+
+#: The first and the last column of `store_row`.
+STORE = Column("store", "Store", numeric=False)
+INDEX = Column("index", "Index", numeric=False)
+
+
+def of_sheet(name: str, sheet: Sheet, run: RunData, looks: Looks | None) -> list[Section]:
+    """The section of the experiment of this name; none where it was not measured.
+
+    looks: of its figures; None: without figures.
+    """
+    points = [
+        p
+        for p in run.select(name)
+        if p.phase in sheet.phases and (not sheet.only or sheet.only in p.params)
+    ]
+    if not points:
+        return []
+    blocks: list[Block] = []
+    for facet, members in _facets(points, sheet.growing):
+        if sheet.figures is not None and looks is not None:
+            blocks += sheet.figures(run, facet, members, looks)
+        if sheet.summary is not None:
+            blocks += sheet.summary(run, facet, members)
+        blocks.append(_table(name, run, sheet, facet, members))
+    return [Section(name.replace("_", "-"), sheet.title, sheet.lead, tuple(blocks))]
+
+
+def every_value(run: RunData, name: str, title: str) -> list[Section]:
+    """The section of an experiment that does not say how it is shown: every value, in one table."""
+    points = run.select(name)
+    if not points:
+        return []
+    columns = (
+        Column("store", "Store", numeric=False),
+        Column("dataset", "Dataset", numeric=False),
+        Column("phase", "Phase", numeric=False),
+        Column("at", "Setting", numeric=False),
+        Column("metric", "Metric", numeric=False),
+        Column("value", "Value", spread=True),
+        Column("unit", "Unit", numeric=False),
+    )
+    rows = tuple(row for point in points for row in _every_metric(run, point))
+    slug = name.replace("_", "-")
+    table = Table(slug, title, columns, rows)
+    return [Section(slug, title, "Every value as measured.", (table,))]
+
+
+def _every_metric(run: RunData, point: Point) -> Iterator[Row]:
+    names = dict.fromkeys(name for phase in point.phases for name in phase.metrics)
+    for name in names:
+        unit = next(p.metrics[name].unit for p in point.phases if name in p.metrics)
+        shown = spread_cell(point, name, unit)
+        if shown.value is not None:
+            shown = replace(shown, note=point.reason or "")
+        head = (run.labels[point.series], point.dataset, point.phase)
+        cells = (*map(plain, head), plain(operating_point(point)), plain(name), shown, plain(unit))
+        yield Row(cells, point.state, point.series)
+
+
+def _facets(points: Sequence[Point], growing: bool) -> list[tuple[Facet, list[Point]]]:
+    """By dataset and rows; sizes of one dataset together where it grows."""
+    if not growing:
+        return by_facet(points)
+    names = sorted({p.dataset for p in points})
+    found = []
+    for name in names:
+        own = [p for p in points if p.dataset == name]
+        found.append((Facet(name, max(p.rows for p in own)), own))
+    return found
+
+
+def _table(name: str, run: RunData, sheet: Sheet, facet: Facet, points: Sequence[Point]) -> Table:
+    columns = (
+        STORE,
+        *(Column(key, title, numeric=False) for key, title in sheet.keys),
+        *sheet.columns,
+        INDEX,
+    )
+    rows = [
+        Row(
+            (
+                plain(run.labels[p.series]),
+                *(_key_cell(p, key, sheet) for key, _ in sheet.keys),
+                *(_value_cell(p, column, sparse=sheet.sparse) for column in sheet.columns),
+                plain(formatting.params(p.index_params)),
+            ),
+            p.state,
+            p.series,
+        )
+        for p in points
+    ]
+    notes = tuple(sheet.notes(run, facet)) if sheet.notes is not None else ()
+    title = f"{sheet.title}: {facet.dataset if sheet.growing else facet.title}"
+    slug = f"{name.replace('_', '-')}-{facet.slug}"
+    return Table(slug, title, columns, tuple(rows), notes, grouped_by=0)
+
+
+def _key_cell(point: Point, key: str, sheet: Sheet) -> Cell:
+    if key == SETTING:
+        shown = (*LOAD, *sheet.hidden, *(name for name, _ in sheet.keys))
+        return plain(operating_point(replace(point, index_params={}), without=shown))
+    value: Any = {"rows": point.rows, "phase": point.phase}.get(key, point.params.get(key))
+    if value is None:
+        return plain("", "")
+    if key == "loaded":
+        return plain(value, f"{value:.0%}")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return plain(value, f"{value:,}", _remark(point, key))
+    return plain(value, str(value), _remark(point, key))
+
+
+def _remark(point: Point, key: str) -> str:
+    """Why a row does not count, or what to know of it: once, beside what names it."""
+    told_by = ("phase", "condition", "page_rows", "rows", "selectivity")
+    return remark(point) if key in told_by else ""
+
+
+def _value_cell(point: Point, column: Column, *, sparse: bool) -> Cell:
+    if sparse and not any(column.key in phase.metrics for phase in point.phases):
+        return plain("", "")
+    if column.key in COUNTS:
+        return count_cell(point, column.key)
+    show = (lambda v: f"{v:.1%}") if column.key in SHARES else None
+    cell = spread_cell(point, column.key, column.unit, show=show)
+    return replace(cell, note=cell.note or "")
+
+
+def names_of(run: RunData, points: Sequence[Point]) -> list[str]:
+    """A name per point: its series, with the index parameters where a series comes twice."""
+    count = Counter(p.series for p in points)
+    return [
+        run.labels[p.series]
+        + (f" ({formatting.params(p.index_params)})" if count[p.series] > 1 else "")
+        for p in points
+    ]
+
+
+def store_row(run: RunData, point: Point, cells: Iterable[Cell]) -> Row:
+    """First the store, last the index: what was measured is in between, and seen on a phone."""
+    index = plain(formatting.params(point.index_params))
+    return Row((plain(run.labels[point.series]), *cells, index), point.state, point.series)

@@ -1,0 +1,1 @@
+"""Single operations, one at a time, each effect verified outside the clock."""

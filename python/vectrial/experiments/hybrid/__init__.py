@@ -1,0 +1,1 @@
+"""Searching by vector and text at once, at several weights: latency, agreement and quality."""

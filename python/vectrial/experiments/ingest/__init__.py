@@ -1,0 +1,1 @@
+"""Loading: how fast rows are taken, made durable, indexed, and found."""

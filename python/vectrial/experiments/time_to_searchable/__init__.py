@@ -1,0 +1,1 @@
+"""How much of what was acknowledged a search finds, while loading and afterwards."""
