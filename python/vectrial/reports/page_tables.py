@@ -165,7 +165,7 @@ def _kinds(name: str, one: Measured) -> list[Table]:
         storage.table(
             f"storage-kinds-{name}",
             f"Bytes on disk by kind of file, and beside the raw bytes: {one.dataset}",
-            run.phases_named("settled"),
+            list({p.series: p for p in run.phases_named("settled")[::-1]}.values())[::-1],
             run,
         )
     )
