@@ -1,4 +1,4 @@
-"""What was amiss while the two sides were measured, one sentence each, with what to do about it."""
+"""Disturbances during the measurement of the two sides: a sentence each, with a remedy."""
 
 from __future__ import annotations
 

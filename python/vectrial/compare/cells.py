@@ -70,7 +70,7 @@ class ComparedCell:
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """What the command asks for. experiments: only these; empty: all. recalls: empty: `TARGETS`."""
+    """Options of a comparison. experiments: only these; empty: all. recalls: empty: `TARGETS`."""
 
     metrics: tuple[MetricName, ...]
     recalls: tuple[float, ...] = ()
@@ -141,7 +141,7 @@ def _nearest(group: Group, others: Sequence[Group]) -> Group | None:
 
 
 def _apart(subject: Subject, group: Group, others: Sequence[Group], side: str) -> ComparedCell:
-    """What one side has and the other has no counterpart of, with the terms that are not equal."""
+    """The cell of a group that only one side has, with the terms that are not equal."""
     missing = "B" if side == "A" else "A"
     nearest = _nearest(group, others)
     if not group.points:
@@ -347,7 +347,7 @@ def _unequal_recall(p: RepeatedPhase, q: RepeatedPhase) -> str:
 
 
 def _setting(point: RepeatedPhase, among: Sequence[RepeatedPhase]) -> str:
-    """What tells a point from the others."""
+    """The parameters in which a point differs from the others."""
     varied = {
         name: value
         for name, value in point.setting.items()

@@ -42,7 +42,7 @@ def reach(group: Group) -> tuple[float, float]:
 
 
 def gap(a: Group, b: Group) -> float:
-    """How far apart the two sides' recalls are, in the middle of each of their points, at least."""
+    """The smallest difference between median recalls of points of the two sides."""
     return min(abs(middle(p) - middle(q)) for p in curve(a) for q in curve(b))
 
 

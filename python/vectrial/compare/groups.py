@@ -132,7 +132,7 @@ class Group:
 
     @property
     def faults(self) -> list[str]:
-        """What is amiss with points and with trials that left none, each once."""
+        """Faults of points, and of trials that left none, each once."""
         own = [fault for point in self.points.values() for fault in point.faults]
         return list(dict.fromkeys([*own, *self.lost]))
 
@@ -142,7 +142,7 @@ class Group:
         return next((fault for fault in self.faults if fault.startswith(_GATE)), None)
 
     def has(self, metric: str) -> bool:
-        """Whether the metric was recorded, be it without a value."""
+        """True if the metric was recorded, even without a value."""
         return any(metric in p.metrics for one in self.points.values() for p in one.phases.values())
 
     def why_missing(self, metric: str) -> str:

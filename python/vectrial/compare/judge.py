@@ -16,7 +16,7 @@ PAIRS_FROM = 6
 
 
 class Kind(StrEnum):
-    """What B is, compared with A."""
+    """B compared with A."""
 
     BETTER = "better"
     WORSE = "worse"

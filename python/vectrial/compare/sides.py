@@ -1,4 +1,4 @@
-"""What is compared: runs, stores of runs, and which of their series belong together."""
+"""The two sides of a comparison: runs or stores of runs, and the pairs of their series."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _kinds(run: RunData, store: str) -> list[str]:
 
 
 def subjects(a: Side, b: Side) -> tuple[list[Subject], list[str]]:
-    """What is compared with what, and a line for what stands alone.
+    """The pairs to compare, and a line for each store that only one side has.
 
     Of two runs, each store with itself; of two stores, each kind of index that both have, or the
     only ones they have.

@@ -1,4 +1,4 @@
-"""What a report consists of, whatever it is written as: sections of tables, figures and text."""
+"""The document model: sections of tables, figures and text, for all renderers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tone = Literal["ok", "good", "wrong", "invalid", "absent"]
 
 @dataclass(frozen=True)
 class Source:
-    """What a value was made of: a metric of some phases (by id), or a trial.
+    """The origin of a value: a metric of some phases (by id), or a trial.
 
     recall: at which the value was read off between these phases; None where they had it.
     side: of two runs, the first (0) or the second.
@@ -123,7 +123,7 @@ class Table:
         return replace(self, columns=tuple(self.columns[j] for j in shown), rows=rows)
 
     def begins_group(self, row: int) -> bool:
-        """Whether this row's group is another than that of the row before."""
+        """True if this row's group is another than that of the row before."""
         if self.grouped_by is None or row == 0:
             return False
         own, before = (self.rows[i].cells[self.grouped_by].value for i in (row, row - 1))
@@ -266,7 +266,7 @@ def count_cell(point: Point, metric: str, note: str = "") -> Cell:
 
 
 def ratio_cell(point: Point, base: Point, metric: str) -> Cell:
-    """How many times a metric of `base` a point has; '—' where either has none."""
+    """The ratio of a point's metric to that of `base`; '—' where either has none."""
     value, one = point.value(metric), base.value(metric)
     if value is None or not one:
         return absent_cell()

@@ -239,8 +239,8 @@ def _times(spread: Spread, factor: float) -> Spread:
 
 
 def _of_point(point: Point, metric: str, run: RunData) -> Iterator[str]:
-    """What the run says of a point: why it may not be trusted first; then what is amiss with
-    repeats that may, and how few answers it has."""
+    """Notes of the run on a point: why it is invalid; then faults of valid repeats, and a small
+    number of answers."""
     if point.state != "ok" or point.reason:
         yield point.reason or point.state
     for phase in point.phases:
@@ -254,7 +254,7 @@ def _of_point(point: Point, metric: str, run: RunData) -> Iterator[str]:
 
 
 def _of_measure(point: Point, measure: Measure, *, by_their_method: bool) -> Iterator[str]:
-    """What is to be known of a comparison wherever it is made; a note says what our method is."""
+    """Notes on a comparison wherever it is made; one describes our method."""
     recall = point.value("recall_mean") if measure.recall else None
     if recall is not None:
         yield f"recall here: {formatting.recall(recall)}"
@@ -269,7 +269,7 @@ def _of_measure(point: Point, measure: Measure, *, by_their_method: bool) -> Ite
 
 
 def _published(figure: PublishedFigure) -> Iterator[str]:
-    """What is to be known of a published figure."""
+    """Notes on a published figure."""
     return (f"as published: {said}" for said in _sentences(figure.note))
 
 
@@ -296,7 +296,7 @@ def _point(
     measured: Measured,
     faithful: bool,
 ) -> Point | None:
-    """What was measured at the figure's settings; of several the one preferred by `where`.
+    """The point measured at the figure's settings; of several the one preferred by `where`.
     faithful: at those of the report's method, which may be others than it published."""
     rows = int(figure.params.get("rows", part.rows))
     asks = [ask for ask in part.asks if ask.experiment == measure.experiment]
@@ -342,7 +342,7 @@ def _otherwise(asks: Sequence[Ask], arm: Arm) -> Iterator[str]:
 
 
 def _same(published: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
-    """Whether all that both name has the same value; of a filter, whether there is one."""
+    """True if all parameters that both name are equal; filters are equal if both are set."""
     return all(
         (bool(ours[name]) if name == "filter" else ours[name]) == value
         for name, value in published.items()

@@ -1,4 +1,4 @@
-"""What stands above the tables of a reproduction: what ran, where, on how much and how often."""
+"""The conditions of a reproduction: machine, stores and versions, rows, repeats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REASONS = 2
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a part was measured on.
+    """The data that a part was measured on.
 
     stands_for: the report's dataset, where that was not to be had. of: the report's rows.
     queries: number of queries; None where nothing was searched.
@@ -65,7 +65,7 @@ class System:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What stands above the tables. machine: ours. made: when, and by which Vectrial."""
+    """The conditions of all parts. machine: ours. made: date and version of Vectrial."""
 
     scale: float
     machine: str
@@ -77,12 +77,12 @@ class Conditions:
 
     @property
     def whole(self) -> bool:
-        """Whether every part has all the rows of the report."""
+        """True if every part has all the rows of the report."""
         return not any(part.share for part in self.loaded)
 
     @property
     def repeated(self) -> str:
-        """How often everything was measured, and what a figure is of it."""
+        """The number of repeats, and the statistic that a figure is."""
         if self.repeats == 1:
             return "Everything was measured once: how much it varies is not known."
         around = (
@@ -171,8 +171,8 @@ def _systems(report: Reproduction, measured: Mapping[str, Measured]) -> Iterator
         )
 
 
-def doubted(cells: Sequence[ComparedFigure]) -> Iterator[str]:
-    """Which measured figures may not be trusted, a sentence for each system; why, where the
+def invalid_figures(cells: Sequence[ComparedFigure]) -> Iterator[str]:
+    """A sentence for each system with invalid figures: their number, and why, where the
     reasons are few."""
     found: dict[str, dict[str, None]] = {}
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""How figures of a reproduction are written: published ones as they were printed, measured ones by
+"""Figures of a reproduction as text: published ones as they were printed, measured ones by
 the rules of `report.text`."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ BETTER = "Of times, disk and overhead less than 1 is better, of rates more; of r
 
 
 def is_recall(metric: str) -> bool:
-    """Whether a published metric is a recall."""
+    """True if a published metric is a recall."""
     return metric == "recall"
 
 

@@ -76,7 +76,7 @@ class Plot:
 
     @property
     def measured(self) -> tuple[Dot, ...]:
-        """What was measured here."""
+        """The marks measured here."""
         return tuple(dot for dot in self.dots if not dot.published)
 
     def label(self, dot: Dot) -> str:
@@ -161,7 +161,7 @@ def _system(drawing: Drawing, figure: PublishedFigure) -> str:
 
 
 def _at(drawing: Drawing, figure: PublishedFigure) -> str:
-    """What x is called."""
+    """The name of x."""
     if drawing.x == ("metric",):
         return drawing.names.get(figure.metric, figure.metric)
     named = []
@@ -285,7 +285,7 @@ def _once(dots: Sequence[Dot]) -> Iterator[Dot]:
 
 
 def _remarks(cells: Sequence[ComparedFigure]) -> tuple[str, ...]:
-    """What the sources say of the published figures."""
+    """Remarks of the sources on the published figures."""
     said = [f"Published values: {c.figure.source}." for c in cells if "read off" in c.figure.source]
     noted: dict[str, dict[str, None]] = {}
     for cell in cells:

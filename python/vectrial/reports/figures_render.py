@@ -47,7 +47,7 @@ class Palette:
 
     @property
     def labels(self) -> dict[Series, str]:
-        """How the series are called; the measured ones first."""
+        """The names of the series; the measured ones first."""
         return {
             self.series(name, of): f"{name if of else self.measured(name)},"
             f" {'published' if of else 'measured'}"
@@ -61,7 +61,7 @@ class Palette:
 
     @property
     def like(self) -> dict[Series, Series]:
-        """What was published looks like what was measured, but hollow."""
+        """The measured series that each published one looks like, but hollow."""
         return {self.series(s, True): self.series(s, False) for s in self.systems}
 
     def series(self, name: str, published: bool) -> Series:
@@ -135,7 +135,7 @@ def _row(plot: Plot, dot: Dot, palette: Palette) -> dict[str, Any]:
 
 
 def _log(plot: Plot, axis: str, values: Sequence[float]) -> bool:
-    """Whether an axis is logarithmic: where it should be and can."""
+    """True if an axis should be logarithmic and its values allow it."""
     return axis in plot.drawing.logs and min(values) > 0
 
 

@@ -29,7 +29,7 @@ _ROWS, _DIM = 10_000, 64
 
 @dataclass(frozen=True)
 class Support:
-    """What one store can do of one experiment.
+    """The support of one store for one experiment.
 
     kinds: of index it works with; none: it does not work. reason: why not, with the others or
     through the store's default lane. whole: it works with every kind. lane: through which it does,

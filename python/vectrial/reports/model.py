@@ -1,4 +1,4 @@
-"""How a published report is described, so that it can be measured again.
+"""The description of a published report, so that it can be measured again.
 
 A report is data: which systems it named, on which datasets, asking which of our experiments; where
 in the results each of its published metrics is found; and what its method did that ours does not.
@@ -59,7 +59,7 @@ class Ask:
     once: bool = False
 
     def settings_for(self, store: str, *, faithful: bool) -> dict[str, Any]:
-        """What a store is asked, without the sizes."""
+        """The settings of an experiment, without the sizes."""
         if not faithful:
             return dict(self.settings)
         return {**self.settings, **self.faithful, **self.faithful_of.get(store, {})}
@@ -104,7 +104,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Part:
-    """What is measured on one dataset with one k: one suite.
+    """Everything measured on one dataset with one k: one suite.
 
     dataset: as the figures call it. only: other published parameters of this part's figures.
     sources: names of datasets here, best first; the last can be made without the network.

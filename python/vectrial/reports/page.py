@@ -11,7 +11,7 @@ from vectrial.document import blocks as doc
 from vectrial.document.blocks import Block, Column, Report, Row, Section, Table, columns
 from vectrial.document.charts.moments import MOMENTS
 from vectrial.reports.collect import ComparedFigure, Measured
-from vectrial.reports.conditions import FEWER, Conditions, doubted
+from vectrial.reports.conditions import FEWER, Conditions, invalid_figures
 from vectrial.reports.figures_data import Dot, Plot, plot
 from vectrial.reports.figures_render import Palette, chart
 from vectrial.reports.figures_spec import DRAWINGS
@@ -92,7 +92,7 @@ def _warnings(cells: Sequence[ComparedFigure], about: Conditions) -> Iterator[st
         if one.here:
             what = one.differs or one.here
             yield f"Where it says {one.published}, this was measured: {what}."
-    yield from doubted(cells)
+    yield from invalid_figures(cells)
 
 
 def _parts(
@@ -183,7 +183,7 @@ def _fewer(one: Plot) -> str:
 
 
 def _left_out(one: Plot) -> tuple[str, ...]:
-    """Which measured points are not drawn, and why; those of a store of which none is, as one."""
+    """The measured points that are not drawn, and why; all of a store in one sentence."""
     some = {dot.system for dot in one.measured}
     reasons = Counter(missing.system for missing in one.missing)
     said = []
@@ -229,7 +229,7 @@ def _at(dot: Dot) -> str:
 
 
 def _data(one: Plot, palette: Palette) -> Table:
-    """What a figure is drawn of, and below it what is not drawn."""
+    """The data of a figure."""
     drawing = one.drawing
     heads = (
         *columns(series="Series", of="Published or measured"),

@@ -31,7 +31,7 @@ _SECTIONS = ("anomaly", "scalar_index_overhead")
 
 
 def glance(cells: Sequence[ComparedFigure], palette: Palette) -> Section:
-    """How much was compared, and how far apart it is."""
+    """The number of compared figures, and their ratios."""
     groups: dict[tuple[str, str, str], list[ComparedFigure]] = {}
     for cell in cells:
         key = (cell.figure.store, cell.figure.experiment, cell.figure.metric)
@@ -182,7 +182,7 @@ def words(name: str) -> str:
 
 
 class Layout(StrEnum):
-    """How the tables of a report are laid out.
+    """The layout of the tables of a report.
 
     COLUMNS: three columns for each metric. CELLS: published, measured and ratio in one cell.
     LIST: a row for each measured figure, with figures of several metrics below each other.
@@ -297,7 +297,7 @@ def _slug(title: str) -> str:
 
 
 def method(report: Reproduction) -> Section:
-    """What the report did, and what is done here."""
+    """The method of the report beside the one used here."""
     title = "What the report did, and what is done here"
     heads = columns(
         about="About", theirs="What the report did", ours="What is done here",

@@ -19,7 +19,7 @@ from vectrial.util.suggest import suggestion
 
 @dataclass(frozen=True)
 class Settings:
-    """How a report is repeated.
+    """The options of a reproduction.
 
     scale: share of the report's rows. stores: only these (none: all). faithful: by the report's
         own method where it differs from ours.
@@ -103,7 +103,7 @@ def _plan(
 
 
 def asked_for(arm: Arm, stores: Collection[str]) -> bool:
-    """Whether an arm is among the stores that were asked for."""
+    """True if an arm is among the chosen stores."""
     return not stores or arm.store in stores
 
 

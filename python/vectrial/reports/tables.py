@@ -44,7 +44,7 @@ class Sheet:
 
     @property
     def section(self) -> str:
-        """What the part of the report is called on a page."""
+        """The name of the part of the report on a page."""
         return section_of(self.experiment)
 
     @property
@@ -54,7 +54,7 @@ class Sheet:
 
     @cached_property
     def of_metrics(self) -> Mapping[str, tuple[str, ...]]:
-        """What is to be known of a whole column: of all that was measured in it, or of all where
+        """Notes on a whole column: on all that was measured in it, or on all where
         nothing was."""
         found = {}
         for metric, _ in self.metrics:
@@ -64,11 +64,11 @@ class Sheet:
         return found
 
     def of_line(self, line: Line) -> tuple[str, ...]:
-        """What is to be known of every cell of a row, besides what is of its columns."""
+        """Notes on every cell of a row, besides those on its columns."""
         return _shared(self._beyond_column(line, metric) for metric in line.cells)
 
     def of_cell(self, line: Line, metric: str) -> tuple[str, ...]:
-        """What is to be known of one cell alone."""
+        """Notes on one cell alone."""
         row = self.of_line(line)
         return tuple(note for note in self._beyond_column(line, metric) if note not in row)
 

@@ -46,7 +46,7 @@ def alone(figure: Figure) -> str:
 
 
 def is_drawn(drawn: str) -> bool:
-    """Whether an SVG text shows its figure, and not the reason why there is none."""
+    """True if an SVG text shows its figure, and not the reason why there is none."""
     return _FAILED not in drawn
 
 

@@ -53,7 +53,7 @@ class Place(Protocol):
 
     @property
     def links(self) -> Sequence[tuple[str, str]]:
-        """What there is besides."""
+        """Related pages."""
 
     def figure(self, figure: Figure, kind: str) -> str:
         """A figure as 'svg' or 'png'."""
@@ -62,7 +62,7 @@ class Place(Protocol):
         """A table as 'csv' or 'parquet'."""
 
     def source(self, source: Source) -> str:
-        """What a value was made of."""
+        """The page of the values that a figure was made of."""
 
 
 def render(report: Report) -> str:

@@ -93,7 +93,7 @@ def _block(block: Block, figures: str) -> Iterator[str]:
 
 
 def _fence(code: str) -> str:
-    """What stands before and after: longer than any that is part of it."""
+    """The fence around code: longer than any in it."""
     return "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
 
 
