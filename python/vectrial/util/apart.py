@@ -13,26 +13,22 @@ import json
 import math
 import os
 import resource
-import selectors
 import signal
-import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
 
 from vectrial.model.errors import VectrialError
 from vectrial.util.children import python
 
-#: Before each message: the lengths of its JSON and of its bytes.
-_LENGTHS = struct.Struct("<QQ")
 #: Processes of one kind that are kept while nobody asks them.
 _IDLE = 2
-#: Bytes that are read at once.
-_CHUNK = 1 << 20
 #: Seconds that a request may take at most, beside so many for each of processor time: a machine
 #: may be busy with other things, but what does nothing at all is not waited for.
 _PATIENCE_S, _PATIENCE_PER_S = 60.0, 10.0
@@ -61,6 +57,7 @@ class Apart:
     def __init__(self, module: str, memory_bytes: int) -> None:
         self._module, self._memory = module, memory_bytes
         self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection[Any, Any] | None = None
 
     @property
     def runs(self) -> bool:
@@ -69,18 +66,22 @@ class Apart:
 
     def start(self) -> None:
         """Start it, unless it runs. It is not waited for."""
-        if not self.runs:
-            self.end()
+        if self.runs:
+            return
+        self.end()
+        self._connection, theirs = Pipe()
+        with theirs:
             self._process = subprocess.Popen(
-                python(self._module, str(self._memory)),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                python(self._module, str(self._memory), str(theirs.fileno())),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # what a library says as it dies is not for a user
+                pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # Ctrl-C is for us
             )
 
     def ask(
-        self, asked: Mapping[str, Any], content: bytes = b"", *, cpu_s: float, anew: bool = True
+        self, request: Mapping[str, Any], content: bytes = b"", *, cpu_s: float, anew: bool = True
     ) -> Answer:
         """Send a request and wait for its answer, which may take so much processor time. The time
         that was used, in seconds, is `cpu_s` of the answer.
@@ -92,19 +93,20 @@ class Apart:
         """
         if anew:
             self.start()
-        process = self._process
-        if process is None:
+        process, connection = self._process, self._connection
+        if process is None or connection is None:
             raise Ended("the process that did it was ended")
-        assert process.stdin is not None
-        assert process.stdout is not None
-        ends = time.monotonic() + _PATIENCE_S + _PATIENCE_PER_S * cpu_s
+        patience_s = _PATIENCE_S + _PATIENCE_PER_S * cpu_s
+        ends = time.monotonic() + patience_s
+        # Sending and receiving wait for the process: it is killed in time.
+        timer = threading.Timer(patience_s, process.kill)
+        timer.daemon = True
+        timer.start()
         try:
-            with _ended_at(process, ends):
-                _send(process.stdin, {**asked, "cpu_s": cpu_s}, content)
-            return _receive(process.stdout, ends)
-        except TimeoutError:
-            self.end()
-            raise TooLong("it took too long") from None
+            connection.send_bytes(json.dumps({**request, "cpu_s": cpu_s}).encode())
+            connection.send_bytes(content)
+            answer = connection.recv_bytes(self._memory)
+            return json.loads(answer), connection.recv_bytes(self._memory)
         except (OSError, EOFError):
             late = time.monotonic() >= ends
             code = self._ended()
@@ -112,6 +114,8 @@ class Apart:
                 raise TooLong(f"it took more than {cpu_s:.3g} s of processor time") from None
             how = f"ended with {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
             raise Ended(f"the process that did it {how}") from None
+        finally:
+            timer.cancel()
 
     def _ended(self) -> int:
         assert self._process is not None
@@ -129,10 +133,8 @@ class Apart:
             return
         process.kill()
         process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(OSError):  # what was not sent any more is lost with it
-                    pipe.close()
+        if self._connection is not None:
+            self._connection.close()
 
 
 class Pool:
@@ -163,10 +165,10 @@ class Pool:
                 yield process
             finally:
                 with self._lock:
-                    kept = process.runs and len(self._idle) < _IDLE
-                    if kept:
+                    idle = process.runs and len(self._idle) < _IDLE
+                    if idle:
                         self._idle.append(process)
-                if not kept:
+                if not idle:
                     process.end()
 
     def _end(self) -> None:
@@ -175,64 +177,22 @@ class Pool:
                 process.end()
 
 
-# -- the two ends of the pipes -----------------------------------------------------------------
-
-
-@contextmanager
-def _ended_at(process: subprocess.Popen[bytes], ends: float) -> Iterator[None]:
-    """Kill the process at `ends`, since writing may wait for a process that does not read."""
-    timer = threading.Timer(max(0.0, ends - time.monotonic()), process.kill)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _send(pipe: BinaryIO | Any, told: Mapping[str, Any], content: bytes) -> None:
-    header = json.dumps(told).encode()
-    pipe.write(_LENGTHS.pack(len(header), len(content)))
-    pipe.write(header)
-    pipe.write(content)
-    pipe.flush()
-
-
-def _receive(pipe: Any, ends: float) -> Answer:
-    """Raises TimeoutError, or EOFError where the other end was closed."""
-    with selectors.DefaultSelector() as ready:
-        ready.register(pipe, selectors.EVENT_READ)
-
-        def take(count: int) -> bytes:
-            parts = bytearray()
-            while len(parts) < count:
-                if not ready.select(max(0.0, ends - time.monotonic())):
-                    raise TimeoutError
-                part = os.read(pipe.fileno(), min(_CHUNK, count - len(parts)))
-                if not part:
-                    raise EOFError
-                parts += part
-            return bytes(parts)
-
-        header, content = _LENGTHS.unpack(take(_LENGTHS.size))
-        return json.loads(take(header)), take(content)
-
-
 def serve(handle: Handler) -> None:
-    """In the process: answer requests until nobody asks any more."""
-    memory = int(sys.argv[1])
+    """In the process: answer requests until the other end is closed."""
+    memory, connection = int(sys.argv[1]), Connection(int(sys.argv[2]))
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
-    while len(lengths := source.read(_LENGTHS.size)) == _LENGTHS.size:
-        header, content = _LENGTHS.unpack(lengths)
-        request = json.loads(source.read(header))
-        before = _used_s()
-        limit = math.ceil(before + request["cpu_s"])
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
-        told, made = handle(request, source.read(content))
-        _send(sink, {**told, "cpu_s": _used_s() - before}, made)
+    with connection, suppress(EOFError):
+        while True:
+            request = json.loads(connection.recv_bytes())
+            content = connection.recv_bytes()
+            before = _used_s()
+            limit = math.ceil(before + request["cpu_s"])
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+            answer, made = handle(request, content)
+            used = _used_s() - before
+            connection.send_bytes(json.dumps({**answer, "cpu_s": used}).encode())
+            connection.send_bytes(made)
 
 
 def _used_s() -> float:

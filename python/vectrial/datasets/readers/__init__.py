@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from vectrial.datasets.checks import check_vectors
 from vectrial.datasets.readers import bigann, texmex
 from vectrial.datasets.readers.base import Block, Options, Source, reading, unpacked
@@ -204,13 +206,13 @@ def _open_npz_or_archive(path: Path, options: Options) -> Source:
 
 
 def _checked(source: Source, options: Options) -> Source:
-    """`source` with its queries checked and as float32.
+    """`source` with its queries checked and as float32, and neighbours as int64.
 
-    Published neighbours are those among all rows: of fewer rows they are left out.
+    Neighbours that are not those of its queries among all rows are left out.
     """
     _check_column_names(source)
     if source.queries is None:
-        return source
+        return replace(source, neighbors=None)
     queries = check_vectors(
         source.queries,
         dim=source.dim,
@@ -219,6 +221,9 @@ def _checked(source: Source, options: Options) -> Source:
         where=f"{source.path}, queries",
     )
     neighbors = source.neighbors if options.rows is None else None
+    if neighbors is not None:
+        fits = neighbors.ndim == 2 and len(neighbors) == len(queries)
+        neighbors = neighbors.astype(np.int64) if fits else None
     return replace(source, queries=queries, neighbors=neighbors)
 
 

@@ -82,18 +82,9 @@ def _open(path: Path, file: h5py.File, options: Options) -> Source:
     claimed, dim = vectors.shape
     check_shape(claimed, dim, where)
     rows = min(options.rows or claimed, claimed)
-    queries = arrays["test"] if "test" in matrices else None
-    neighbors = arrays.get("neighbors") if queries is not None else None
-    if (
-        neighbors is not None
-        and queries is not None
-        and (neighbors.ndim != 2 or len(neighbors) != len(queries))
-    ):
-        neighbors = None
-
-    for array in (queries, neighbors):
-        if array is not None:
-            check_side_bytes(array.nbytes, where)
+    sides = {role: arrays[role] for role in ("test", "neighbors") if role in matrices}
+    for array in sides.values():
+        check_side_bytes(array.nbytes, where)
 
     def read(step: int) -> Iterator[Block]:
         with reading(path, *_ERRORS):
@@ -108,8 +99,8 @@ def _open(path: Path, file: h5py.File, options: Options) -> Source:
         str(vectors.dtype),
         read,
         metric=metric,
-        queries=None if queries is None else queries[:],
-        neighbors=None if neighbors is None else neighbors[:].astype(np.int64),
+        queries=sides["test"][:] if "test" in sides else None,
+        neighbors=sides["neighbors"][:] if "neighbors" in sides else None,
         notes=() if name == "train" else (f"vectors are the array '{name}'",),
         on_close=(file.close,),
     )

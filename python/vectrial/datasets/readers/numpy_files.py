@@ -90,10 +90,7 @@ def open_npz(path: Path, options: Options) -> Source:
             return np.array(_mapped(files[name], headers[name], Options(), f"{path}, {name}"))
 
         queries = next((side(one) for one in _QUERIES if one in matrices), None)
-        neighbors = None
-        if queries is not None and "neighbors" in matrices:
-            neighbors = side("neighbors").astype(np.int64)
-            neighbors = neighbors if len(neighbors) == len(queries) else None
+        neighbors = side("neighbors") if "neighbors" in matrices else None
     return replace(
         _source(path, "npz", array),
         queries=queries,

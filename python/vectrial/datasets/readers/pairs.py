@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,16 +37,13 @@ def open_pair(folder: Path, options: Options) -> Source:
         opener, folder, [f"{prefix}query{base.suffix}", f"{prefix}queries{base.suffix}"]
     )
     names = [f"{prefix}groundtruth.ivecs", f"{prefix}groundtruth.neighbors.ibin"]
-    neighbors = _whole(opener, folder, names)
-    if queries is None or neighbors is None or len(neighbors) != len(queries):
-        neighbors = None
     return replace(
         source,
         path=folder,
         format=f"{source.format} folder",
         metric=Metric.L2 if is_texmex else None,
         queries=queries,
-        neighbors=None if neighbors is None else neighbors.astype(np.int64),
+        neighbors=_whole(opener, folder, names),
         notes=("texmex sets are measured in Euclidean distance",) if is_texmex else (),
     )
 
@@ -60,7 +58,7 @@ def _base(folder: Path) -> Path | None:
 
 def _whole(
     opener: Callable[[Path, Options], Source], folder: Path, names: list[str]
-) -> NDArray[np.float32] | None:
+) -> NDArray[Any] | None:
     file = next((folder / name for name in names if (folder / name).is_file()), None)
     if file is None:
         return None

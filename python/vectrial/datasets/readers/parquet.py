@@ -25,6 +25,7 @@ ARROW_ERRORS = (
     MemoryError,
 )
 _IDS_AT_ONCE = 1 << 20
+_Part = tuple[Path, pq.ParquetFile]
 #: A folder whose name says a column's value, as Hive lays them out.
 _PARTITION = re.compile(r"[^=/]+=[^=/]*")
 #: Numbers and the identifiers that writers give to their parts.
@@ -45,15 +46,10 @@ def open_shards(folder: Path, options: Options) -> Source:
     files = sorted(folder.rglob("*.parquet"))
     splits = {file: match[1] for file in files if (match := _SPLIT.match(file.name))}
     left_out = [file for file, split in splits.items() if split != "train"]
-    if len(left_out) < len(files):
+    notes: tuple[str, ...] = ()
+    if 0 < len(left_out) < len(files):
         files = [file for file in files if file not in left_out]
-    else:
-        left_out = []
-    source_notes: tuple[str, ...] = (
-        (f"{len(left_out)} files of other splits are left out: {left_out[0].name}, …",)
-        if left_out
-        else ()
-    )
+        notes = (f"{len(left_out)} files of other splits are left out: {left_out[0].name}, …",)
     partitions = {
         part.split("=")[0]
         for file in files
@@ -62,8 +58,8 @@ def open_shards(folder: Path, options: Options) -> Source:
     }
     if partitions:
         named = ", ".join(f"'{name}'" for name in sorted(partitions))
-        source_notes += (f"left out, since only names of folders say it: {named}",)
-    return open_files(folder, files, options, f"parquet, {len(files)} files", notes=source_notes)
+        notes += (f"left out, since only names of folders say it: {named}",)
+    return open_files(folder, files, options, f"parquet, {len(files)} files", notes=notes)
 
 
 def shard_pattern(parts: Sequence[str]) -> str:
@@ -78,19 +74,20 @@ def open_files(
     path: Path, files: Sequence[Path], options: Options, form: str, *, notes: tuple[str, ...] = ()
 ) -> Source:
     """Open Parquet files of one schema as one table, read row by row in the order given."""
-    opened = [open_file(file) for file in files]
-    plan = _plan(opened, files, options)
-    for file, parquet in zip(files, opened, strict=True):
-        _check_same_columns(opened[0].schema_arrow, parquet.schema_arrow, plan, file, files[0])
-    claimed = sum(parquet.metadata.num_rows for parquet in opened)
+    parts = [(file, open_file(file)) for file in files]
+    first = parts[0][1].schema_arrow
+    plan = _plan(parts, options)
+    for file, parquet in parts:
+        _check_same_columns(first, parquet.schema_arrow, plan, file, files[0])
+    claimed = sum(parquet.metadata.num_rows for _, parquet in parts)
     check_shape(claimed, 1, str(path))
     rows = min(options.rows or claimed, claimed)
-    dim, dtype = _first_vector(opened, files, plan.vectors)
+    dim, dtype = _first_vector(parts, plan.vectors)
     check_shape(rows, dim, str(path))
 
     def read(step: int) -> Iterator[Block]:
         left = rows
-        for file, parquet in zip(files, opened, strict=True):
+        for file, parquet in parts:
             at = 0
             for batch in batches(file, parquet, plan.columns, min(step, max(left, 1))):
                 if left <= 0:
@@ -118,19 +115,19 @@ def open_files(
             *plan.notes,
             *notes,
         ),
-        on_close=tuple(parquet.close for parquet in opened),
+        on_close=tuple(parquet.close for _, parquet in parts),
     )
 
 
-def _plan(opened: Sequence[pq.ParquetFile], files: Sequence[Path], options: Options) -> Plan:
+def _plan(parts: Sequence[_Part], options: Options) -> Plan:
     """The columns to read from the files; integers that cannot be ids are found by reading them."""
-    schema, where = opened[0].schema_arrow, str(files[0])
+    schema, where = parts[0][1].schema_arrow, str(parts[0][0])
     plan = plan_columns(schema, options, where)
     if plan.ids is None:
         return plan
     columns = (
         batch.column(plan.ids)
-        for file, parquet in zip(files, opened, strict=True)
+        for file, parquet in parts
         if plan.ids in parquet.schema_arrow.names
         for batch in batches(file, parquet, [plan.ids], _IDS_AT_ONCE)
     )
@@ -154,10 +151,8 @@ def batches(
             yield batch
 
 
-def _first_vector(
-    opened: Sequence[pq.ParquetFile], files: Sequence[Path], column: str
-) -> tuple[int, str]:
-    for file, parquet in zip(files, opened, strict=True):
+def _first_vector(parts: Sequence[_Part], column: str) -> tuple[int, str]:
+    for file, parquet in parts:
         for batch in batches(file, parquet, [column], 1):
             if not batch.num_rows:
                 continue
@@ -165,11 +160,10 @@ def _first_vector(
             kind: Any = values.type
             if pa.types.is_fixed_size_list(kind):
                 return kind.list_size, str(kind.value_type)
-            first = values[0]
-            if not first.is_valid:
+            if not values[0].is_valid:
                 raise DataError("the vector is missing (null)", where=f"{file}, row 0")
-            return len(first), str(kind.value_type)
-    raise DataError("it holds no vectors", where=str(files[0]))
+            return len(values[0]), str(kind.value_type)
+    raise DataError("it holds no vectors", where=str(parts[0][0]))
 
 
 def _check_same_columns(
