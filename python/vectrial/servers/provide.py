@@ -215,10 +215,18 @@ def external_address(recipe: Recipe) -> Address | None:
     text = os.environ.get(name)
     if not text:
         return None
-    _refuse_credentials(recipe, text)
-    host, _, listed = text.rpartition(":")
+    listed = f"HOST:{','.join(f'{port}=PORT' for port in recipe.public)}"
+    if "@" in text or "://" in text:  # not repeated, since messages are stored
+        secret = variable(recipe, recipe.secrets[-1]) if recipe.secrets else ""
+        own = f"; secrets go into variables of their own, such as {secret} or {secret}_FILE"
+        raise UserError(
+            "an address is neither a URL, nor holds a user or a password",
+            where=name,
+            remedy=f"give {listed}" + own * bool(secret),
+        )
+    host, _, pairs = text.rpartition(":")
     try:
-        ports = {key: int(port) for key, port in (one.split("=") for one in listed.split(","))}
+        ports = {key: int(port) for key, port in (one.split("=") for one in pairs.split(","))}
     except ValueError:
         ports = {}
     for key, port in ports.items():
@@ -227,40 +235,18 @@ def external_address(recipe: Recipe) -> Address | None:
                 f"{key} = {port} is no port", where=name, remedy="a port is between 1 and 65535"
             )
     if not host or set(ports) != set(recipe.public):
-        raise UserError(
-            f"'{text}' is no address", where=name, remedy=f"as in HOST:{_listed(recipe)}"
-        )
+        raise UserError(f"'{text}' is no address", where=name, remedy=f"as in {listed}")
     return Address(host, ports, secrets_of(recipe))
 
 
-def _refuse_credentials(recipe: Recipe, text: str) -> None:
-    """Refuse an address with a user or a password without repeating it, since messages are
-    stored."""
-    if "@" not in text and "://" not in text:
-        return
-    name = variable(recipe, recipe.secrets[-1]) if recipe.secrets else ""
-    secrets = f"; secrets go into variables of their own, such as {name} or {name}_FILE" * bool(
-        name
-    )
-    raise UserError(
-        "an address is neither a URL, nor holds a user or a password",
-        where=variable(recipe, "address"),
-        remedy=f"give HOST:{_listed(recipe)}{secrets}",
-    )
-
-
 def _required_address(recipe: Recipe) -> Address:
-    address = external_address(recipe)
-    if address is None:
-        raise UserError(
-            f"{recipe.name} is to be external, and its address is not set",
-            remedy=f"set {variable(recipe, 'address')} to HOST:{_listed(recipe)}",
-        )
-    return address
-
-
-def _listed(recipe: Recipe) -> str:
-    return ",".join(f"{port}=PORT" for port in recipe.public)
+    if (address := external_address(recipe)) is not None:
+        return address
+    listed = ",".join(f"{port}=PORT" for port in recipe.public)
+    raise UserError(
+        f"{recipe.name} is to be external, and its address is not set",
+        remedy=f"set {variable(recipe, 'address')} to HOST:{listed}",
+    )
 
 
 def secrets_of(recipe: Recipe) -> dict[str, str]:
@@ -277,12 +263,10 @@ def secrets_of(recipe: Recipe) -> dict[str, str]:
         elif path := os.environ.get(f"{name}_FILE"):
             try:
                 found[secret] = Path(path).read_text(encoding="utf-8").strip()
-            except OSError as error:
-                raise UserError(f"cannot be read: {error}", where=f"{name}_FILE") from error
-            except UnicodeDecodeError as error:
-                raise UserError(
-                    f"{path} is no text in UTF-8, at byte {error.start}",
-                    where=f"{name}_FILE",
-                    remedy="give a file that holds the secret alone",
-                ) from error
+            except (OSError, UnicodeDecodeError) as error:
+                what = f"cannot be read: {error}"
+                if isinstance(error, UnicodeDecodeError):  # which holds bytes of the file
+                    what = f"{path} is no text in UTF-8, at byte {error.start}"
+                remedy = "give a file that holds the secret alone"
+                raise UserError(what, where=f"{name}_FILE", remedy=remedy) from error
     return found

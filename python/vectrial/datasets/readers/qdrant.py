@@ -9,7 +9,7 @@ Row numbers are the ids. `closest_scores` are similarities, and of a metric that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -211,52 +211,32 @@ def _clause(clause: Any, at: str) -> Filter:
     if not isinstance(criterion, Mapping) or len(criterion) != 1:
         raise _unsupported(f"'{name}' has no single criterion", at)
     ((kind, argument),) = criterion.items()
-    translate = _CRITERIA.get(kind)
-    found = translate(str(name), argument) if translate else None
+    found = _criterion(str(name), kind, argument)
     if found is None:
         raise _unsupported(f"criterion '{kind}' with {argument!r:.100}", at)
     return found
 
 
-def _match(name: str, argument: Any) -> Filter | None:
-    match argument:
-        case {"value": bool() | int() | float() | str() as one, **rest} if not rest:
+def _criterion(name: str, kind: str, argument: Any) -> Filter | None:
+    match kind, argument:
+        case "match", {"value": bool() | int() | float() | str() as one, **rest} if not rest:
             return Eq(name, one)
-        case {"any": [_, *_] as several, **rest} if not rest and _plain(several):
+        case "match", {"any": [_, *_] as several, **rest} if not rest and _plain(several):
             return In(name, tuple(several))
-        case {"except": [_, *_] as several, **rest} if not rest and _plain(several):
+        case "match", {"except": [_, *_] as several, **rest} if not rest and _plain(several):
             return Not(In(name, tuple(several)))
-        case _:
-            return None
-
-
-def _range(name: str, argument: Any) -> Filter | None:
-    bounds = (
-        {k: v for k, v in argument.items() if v is not None}
-        if isinstance(argument, Mapping)
-        else {}
-    )
-    known = {"gt", "gte", "lt", "lte"}
-    if not bounds or not set(bounds) <= known:
-        return None
-    if any(type(bound) not in (int, float) for bound in bounds.values()):
-        return None
-    return Range(name, **bounds)
+        case "range", {**ends}:
+            bounds: dict[str, Any] = {str(k): end for k, end in ends.items() if end is not None}
+            numbers = all(type(bound) in (int, float) for bound in bounds.values())
+            if bounds and numbers and set(bounds) <= {"gt", "gte", "lt", "lte"}:
+                return Range(name, **bounds)
+        case "is_null", True:
+            return IsNull(name)
+    return None
 
 
 def _plain(values: list[Any]) -> bool:
     return all(isinstance(value, bool | int | float | str) for value in values)
-
-
-def _is_null(name: str, argument: Any) -> Filter | None:
-    return IsNull(name) if argument is True else None
-
-
-_CRITERIA: Mapping[str, Callable[[str, Any], Filter | None]] = {
-    "match": _match,
-    "range": _range,
-    "is_null": _is_null,
-}
 
 
 def _unsupported(what: str, at: str) -> Unsupported:
