@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,8 +59,7 @@ def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) 
     routes = [
         Route("/", pages.index),
         Route("/icon.svg", lambda request: Response(_ICON, media_type="image/svg+xml")),
-        *session.routes(access, lambda **context: _rendered(Document(
-            Report("Token", "", (), (), (), ()), At("/login"), "login.html.j2", context))),
+        *session.routes(access, _login),
         Route("/events", streams.of_all),
         Route("/runs/{run}/events", streams.of_run),
         *_document("/compare", pages.compare),
@@ -87,25 +86,32 @@ def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
             return _rendered(document)
         return _answer(drawn.get(document.key, lambda: _page(document)))
 
-    def figure(request: Request) -> Response:
-        name, kind = request.path_params["name"], request.path_params["kind"]
-        for one in make(request).report.figures():
-            if one.name == name and kind in ("svg", "png"):
-                return _file(figure_file(one, kind), f"{name}.{kind}")
-        raise HTTPException(404, "there is no such figure")
+    def files(
+        what: str, of: Callable[[Report], Iterable[Any]], kinds: Mapping[str, Callable[..., bytes]]
+    ) -> Route:
+        def answer(request: Request) -> Response:
+            name, kind = request.path_params["name"], request.path_params["kind"]
+            for one in of(make(request).report):
+                if one.name == name and kind in kinds:
+                    return _file(kinds[kind](one, kind), f"{name}.{kind}")
+            raise HTTPException(404, f"there is no such {what}")
 
-    def table(request: Request) -> Response:
-        name, kind = request.path_params["name"], request.path_params["kind"]
-        for one in make(request).report.tables():
-            if one.name == name and kind in ("csv", "parquet"):
-                return _file(table_file(one, kind), f"{name}.{kind}")
-        raise HTTPException(404, "there is no such table")
+        return Route(f"{path}/{what}/{{name}}.{{kind}}", answer)
 
     return [
-        Route(f"{path}/figure/{{name}}.{{kind}}", figure),
-        Route(f"{path}/table/{{name}}.{{kind}}", table),
+        files("figure", Report.figures, dict.fromkeys(("svg", "png"), figure_file)),
+        files("table", Report.tables, dict.fromkeys(("csv", "parquet"), table_file)),
         Route(path, page),
     ]
+
+
+def _bare(title: str, about: str = "", *meta: tuple[str, str]) -> Report:
+    """A report without sections."""
+    return Report(title, about, meta, (), (), ())
+
+
+def _login(status: int = 200, **context: str) -> Response:
+    return _rendered(Document(_bare("Token"), At("/login"), "login.html.j2", context), status)
 
 
 def _page(document: Document) -> html.Page:
@@ -141,7 +147,7 @@ def _refused(request: Request, error: Exception) -> Response:
     else:
         status, message = 400, str(error)
     title = "Not found" if status == 404 else "This cannot be shown"
-    report = Report(title, message, (), (), (), ())
+    report = _bare(title, message)
     return _rendered(Document(report, At(request.url.path, crumbs=_HOME)), status)
 
 
@@ -170,7 +176,7 @@ class _Pages:
                    for key, of in _FILTERS.items()}  # fmt: skip
         found = [run for run in every if _wanted(run, chosen)]
         at = max(0, _number(request.query_params.get("from", "0")))
-        report = Report("Runs", "", (), (), (), ())
+        report = _bare("Runs")
         context = {
             "root": str(self._runs.root), "runs": found[at : at + _PAGE], "found": len(found),
             "every": len(every), "asked": chosen, "choices": choices, "words": _WORDS,
@@ -273,13 +279,13 @@ class _Pages:
         at = At("/compare", crumbs=_HOME, query=request.url.query)
         if not (a and b):
             about = "Two runs, store by store; or two stores, of one run or of two."
-            report = Report("Compare", about, (), (), (), ())
+            report = _bare("Compare", about)
         else:
             try:
                 report, runs = self._compared(a, b, context)
                 at = replace(at, runs=runs)
             except UserError as error:
-                report = Report("Compare", str(error), (), (), (), ())
+                report = _bare("Compare", str(error))
         return Document(report, at, "compare.html.j2", context)
 
     def _compared(self, a: str, b: str, asked: dict[str, Any]) -> tuple[Report, tuple[str, str]]:
@@ -330,7 +336,7 @@ def _threshold(given: str) -> float:
 def _under_way(run: Run) -> Document:
     address = run_address(run.id)
     about = "" if run.status else run.why
-    report = Report(run.title, about, (("Run", run.name),), (), (), ())
+    report = _bare(run.title, about, ("Run", run.name))
     context = {"status": run.status, "events": f"{address}/events"}
     return Document(report, At(address, (address,), _HOME), "live.html.j2", context)
 

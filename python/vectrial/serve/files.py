@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,34 +98,27 @@ def _measurements_parquet(folder: Path) -> bytes:
     return _parquet(pa.table(columns))
 
 
-def _table(name: str) -> Callable[[Path], bytes]:
-    def read(folder: Path) -> bytes:
-        with RunReader(folder) as reader:
-            return _parquet(reader.table(name))
-
-    return read
+def _table(name: str, folder: Path) -> bytes:
+    with RunReader(folder) as reader:
+        return _parquet(reader.table(name))
 
 
-def _as_it_is(name: str) -> Callable[[Path], bytes]:
-    def read(folder: Path) -> bytes:
-        if not is_own(folder, folder / name):
-            raise FileNotFoundError(name)
-        return (folder / name).read_bytes()
-
-    return read
+def _own_file(name: str, folder: Path) -> bytes:
+    if not is_own(folder, folder / name):
+        raise FileNotFoundError(name)
+    return (folder / name).read_bytes()
 
 
-#: What a run has to be taken away: name of the file → how it is made of the run's folder.
-#: FileNotFoundError where the folder holds none.
+#: Files of a run by name, made of its folder; FileNotFoundError where it holds none.
 DATA: Mapping[str, Callable[[Path], bytes]] = {
     "measurements.csv": _measurements_csv,
     "measurements.jsonl": _measurements_jsonl,
     "measurements.parquet": _measurements_parquet,
     **{
-        f"{name}.parquet": _table(name)
+        f"{name}.parquet": partial(_table, name)
         for name in ("trial", "phase", "metric", "window", "telemetry", "gate", "error")
     },
-    **{name: _as_it_is(name) for name in ("suite.toml", "environment.json")},
+    **{name: partial(_own_file, name) for name in ("suite.toml", "environment.json")},
 }
 
 

@@ -16,7 +16,7 @@ _MOST = 4096
 
 
 def routes(access: Access, page: Callable[..., Response]) -> list[Route]:
-    """`/login` and `/logout`. page: draws the form from `wrong` and `after`."""
+    """`/login` and `/logout`. page: draws the form from a status, `wrong` and `after`."""
 
     def form(request: Request) -> Response:
         after = place_within(request.query_params.get("next", "/"))
@@ -30,12 +30,10 @@ def routes(access: Access, page: Callable[..., Response]) -> list[Route]:
         sent = await _fields(request)
         after = place_within(sent.get("next", "/"))
         if access.enough_wrong():
-            return _with_status(
-                page(wrong="Too many wrong tokens: wait a minute.", after=after), 429
-            )
+            return page(429, wrong="Too many wrong tokens: wait a minute.", after=after)
         if not access.token_is_right(sent.get("token", "")):
             access.was_wrong()
-            return _with_status(page(wrong="That is not the token.", after=after), 403)
+            return page(403, wrong="That is not the token.", after=after)
         answer = RedirectResponse(after, status_code=303)
         answer.set_cookie(
             COOKIE, access.begin(), max_age=SESSION_S, httponly=True, samesite="strict"
@@ -55,11 +53,6 @@ def routes(access: Access, page: Callable[..., Response]) -> list[Route]:
         Route("/login", login, methods=["POST"]),
         Route("/logout", logout, methods=["POST"]),
     ]
-
-
-def _with_status(answer: Response, status: int) -> Response:
-    answer.status_code = status
-    return answer
 
 
 def _is_own(request: Request) -> bool:
