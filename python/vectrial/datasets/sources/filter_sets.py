@@ -9,6 +9,7 @@ a filter that no row passes is replaced by a control filter that some do.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.sources.material import RANDOM_NUMBERS
+from vectrial.datasets.sources.material import RANDOM_NUMBERS, Material
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 
 #: Shares of all rows that the control filters keep, in expectation.
@@ -54,16 +55,20 @@ def per_query(
     return tuple(filters), shares
 
 
-def note(shares: NDArray[np.float64]) -> str:
-    """The selectivities in a sentence."""
+def with_filters(made: Material, asked: pa.Table, **options: Any) -> Material:
+    """Material with a filter for each query and a note of their selectivities; the other arguments
+    are those of `per_query`."""
+    assert made.metadata is not None
+    filters, shares = per_query(made.metadata, asked, **options)
     low, middle, high = np.percentile(shares, [0, 50, 100])
-    return f"filters keep {low:.5f} to {high:.3f} of the rows, median {middle:.3f}"
+    note = f"filters keep {low:.5f} to {high:.3f} of the rows, median {middle:.3f}"
+    return replace(made, filters=filters, notes=(*made.notes, note))
 
 
 def _cases(base: pa.Table, categories: Sequence[str], numbers: Sequence[str]) -> list[Case]:
     cases: list[Case] = [_control(share) for share in SHARES]
     for column in categories:
-        cases += [_own(column), _others(column), _several(column), _without(column), _both(column)]
+        cases += _of_column(column)
     for first, second in pairwise(categories):
         cases.append(_either(first, second))
     for column in numbers:
@@ -81,29 +86,21 @@ def _equal(column: str, value: Any) -> Filter:
     return IsNull(column) if value is None else Eq(column, value)
 
 
-def _own(column: str) -> Case:
-    return lambda own, other: _equal(column, own[column])
+def _of_column(column: str) -> list[Case]:
+    """Its own value, another row's, either of them, any but its own, its own in half the rows."""
+    half = Range("random_number", lt=RANDOM_NUMBERS // 2)
 
-
-def _others(column: str) -> Case:
-    return lambda own, other: _equal(column, other[column])
-
-
-def _several(column: str) -> Case:
-    def build(own: Row, other: Row) -> Filter:
+    def several(own: Row, other: Row) -> Filter:
         values = sorted({row[column] for row in (own, other) if row[column] is not None})
         return In(column, tuple(values)) if values else IsNull(column)
 
-    return build
-
-
-def _without(column: str) -> Case:
-    return lambda own, other: Not(_equal(column, own[column]))
-
-
-def _both(column: str) -> Case:
-    half = Range("random_number", lt=RANDOM_NUMBERS // 2)
-    return lambda own, other: And((_equal(column, own[column]), half))
+    return [
+        lambda own, other: _equal(column, own[column]),
+        lambda own, other: _equal(column, other[column]),
+        several,
+        lambda own, other: Not(_equal(column, own[column])),
+        lambda own, other: And((_equal(column, own[column]), half)),
+    ]
 
 
 def _either(first: str, second: str) -> Case:

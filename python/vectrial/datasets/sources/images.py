@@ -73,22 +73,15 @@ def fashion_features(
     features = efficientnet.features(images[chosen], progress)
     numbers = random_numbers(len(images), _SEED)
     table = _describe(labels[chosen], CLOTHES, numbers[chosen])
-    notes: tuple[str, ...] = (
+    notes = (
         f"features with onnxruntime {extra('onnxruntime').__version__}",
         f"images enlarged with OpenCV {extra('cv2').__version__}",
     )
-    filters = None
-    if filtered:
-        filters, shares = filter_sets.per_query(
-            table.slice(0, base),
-            table.slice(base),
-            categories=("label_name",),
-            numbers=(),
-            seed=_SEED,
-        )
-        notes = (*notes, filter_sets.note(shares))
-    metadata = table.slice(0, base)
-    return Material(features[:base], features[base:], metadata, filters, notes)
+    made = Material(features[:base], features[base:], table.slice(0, base), notes=notes)
+    if not filtered:
+        return made
+    columns = {"categories": ("label_name",), "numbers": ()}
+    return filter_sets.with_filters(made, table.slice(base), **columns, seed=_SEED)
 
 
 def fashion_outliers(rows: int | None, queries: int, progress: Progress) -> Material:

@@ -20,48 +20,23 @@ from vectrial.model.progress import Progress
 from vectrial.util.packages import Client, Package, unpacked
 
 DIM = 128
-MATE = Package(
-    Client.APT,
-    "mate-backgrounds",
-    "1.26.0-1",
-    "7bf4c2209f34b4f61ba6d24c8b58c28b361e82e4b943aae6d42c030169af9e04",
-    46.6,
-)
-GNOME = Package(
-    Client.APT,
-    "gnome-backgrounds",
-    "43.1-1",
-    "a670dea21572652127d6e55f9cdb3a226d0037854fdbfd037003c7d00ee0dc4e",
-    32.5,
-)
-LOMIRI_16 = Package(
-    Client.APT,
-    "lomiri-wallpapers-16.04",
-    "20.04.0-2",
-    "a99ff6a3bfe451e4cc0682ecb3cc82e71740626d59e4845ae34a0a0e45421eab",
-    15.8,
-)
-LOMIRI_20 = Package(
-    Client.APT,
-    "lomiri-wallpapers-20.04",
-    "20.04.0-2",
-    "d44e89b8473aafe64a5b678f014862dc31335aaaf18665c544d985d854f1a709",
-    11.4,
-)
-UKUI = Package(
-    Client.APT,
-    "ukui-wallpapers",
-    "20.04.3-1.1",
-    "6d49be70152e6d603163458e177e501deb0be8f2916389ccbfcf59b0d7fc0262",
-    21.5,
-)
-PLASMA = Package(
-    Client.APT,
-    "plasma-workspace-wallpapers",
-    "4:5.27.5-2",
-    "32cd18b71c8c938a18b3b351f217c02ac590e323caa3cf322fbb875ce8892f8b",
-    94.0,
-)
+MATE, GNOME, LOMIRI_16, LOMIRI_20, UKUI, PLASMA = (
+    Package(Client.APT, name, version, sha256, megabytes)
+    for name, version, megabytes, sha256 in (
+        ("mate-backgrounds", "1.26.0-1", 46.6,
+         "7bf4c2209f34b4f61ba6d24c8b58c28b361e82e4b943aae6d42c030169af9e04"),
+        ("gnome-backgrounds", "43.1-1", 32.5,
+         "a670dea21572652127d6e55f9cdb3a226d0037854fdbfd037003c7d00ee0dc4e"),
+        ("lomiri-wallpapers-16.04", "20.04.0-2", 15.8,
+         "a99ff6a3bfe451e4cc0682ecb3cc82e71740626d59e4845ae34a0a0e45421eab"),
+        ("lomiri-wallpapers-20.04", "20.04.0-2", 11.4,
+         "d44e89b8473aafe64a5b678f014862dc31335aaaf18665c544d985d854f1a709"),
+        ("ukui-wallpapers", "20.04.3-1.1", 21.5,
+         "6d49be70152e6d603163458e177e501deb0be8f2916389ccbfcf59b0d7fc0262"),
+        ("plasma-workspace-wallpapers", "4:5.27.5-2", 94.0,
+         "32cd18b71c8c938a18b3b351f217c02ac590e323caa3cf322fbb875ce8892f8b"),
+    )
+)  # fmt: skip
 _KINDS = (".jpg", ".jpeg", ".png", ".webp")
 _SMALLEST_FILE = 150_000  # below are thumbnails and flat gradients
 _SIZE_IN_NAME = re.compile(r"_?\d+x\d+")

@@ -59,16 +59,14 @@ def _material(
         "random_number", pa.array(random_numbers(corpus.metadata.num_rows, _SEED))
     ).take(np.array(chosen))
     asked, base = table.slice(0, queries), table.slice(queries)
-    notes: tuple[str, ...] = (
+    notes = (
         f"{len(corpus.texts)} texts, {len(order)} of them distinct",
         f"embedded with onnxruntime {extra('onnxruntime').__version__}",
         *corpus.notes,
     )
-    filters = None
-    if filtered:
-        progress(0, 0, "choosing filters")
-        filters, shares = filter_sets.per_query(
-            base, asked, categories=corpus.categories, numbers=corpus.numbers, seed=_SEED
-        )
-        notes = (*notes, filter_sets.note(shares))
-    return Material(vectors[queries:], vectors[:queries], base, filters, notes)
+    made = Material(vectors[queries:], vectors[:queries], base, notes=notes)
+    if not filtered:
+        return made
+    progress(0, 0, "choosing filters")
+    columns = {"categories": corpus.categories, "numbers": corpus.numbers}
+    return filter_sets.with_filters(made, asked, **columns, seed=_SEED)

@@ -69,25 +69,16 @@ def _material(
     available = len(words) - queries
     used = at_most(available, rows, "the vocabulary") + queries
     stays, taken = hold_out(used, queries, _SEED)
-    metadata = describe(words, stays)
-    notes: tuple[str, ...] = ("rows are ordered by how often the word occurs",)
-    filters = None
-    if filtered:
-        filters, shares = filter_sets.per_query(
-            metadata,
-            describe(words, taken),
-            categories=("kind", "initial"),
-            numbers=("letters", "rank"),
-            seed=_SEED,
-        )
-        notes = (*notes, filter_sets.note(shares))
-    return Material(
+    made = Material(
         vectors=np.asarray(vectors[stays], dtype=np.float32),
         queries=np.asarray(vectors[taken], dtype=np.float32),
-        metadata=metadata,
-        filters=filters,
-        notes=notes,
+        metadata=describe(words, stays),
+        notes=("rows are ordered by how often the word occurs",),
     )
+    if not filtered:
+        return made
+    columns = {"categories": ("kind", "initial"), "numbers": ("letters", "rank")}
+    return filter_sets.with_filters(made, describe(words, taken), **columns, seed=_SEED)
 
 
 def describe(words: Sequence[str], ranks: NDArray[np.int64]) -> pa.Table:
