@@ -95,15 +95,12 @@ def exact_topk_filtered(
     parts: list[tuple[NDArray[np.int64], Truth]] = []
     done = 0
 
-    def tell(new: int) -> None:
+    def add(where: NDArray[np.int64], truth: Truth) -> None:
         nonlocal done
-        done += new
+        parts.append((where, truth))
+        done += len(where)
         if progress is not None:
             progress(done, len(queries), _WHAT)
-
-    def add(where: NDArray[np.int64], truth: Truth) -> None:
-        parts.append((where, truth))
-        tell(len(where))
 
     broad: list[tuple[NDArray[np.int64], NDArray[np.bool_]]] = []
 

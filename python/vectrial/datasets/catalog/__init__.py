@@ -9,6 +9,7 @@ themselves. Synthetic datasets of any size are named by their recipe: `clustered
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,8 @@ import numpy as np
 from vectrial.datasets import library
 from vectrial.datasets.catalog.listing import EXAMPLES, broken, listed
 from vectrial.datasets.catalog.model import Cost, Entry, Kind, entry_of
+from vectrial.datasets.library.fingerprint import slices_of
+from vectrial.datasets.readers import Block
 from vectrial.datasets.sources import published, synthetic
 from vectrial.datasets.sources.material import Material
 from vectrial.model.dataset import Dataset, Provenance
@@ -202,23 +205,22 @@ def _save(wanted: Entry, material: Material, checksum: str) -> Dataset:
         stand_in_for=wanted.stand_in_for,
         notes=material.notes,
     )
-    if isinstance(material.vectors, np.ndarray):
-        return library.save(
-            wanted.name,
-            metric=wanted.metric,
-            vectors=material.vectors,
-            queries=material.queries,
-            provenance=provenance,
-            metadata=material.metadata,
-            filters=material.filters,
-            query_metadata=material.query_metadata,
-        )
     with library.Writer(wanted.name, wanted.metric, provenance) as writer:
-        for block in material.vectors:
+        for block in _blocks(material):
             writer.add(block.vectors, ids=block.ids, metadata=block.metadata)
         return writer.finish(
             material.queries, filters=material.filters, query_metadata=material.query_metadata
         )
+
+
+def _blocks(material: Material) -> Iterable[Block]:
+    vectors, metadata = material.vectors, material.metadata
+    if not isinstance(vectors, np.ndarray):
+        return vectors
+    return (
+        Block(vectors[rows], metadata=metadata and metadata.slice(rows.start, len(vectors[rows])))
+        for rows in slices_of(vectors)
+    )
 
 
 def _synthetic(name: str, recipe: synthetic.Recipe) -> Entry:
