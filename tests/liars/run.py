@@ -29,7 +29,7 @@ from vectrial.plan.model import Plan
 from vectrial.plan.plan import make_plan
 from vectrial.report.build import build
 from vectrial.results.writer import RunWriter, TrialRecord
-from vectrial.run import prepare, runner
+from vectrial.run import prepare, process, runner
 from vectrial.run.prepare import shape_of
 from vectrial.suite.model import Suite, validated
 from vectrial.worker import worker
@@ -153,7 +153,7 @@ def _measured(plan: Plan, folder: Path) -> Run:
             place = folder / "work" / str(number)
             certificate = Certificate(plan.suite.client_limits, plan.suite.placement, {})
             ear: Any = _Ear()
-            worker._Measurement(runner._spec(job, plan, certificate, place, None), ear).run()
+            worker._Measurement(process.spec_of(job, plan, certificate, place, None), ear).run()
             by_key = {trial.row.key: trial for trial in job.trials}
             for ended in ear.ended:
                 write(runner._record(by_key[ended.key], ended))

@@ -10,7 +10,6 @@ import pytest
 
 from vectrial.engine.null_server import null_server
 from vectrial.model.store import Environment
-from vectrial.run import runner
 from vectrial.stores.memory import MemoryStore
 from vectrial.util.child_environment import for_engine, for_measuring, for_own, for_server
 
@@ -57,7 +56,7 @@ def test_what_is_named_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_measuring_process_is_started_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    command = runner._command(MemoryStore)
+    command = process.command_of(MemoryStore)
     assert "canary" not in str(command.env)
     argv = (*command.argv[:2], "-c", "import json, os; print(json.dumps(dict(os.environ)))")
     told = subprocess.run(argv, env=command.env, capture_output=True, text=True, check=True)
@@ -67,11 +66,11 @@ def test_the_measuring_process_is_started_without_them(monkeypatch: pytest.Monke
         environment: ClassVar[Environment | None] = Environment("docarray")
 
     monkeypatch.setattr(
-        runner.environments,
+        process.environments,
         "command",
-        lambda environment, *_: runner.environments.Command(("python",), {**SECRETS, "PATH": "/"}),
+        lambda environment, *_: process.environments.Command(("python",), {**SECRETS, "PATH": "/"}),
     )
-    assert runner._command(Apart).env == {"PATH": "/"}
+    assert process.command_of(Apart).env == {"PATH": "/"}
 
 
 def test_the_null_server_is_started_without_them() -> None:

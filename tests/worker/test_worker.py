@@ -19,7 +19,7 @@ from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.errors import StoreError
 from vectrial.model.placement import Placement
 from vectrial.model.store import Address, Index, Schema
-from vectrial.run.runner import _Process
+from vectrial.run.process import MeasuringProcess
 from vectrial.stores.memory import MemoryStore
 from vectrial.worker import worker
 from vectrial.worker.messages import (
@@ -159,7 +159,7 @@ def test_no_trial_begins_before_those_that_ended_are_kept(
 
 
 def test_what_ended_is_kept_once_the_next_message_is_asked_for() -> None:
-    process = _Process.__new__(_Process)
+    process = MeasuringProcess.__new__(MeasuringProcess)
     process._pipe, theirs = Pipe()
     theirs.send(Finished("a", "ok", None, None, datetime.now(UTC), 0, 0.0))
     messages = process.messages(60.0)
@@ -179,7 +179,7 @@ def test_nothing_stays_on_a_server_after_rows_were_changed(
 
 
 def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same() -> None:
-    process, ended = _Process.__new__(_Process), threading.Event()
+    process, ended = MeasuringProcess.__new__(MeasuringProcess), threading.Event()
     process._pipe, theirs = Pipe()
     process._overdue = None
     process._child = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What the client itself can do, found out before the native trials of a run."""
+"""Ceilings of the client, measured before the native trials of a run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from vectrial.suite.model import Suite
 from vectrial.workload.ceiling import FAMILIES, in_flight_for, measure
 
 
-class Clients:
-    """The certificates of a run's jobs; each ceiling is measured once, when it is first needed
-    and nothing else of the run is under way.
+class ClientCeilings:
+    """The client limits of a run's jobs. Each ceiling is measured once, before the first job that
+    needs it.
 
     Raises:
         UserError: the suite's placement does not fit this machine.
@@ -30,7 +30,7 @@ class Clients:
         self._ceilings: dict[tuple[Any, ...], Ceiling | str] = {}
 
     def certificate(self, job: Job) -> Certificate:
-        """What the clients of a job are held to."""
+        """The limits of a job's clients."""
         found: dict[int, Ceiling] = {}
         lacking = ""
         for trial in job.trials:
@@ -45,7 +45,7 @@ class Clients:
         return Certificate(self._suite.client_limits, self._placement, found, lacking)
 
     def _ceiling(self, store: type[Store], dim: int, in_flight: int) -> Ceiling | str:
-        """The ceiling, or why there is none."""
+        """The ceiling, or the reason for having none."""
         if store.protocol is None or store.protocol not in FAMILIES:
             return f"no null server speaks {store.protocol}"
         key = (store.protocol, tuple(sorted(store.dialect.items())), dim, in_flight)
@@ -63,6 +63,6 @@ class Clients:
             return str(error)
         self._note(
             f"client ceiling, {in_flight} in flight: {ceiling.qps:,.0f} requests/s,"
-            f" {ceiling.cpu_us:.1f} µs of processor time each"
+            f" {ceiling.cpu_us:.1f} µs of CPU time each"
         )
         return ceiling

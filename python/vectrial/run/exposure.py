@@ -1,4 +1,4 @@
-"""Who else reaches the servers of a run: said, or refused, before anything is measured."""
+"""Exposure of a run's servers to other users and machines, checked before measuring."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vectrial.servers.provide import Choice, choose, recipe_of
 
 
 def check(plan: Plan, say: LineProgress, *, allow_exposed: bool) -> None:
-    """Say in one line which servers of a plan other users of this machine can reach.
+    """Print a line with the servers of a plan that other users of this machine can reach.
 
     Raises:
         UserError: others on the network could reach one, and that is not allowed.
@@ -22,7 +22,7 @@ def check(plan: Plan, say: LineProgress, *, allow_exposed: bool) -> None:
     stores = {job.store.name: job.store for job in plan.jobs}
     found: list[tuple[Recipe, Choice]] = []
     for name, store in stores.items():
-        with suppress(VectrialError):  # said when the store's turn comes
+        with suppress(VectrialError):  # reported in the store's job
             if (recipe := recipe_of(store)) is not None:
                 choice = choose(recipe, plan.suite.provider(name))
                 if choice.available.works is not False:
@@ -44,8 +44,8 @@ def check(plan: Plan, say: LineProgress, *, allow_exposed: bool) -> None:
 
 
 def check_exposed(recipes: list[Recipe], why: str, *, allow_exposed: bool) -> None:
-    """Raise unless there is none of these servers, which listen on every interface, or that is
-    allowed. why: no network of their own can be made."""
+    """Raise `UserError` if there are such servers, which listen on every interface, unless allowed.
+    why: there is no private network."""
     if recipes and not allow_exposed:
         names = " and ".join(one.name for one in recipes)
         raise UserError(

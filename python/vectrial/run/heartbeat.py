@@ -1,4 +1,4 @@
-"""Whether the server of a measurement is still there, watched from beside it."""
+"""Liveness of a server while it is measured."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ import psutil
 from vectrial.servers.base import Server
 from vectrial.telemetry.process import ProcessTree
 
-#: Seconds between two looks at a server.
+#: Seconds between two checks.
 EVERY_S = 10.0
-#: A server that gives no sign of life for so many seconds does not answer any more.
+#: A server without a sign of life for this many seconds counts as not answering.
 SILENCE_S = 45.0
-#: Processor time, as a share of one core, and bytes to or from disk a second, that no idle server
-#: uses: one that uses more is at work, and may be too busy to answer.
+#: CPU time, as a share of one core, and disk bytes per second above which a server counts as busy.
+#: A busy server may be too slow to answer.
 _WORKS_CORES, _WORKS_BYTES = 0.2, 1_000_000
-#: The most seconds that one look at the clock adds to a silence, in which a question may have been
-#: waited for: the machine may have slept, and whoever watches may have been stopped.
+#: Maximum seconds that one check adds to a silence: the machine may have slept.
 _STEP_S = 15.0
 
 
 @dataclass(frozen=True)
 class _Work:
-    """What a server's processes have used until `at` (`time.monotonic`)."""
+    """CPU time and disk bytes of a server's processes until `at` (`time.monotonic`)."""
 
     at: float
     cpu_s: float
@@ -36,11 +35,8 @@ class _Work:
 
 
 class Heartbeat:
-    """Watches a server from a thread of its own while the block lasts.
-
-    One that is at work is believed to be well, and is not disturbed. One that is not is asked
-    whether it answers: once in `EVERY_S`, through its own API.
-    """
+    """Checks a server every `EVERY_S` from a thread. A busy server counts as alive; an idle one is
+    asked through its API."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -60,10 +56,10 @@ class Heartbeat:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._ended.set()  # it may be waiting for an answer that never comes
+        self._ended.set()  # not joined: it may wait for an answer
 
     def silence_s(self) -> float:
-        """For how long there was no sign of life, as far as it was watched; asked often."""
+        """Seconds without a sign of life; to be called often."""
         now, beats = time.monotonic(), self._beats
         passed = min(now - self._looked, _STEP_S)
         self._silence_s = 0.0 if beats != self._heard else self._silence_s + passed
@@ -87,7 +83,7 @@ class Heartbeat:
 
 
 def _worked(before: _Work | None, now: _Work | None) -> bool:
-    """Whether a server did between two looks what an idle one does not."""
+    """True if a server used more between two checks than an idle one."""
     if before is None or now is None:
         return False
     passed_s = now.at - before.at

@@ -1,4 +1,4 @@
-"""What comes before measuring: a suite becomes a plan, a folder and its data, on this machine."""
+"""Preparation of a run: plan, folder and data of a suite on this machine."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from vectrial.util import interrupts
 from vectrial.util.file_modes import readable_files
 from vectrial.util.version import version
 
-#: Where run folders are made unless somebody says otherwise.
+#: Default folder of runs.
 RUNS = Path("runs")
-#: In a run's folder: the suite that it measures.
+#: The suite, in a run folder.
 RESOLVED = "suite.toml"
-#: Of datasets, by name and rows.
+#: Fingerprints of datasets, by name and rows.
 Fingerprints = Mapping[tuple[str, int], str]
 
 
@@ -53,7 +53,7 @@ def plan_of(suite: Suite, where: str) -> Plan:
 
 
 def shape_of(ref: DatasetRef) -> DatasetShape:
-    """From the library when the dataset is here, else from the catalogue."""
+    """The shape of a dataset, from the library or else from the catalogue."""
     whole: Dataset | Entry
     if ref.name in library.names():
         whole = library.load(ref.name)
@@ -84,8 +84,7 @@ def shape_of(ref: DatasetRef) -> DatasetShape:
 
 
 def new_folder(out: Path | None, suite: Suite) -> Path:
-    """Where the run of a suite that begins now is kept, under `out`, or `RUNS`; it is not made
-    yet."""
+    """The path of a new run folder in `out`, by default `RUNS`; it is not created yet."""
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in suite.name)
     folder = ((out or RUNS) / f"{stamp}-{safe}").resolve()
@@ -95,11 +94,10 @@ def new_folder(out: Path | None, suite: Suite) -> Path:
 
 
 def check_machine(plan: Plan) -> None:
-    """See to it that a plan fits this machine and its environment, before anything is done.
+    """Check that a plan fits this machine and its environment.
 
     Raises:
-        UserError: it names cores that are not here, or a variable of the environment makes no
-            sense.
+        UserError: it names missing cores, or a variable of the environment is invalid.
     """
     plan.suite.placement.resolved()
     for store in dict.fromkeys(job.store for job in plan.jobs):
@@ -114,14 +112,15 @@ def prepare(
     text: str,
     same: Fingerprints | None = None,
 ) -> None:
-    """Keep what the run is, and have its data here; what cannot be prepared is no run.
+    """Write the suite and the environment, and fetch the datasets. On an error the folder is
+    removed.
 
-    fetching: is told of datasets that are fetched. text: the suite as it is kept. same: what the
-    datasets must be; any where it does not name them.
+    fetching: progress of downloads. text: the suite as written. same: fingerprints that datasets
+    must have.
     """
     try:
         _begin(writer, suite, text)
-        interrupts.check()  # what the database imports may have swallowed one
+        interrupts.check()  # imports of the database may have swallowed one
         for ref in plan.datasets:
             with readable_files():
                 dataset = catalog.ensure(ref.name, fetching)
@@ -139,7 +138,7 @@ def prepare(
 
 
 def _begin(writer: RunWriter, suite: Suite, text: str) -> None:
-    """Keep what the run is: the suite, the machine, the command."""
+    """Write the suite, the machine and the command."""
     keep(writer.folder, suite, text)
     environment = environment_facts()
     facts = json.dumps(environment, indent=2, default=str)
@@ -149,11 +148,10 @@ def _begin(writer: RunWriter, suite: Suite, text: str) -> None:
 
 
 def require_same(dataset: Dataset, same: Fingerprints) -> None:
-    """Refuse a dataset, cut as it is loaded, that is not what `same` says.
+    """Check a dataset, cut as it is loaded, against fingerprints.
 
     Raises:
-        UserError: it was measured with other rows, or with other content. Where none of its name
-            was measured, the run ended before, and it is as good as any.
+        UserError: other rows or other content of this dataset were measured.
     """
     sizes = sorted(rows for name, rows in same if name == dataset.name)
     if not sizes:
@@ -182,10 +180,8 @@ def toml_of(suite: Suite) -> str:
 
 
 def keep(folder: Path, suite: Suite, text: str) -> None:
-    """Have a run's folder say what is measured into it, for whoever goes on with it or repeats it.
-
-    A folder keeps the suite that it has, but for its repeats: more of them are the run's from now
-    on. That `suite` may name fewer stores restricts a call, and not the run.
+    """Write the suite to a run folder. An existing suite stays, except that more repeats replace
+    its number of repeats; fewer stores restrict a call and not the run.
     """
     kept = folder / RESOLVED
     if not kept.exists():

@@ -1,5 +1,5 @@
-"""Keeping secrets out of what a run writes: what a library says when it fails may hold a password,
-or a URL with one."""
+"""Removal of secrets from the output of a run: an error message of a library may contain a
+password, or a URL with one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["HIDDEN", "Secrecy", "short_secrets"]
 
 
 class Secrecy(Redaction):
-    """Hides secrets in what is recorded of trials, which is made clean text besides."""
+    """Removes secrets and control characters from records of trials."""
 
     @classmethod
     def of(cls, stores: Iterable[type[Store]]) -> Secrecy:
-        """Of what the environment gives, for the servers of these stores and for any others.
+        """The secrets of the environment, for the servers of these stores and for others.
 
         Raises:
             UserError: a secret's file cannot be read.
@@ -29,19 +29,19 @@ class Secrecy(Redaction):
         return cls([*map(secrets_of, recipes), *environment_secrets().values()])
 
     def said(self, text: str) -> str:
-        """A text of somebody else's as it is recorded and shown."""
+        """A foreign text as it is recorded and shown."""
         return clean(self.text(text))
 
     def record(self, record: TrialRecord) -> TrialRecord:
-        """A trial without them, wherever words of others stand in it."""
+        """A trial without secrets in any foreign text."""
         phases = [
             replace(
                 phase,
                 reason=None if phase.reason is None else self.said(phase.reason),
                 missing={name: self.said(why) for name, why in phase.missing.items()},
                 errors=[
-                    (self.said(kind), n, [self.said(m) for m in said])
-                    for kind, n, said in phase.errors
+                    (self.said(kind), n, [self.said(text) for text in messages])
+                    for kind, n, messages in phase.errors
                 ],
             )
             for phase in record.phases
@@ -57,7 +57,7 @@ class Secrecy(Redaction):
 
 
 def short_secrets() -> Iterator[str]:
-    """What is said of each secret of the environment that is too short to be hidden reliably."""
+    """A warning for each secret of the environment that is too short to be removed reliably."""
     for name, secrets in environment_secrets().items():
         for secret in filter(is_short, secrets.values()):
             yield (

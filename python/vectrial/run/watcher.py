@@ -1,4 +1,4 @@
-"""Who looks on while a suite runs."""
+"""Observers of a run."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from vectrial.worker.messages import Progress
 
 
 class Watcher(Protocol):
-    """Someone who looks on: a terminal view, or nobody."""
+    """Receives the events of a run, e.g. a terminal view."""
 
     def job(self, job: Job, number: int, of: int) -> None:
         """A job begins."""
 
     def progress(self, progress: Progress) -> None:
-        """The trial under way has got so far."""
+        """Progress of the current trial."""
 
     def live(self, live: Live) -> None:
-        """What a long phase is doing right now; once a second."""
+        """State of a long phase, once a second."""
 
     def started(self, trial: PlannedTrial) -> None:
         """A trial begins."""
 
     def finished(self, record: TrialRecord) -> None:
-        """A trial has ended, and is written."""
+        """A trial has ended and is written."""
 
     def note(self, text: str) -> None:
-        """Something worth a line."""
+        """A message."""
 
 
-class Discreet(Watcher):
-    """Hides secrets from another watcher; of a trial that is recorded they are hidden already."""
+class RedactingWatcher(Watcher):
+    """Removes secrets from the texts for another watcher; records contain none already."""
 
     def __init__(self, watcher: Watcher, secrecy: Secrecy) -> None:
         self._watcher, self._secrecy = watcher, secrecy

@@ -1,0 +1,331 @@
+"""The measuring process of a job, and the server of its store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Any
+
+from vectrial.model.client_limits import Certificate
+from vectrial.model.errors import Unsupported
+from vectrial.model.progress import LineProgress
+from vectrial.model.store import Store
+from vectrial.plan.model import Job, Plan
+from vectrial.run import heartbeat
+from vectrial.run.heartbeat import Heartbeat
+from vectrial.run.redact import Secrecy
+from vectrial.servers.account import let_pass
+from vectrial.servers.base import Server, ServerError
+from vectrial.servers.inside import Inside
+from vectrial.servers.provide import Choice, provide, recipe_of
+from vectrial.util import environments, interrupts
+from vectrial.util.child_environment import for_measuring
+from vectrial.util.children import python
+from vectrial.util.plugins import reference
+from vectrial.util.redaction import Log
+from vectrial.worker.messages import Ack, Finished, JobSpec, Serving, Started, TrialSpec
+
+#: In a run's folder, while it is measured: a folder for each job.
+WORK = "work"
+#: Seconds between two checks of a trial's time limit.
+_POLL_S = 0.25
+#: Seconds in which a server that closed its connections may end.
+_DYING_S = 1.0
+#: Seconds in which a trial whose server has ended may report its errors.
+_MOURNING_S = 10.0
+#: Size of the end of a dead process's log in the trial's reason.
+_LOG_TAIL_BYTES, _LOG_TAIL_LINES = 600, 3
+
+
+@dataclass(frozen=True)
+class Site:
+    """The conditions of a job on this machine. choice: of its server's provider. inside: the
+    network of the server and the measuring process, unless that of this process."""
+
+    choice: Choice | None
+    certificate: Certificate
+    inside: Inside | None
+    allow_exposed: bool
+    folder: Path
+    secrecy: Secrecy
+
+
+class MeasuringProcess:
+    """The measuring process of one job, and the server of its store, if it needs one. Both have
+    ended at the end of the `with` block.
+
+    Raises:
+        ServerError: on entry, if the server does not start.
+    """
+
+    #: The time limit of the current trial in seconds, once it is exceeded.
+    _overdue: float | None = None
+    #: The fault of the server, once it has one.
+    _fault: str | None = None
+    _server: Server | None = None
+    _heartbeat: Heartbeat | None = None
+
+    def __init__(
+        self,
+        job: Job,
+        plan: Plan,
+        site: Site,
+        note: LineProgress,
+    ) -> None:
+        self._job, self._plan, self._certificate = job, plan, site.certificate
+        self._inside, folder = site.inside, site.folder
+        name = f"{job.store.name}-{job.index.kind}-{job.rows}-r{job.repeat}"
+        self._log = folder / "logs" / f"{name}-{job.trials[0].row.key[:8]}.log"
+        self._output = Log(self._log, site.secrecy)
+        # On the disk of the results: a temporary folder may be in memory.
+        self._data = folder / WORK / self._log.stem
+        self._choice = site.choice
+        recipe = recipe_of(job.store)
+        if recipe is not None:
+            assert site.choice is not None, "`_prepare` chose"
+            placement = site.certificate.placement
+            self._server = provide(
+                recipe,
+                self._data / "server",
+                provider=site.choice.provider,
+                log=self._log.with_name(f"{self._log.stem}-server.log"),
+                cores=placement.server_cores or (),
+                limits=placement.limits,
+                progress=note,
+                inside=site.inside,
+                allow_exposed=site.allow_exposed,
+            )
+
+    def __enter__(self) -> MeasuringProcess:
+        self._log.parent.mkdir(exist_ok=True)
+        shutil.rmtree(self._data, ignore_errors=True)
+        self._data.mkdir(parents=True)
+        let_pass(self._log.parents[1], self._data.parent, self._data)
+        with ExitStack() as undone:
+            if self._server is not None:
+                undone.enter_context(self._server)
+                self._listen_to(self._server)
+            self._start(self._serving())
+            undone.pop_all()
+        return self
+
+    def _serving(self) -> Serving | None:
+        """Address, processes and folders of the server now; None without a server."""
+        if self._server is None:
+            return None
+        return Serving(self._server.address, self._server.processes(), self._server.data_dirs())
+
+    def _listen_to(self, server: Server) -> None:
+        """Watch the server's current processes, which change at a restart."""
+        if self._heartbeat is not None:
+            self._heartbeat.__exit__(None, None, None)
+        self._heartbeat = Heartbeat(server)
+        self._heartbeat.__enter__()
+
+    def crash_server(self) -> None:
+        """Kill the server, start it again on the same data, and send the measuring process its
+        address; or the reason why that is impossible.
+
+        Raises:
+            ServerError: it does not start again.
+        """
+        assert self._server is not None, "the measuring process knows whether there is one"
+        answer: Serving | str | None
+        try:
+            self._server.kill()
+            self._server.restart()
+            self._listen_to(self._server)
+        except Unsupported as error:
+            answer = str(error)
+        except ServerError as error:
+            raise ServerError(f"it did not start again after it was killed: {error}") from error
+        else:
+            answer = self._serving()
+        self._pipe.send(answer)
+
+    def _start(self, serving: Serving | None) -> None:
+        ours, theirs = Pipe()
+        self._pipe: Connection[Any, Any] = ours
+        with self._output.opened() as log, theirs:
+            command = command_of(self._job.store, str(theirs.fileno()), str(os.getpid()))
+            network = None if self._inside is None else self._inside.network
+            files = () if network is None else network.files
+            self._child = subprocess.Popen(
+                command.argv if network is None else network.enter(command.argv),
+                pass_fds=(theirs.fileno(), *files),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**command.env, "PYTHONUNBUFFERED": "1"},
+                start_new_session=True,
+                umask=0o077,
+            )
+        spec = spec_of(self._job, self._plan, self._certificate, self._data, serving)
+        with suppress(BrokenPipeError):  # it died at once: `why` tells
+            self._pipe.send(spec)
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            if self._child.poll() is None:
+                # Without an error the process ends by itself.
+                at_once = exc[0] is not None or self.server_fault(suspected=False) is not None
+                try:
+                    self._child.wait(timeout=0 if at_once else 30)
+                except subprocess.TimeoutExpired:
+                    os.killpg(self._child.pid, signal.SIGKILL)
+                    self._child.wait()
+            self._pipe.close()
+        finally:
+            if self._heartbeat is not None:
+                self._heartbeat.__exit__(None, None, None)
+            if self._server is not None:
+                # Its data is deleted: only a healthy server is stopped gracefully.
+                if self._fault is None and not isinstance(exc[1], KeyboardInterrupt):
+                    self._server.stop()
+                else:
+                    self._server.abandon()
+        shutil.rmtree(self._data, ignore_errors=True)
+
+    def server_facts(self) -> Mapping[str, Any] | None:
+        """Facts about the server for the results; None without a server."""
+        if self._server is None or self._choice is None:
+            return None
+        cores = list(self._certificate.placement.server_cores or ())
+        return {**self._server.facts(), "why": self._choice.why, "cores": cores}
+
+    def server_fault(self, *, suspected: bool) -> str | None:
+        """The fault of the server; None if it is healthy, or there is none.
+
+        suspected: a trial has just failed or met errors. Then this waits for a moment, because a
+        dying server closes its connections before it ends, and until the server answers or has
+        been silent for long.
+        """
+        if self._server is None or self._heartbeat is None or self._fault is not None:
+            return self._fault
+        ends = time.monotonic() + (_DYING_S if suspected else 0.0)
+        while self._server.lives():
+            if time.monotonic() >= ends and (not suspected or self._server.answers()):
+                return None
+            if self._heartbeat.silence_s() >= heartbeat.SILENCE_S:
+                self._fault = "the server does not answer"
+                return self._fault
+            time.sleep(_POLL_S / 5)
+        self._fault = "the server ended"
+        return self._fault
+
+    def server_log(self) -> str:
+        """The end of the server's log in parentheses; empty without one."""
+        path = self._log.with_name(f"{self._log.stem}-server.log")
+        last = _tail(path)
+        return f" ({path.name} ends: {' | '.join(last)})" if last else ""
+
+    def _watch(self, since_dead: float | None) -> float | None:
+        """Check the server during a trial. Returns the time at which it was found dead
+        (`time.monotonic`); the trial then has a moment to report its errors."""
+        if self._server is None or self._heartbeat is None:
+            return None
+        if not self._server.lives():
+            since_dead = since_dead or time.monotonic()
+            if time.monotonic() - since_dead > _MOURNING_S:
+                self._fault = "the server ended"
+        elif self._heartbeat.silence_s() >= heartbeat.SILENCE_S:
+            self._fault = "the server does not answer"
+        return since_dead
+
+    def messages(self, timeout_s: float) -> Iterator[object]:
+        """Messages of the process, until it ends or a trial takes longer than `timeout_s`. Asking
+        for the next message acknowledges the one before."""
+        since, dead = time.monotonic(), None
+        while True:
+            interrupts.check()
+            message = None
+            if self._pipe.poll(_POLL_S):
+                try:
+                    message = self._pipe.recv()
+                except (EOFError, ConnectionResetError):
+                    return
+                if isinstance(message, Started):
+                    since = time.monotonic()
+                yield message
+                if isinstance(message, Finished):
+                    with suppress(BrokenPipeError, ConnectionResetError):  # it has ended
+                        self._pipe.send(Ack())
+            # All trials that have ended are read, however late.
+            ended = isinstance(message, Finished)
+            dead = self._watch(dead)
+            if not ended and time.monotonic() - since > timeout_s:
+                self._overdue = timeout_s
+            if self._overdue is not None or (self._fault is not None and not ended):
+                os.killpg(self._child.pid, signal.SIGKILL)
+                return
+
+    def why(self) -> str:
+        """The reason why the process ended before its trials."""
+        if self._fault is not None:
+            return f"{self._fault}{self.server_log()}"
+        if self._overdue is not None:
+            return f"took longer than trial_timeout_s = {self._overdue:g}"
+        code = self._child.returncode
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        self._output.settle()
+        last = (_tail(self._log) or ["its log is empty"])[-1]
+        return f"the measuring process ended with {how}: {last} (log: {self._log.name})"
+
+
+def _tail(log: Path) -> list[str]:
+    """The last lines of a log, without control characters."""
+    try:
+        text = log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+    except FileNotFoundError:
+        return []
+    lines = ("".join(c if c.isprintable() else " " for c in line) for line in text.splitlines())
+    return [line.strip() for line in lines if line.strip()][-_LOG_TAIL_LINES:]
+
+
+def command_of(store: type[Store], *arguments: str) -> environments.Command:
+    """The command of the measuring process, in the store's own environment if it has one."""
+    module = "vectrial.worker.worker"
+    if store.environment is None:
+        return environments.Command(python(module, *arguments), for_measuring())
+    command = environments.command(store.environment, module, arguments)
+    return replace(command, env=for_measuring(command.env))
+
+
+def spec_of(
+    job: Job, plan: Plan, certificate: Certificate, data_dir: Path, serving: Serving | None
+) -> JobSpec:
+    return JobSpec(
+        store=reference(job.store),
+        index_kind=job.index.kind,
+        index_params=job.index.params.model_dump(mode="json"),
+        dataset=job.dataset,
+        rows=job.rows,
+        queries=job.queries,
+        k=plan.suite.k,
+        seed=plan.suite.seed + job.repeat,
+        batch_rows=plan.suite.batch_rows,
+        data_dir=data_dir,
+        certificate=certificate,
+        trials=tuple(
+            TrialSpec(
+                trial.row.key,
+                reference(type(trial.experiment)),
+                trial.experiment.model_dump(mode="json"),
+                trial.point,
+                trial.row.lane,
+            )
+            for trial in job.trials
+        ),
+        server=serving,
+        durability=job.durability,
+        metadata=job.metadata,
+        repeat_queries=plan.suite.repeat_queries,
+    )
