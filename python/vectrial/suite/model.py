@@ -1,4 +1,4 @@
-"""Suite files: what a person asks to be measured, validated.
+"""Suite files, validated.
 
 A suite is TOML. Lists among a store's `params` are grids: every combination is built.
 
@@ -39,7 +39,7 @@ from vectrial.model.provider import Provider
 from vectrial.model.store import Durability
 from vectrial.util.suggest import suggestion
 
-#: Bytes of a suite's file.
+#: Maximum size of a suite file in bytes.
 _MOST_BYTES = 4 << 20
 
 Scalar = bool | int | float | str
@@ -68,11 +68,11 @@ class DatasetRef(_Part):
 class StoreRef(_Part):
     """A store with the index to build.
 
-    index: its kind; unless given, the store's default.
+    index: its kind; the store's default unless set.
     params: build parameters; a list is a grid. datasets, experiments: restrict to these names.
     lane: how requests are issued; a list measures each lane, searches on the same loaded index.
     durability: as the suite's, for this store; "default" leaves it to the store.
-    provider: where the store's server comes from; unless given, what can be had on the machine.
+    provider: source of the store's server; the first available unless set.
     """
 
     store: Name
@@ -88,7 +88,7 @@ class StoreRef(_Part):
 class ExperimentRef(ExactModel):
     """An experiment by name; every key but `stores` is a parameter of its own.
 
-    stores: names of the stores that are asked it; unless given, all.
+    stores: only these stores; all unless set.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -102,11 +102,11 @@ class ExperimentRef(ExactModel):
 
 
 class Prices(_Part):
-    """What a machine costs, to say in money what was measured.
+    """Prices of a machine, for the cost of a measured load.
 
     dated: the day these prices were read. source: where, for people. currency: "USD".
-    vcpu_hour: of a processor for an hour. gib_hour: of 2**30 bytes of memory for an hour.
-    gib_month: of 2**30 bytes of disk for a month of 730 hours.
+    vcpu_hour: per CPU and hour. gib_hour: per 2**30 bytes of memory and hour. gib_month: per
+    2**30 bytes of disk and month of 730 hours.
     """
 
     dated: date
@@ -128,18 +128,18 @@ class Prices(_Part):
 class Suite(_Part):
     """A whole suite file.
 
-    k: neighbours asked for. repeats: how often everything is done; at least 3 for a spread.
-    order: every repeat goes over all stores before the next begins, in the order of the "suite",
-        or "interleaved": there and back again, so that what changes steadily changes all alike.
+    k: neighbours per query. repeats: of every trial; at least 3 for an interval.
+    order: of the stores within a repeat: as in the "suite", or "interleaved": every other repeat
+        backwards, so that a drift of the machine affects all stores alike.
     batch_rows: rows per insert when loading. seed: of every random choice.
-    durability: what has become of a write when it is acknowledged: "synced", "buffered" or
-        "memory"; unless given, each store's own default.
-    repeat_queries: timed searches ask the dataset's own queries again and again, so that a store
-        may remember their answers; unless so, each is moved a little whenever it is asked.
+    durability: of acknowledged writes: "synced", "buffered" or "memory"; each store's default
+        unless set.
+    repeat_queries: timed searches repeat the dataset's queries exactly, which a store may cache;
+        else each is changed a little every time.
     trial_timeout_s: a trial that takes longer is ended and fails.
-    placement: processors of clients and servers.
-    client_limits: beyond which a trial of the native lane is client-bound.
-    prices: with them the report says what the measured load costs.
+    placement: CPU cores of clients and servers.
+    client_limits: beyond these a trial of the native lane is client-bound.
+    prices: for the cost of the measured load in the report.
     """
 
     name: Name
@@ -169,25 +169,25 @@ class Suite(_Part):
         return stores
 
     def only(self, stores: Collection[str]) -> Suite:
-        """The suite with these of its stores alone, and what is asked of them."""
-        asked = []
+        """The suite with these stores and their experiments only."""
+        experiments = []
         for ref in self.experiments:
-            kept = None if ref.stores is None else [name for name in ref.stores if name in stores]
-            if kept != []:
-                asked.append(ref.model_copy(update={"stores": kept}))
+            names = None if ref.stores is None else [name for name in ref.stores if name in stores]
+            if names != []:
+                experiments.append(ref.model_copy(update={"stores": names}))
         own = [ref for ref in self.stores if ref.store in stores]
-        return self.model_copy(update={"stores": own, "experiments": asked})
+        return self.model_copy(update={"stores": own, "experiments": experiments})
 
     def repeated(self, repeats: int, where: str) -> Suite:
-        """The suite with another number of repeats; `where` that comes from, for messages.
+        """The suite with another number of repeats. where: its source, for messages.
 
         Raises:
-            UserError: no suite can have so many.
+            UserError: it is out of range.
         """
         return validated(Suite, {**self.model_dump(), "repeats": repeats}, where)
 
     def provider(self, store: str) -> Provider | None:
-        """Where the server of a store is to come from; None: what can be had."""
+        """The provider of a store's server; None: the first available."""
         return next((ref.provider for ref in self.stores if ref.store == store), None)
 
 
@@ -202,7 +202,7 @@ def read_suite(path: Path) -> Suite:
 
 
 def suite_text(path: Path) -> str:
-    """What a suite's file holds, which may be a pipe: it is read once.
+    """The text of a suite file, which may be a pipe: it is read once.
 
     Raises:
         UserError: it cannot be read.

@@ -1,8 +1,6 @@
-"""Does a store really run here, and is it right? A small load, a search through every lane, and
-the gate, in a process of its own.
+"""A test of a store: a small load, a search through every lane, and the gate.
 
-A process of its own, so that a library that crashes takes nothing else along, and so that a
-store with its own environment is tried where it will be measured.
+It runs in a process of its own, because a library may crash, and in the store's own environment.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Probe:
-    """What came of it. version: as the store says itself; None when it did not get so far."""
+    """The outcome. version: as the store reports it; None if it failed before."""
 
     works: bool
     detail: str
@@ -56,8 +54,8 @@ class Probe:
 
 
 def probe(store: type[Store], progress: LineProgress = lambda line: None) -> Probe:
-    """Try `store` in a process of its own. An environment of its own must stand already; the
-    program of its server is fetched, of which `progress` is told."""
+    """Test `store` in another process. Its own environment must exist; the program of its server
+    is fetched."""
     recipe = recipe_of(store)
     chosen = {}
     if recipe is not None:
@@ -141,7 +139,7 @@ def _high_recall_params(can: Capabilities, kind: str) -> dict[str, Any]:
 
 
 def _found(subject: Subject) -> float:
-    """True neighbours in an answer, on average, through the store's own methods."""
+    """Mean number of true neighbours per answer, through the store's own methods."""
     rows, answers = subject.rows, subject.answer(subject.queries)
     right = 0
     for query, (ids, _) in zip(subject.queries, answers, strict=True):
@@ -151,7 +149,7 @@ def _found(subject: Subject) -> float:
 
 
 def _native(native: NativeSearch, queries: NDArray[np.float32], judge: Judge) -> str:
-    """The same questions by the engine, and what came of them.
+    """The same searches through the engine, as text with the number of true neighbours.
 
     Raises:
         StoreError: an answer was an error.
@@ -172,14 +170,14 @@ def _native(native: NativeSearch, queries: NDArray[np.float32], judge: Judge) ->
 
 
 def _judged(what: str, results: Sequence[GateResult], found: float, version: str) -> Probe:
-    """A store works when nothing failed that every figure rests on; other failures are said."""
+    """A store works if no check failed that invalidates everything; other failures are listed."""
     failed = [result for result in results if result.passed is False]
     if not failed:
         passed = sum(result.passed is True for result in results)
         return Probe(found > 0, f"{what}; gate: {passed} checks passed", version)
-    told = "; ".join(f"{one.check_name}: {one.detail}" for one in failed)
+    failures = "; ".join(f"{one.check_name}: {one.detail}" for one in failed)
     fatal = any(CHECKS[one.check_name].invalidates is Scope.EVERYTHING for one in failed)
-    return Probe(found > 0 and not fatal, f"{what}; gate failed: {told}", version)
+    return Probe(found > 0 and not fatal, f"{what}; gate failed: {failures}", version)
 
 
 def main(reference: str) -> None:

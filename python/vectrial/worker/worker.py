@@ -1,4 +1,4 @@
-"""The process that measures: one job, inside the store's own environment.
+"""The measuring process: one job, inside the store's own environment.
 
 The parent sends a `JobSpec` over a pipe and receives messages; it answers `Finished` with `Ack`.
 Nothing crosses the pipe inside a timed sample. Run as `python -m vectrial.worker.worker FD PARENT`.
@@ -59,7 +59,7 @@ SHOW_EVERY_S = 0.9
 
 
 class _Measurement:
-    """A job under way: the store, whether it is loaded, and what the gate said."""
+    """A running job: the store, its load, and the results of the gate."""
 
     def __init__(self, spec: JobSpec, pipe: Connection) -> None:
         self.spec = spec
@@ -91,7 +91,7 @@ class _Measurement:
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
 
     def _serve(self, serving: Serving) -> None:
-        """From now on the store's server is this one."""
+        """Use this server from now on."""
         self.address = serving.address
         self.data_dirs = serving.data_dirs
         # The server first: the disk is counted with it.
@@ -111,36 +111,36 @@ class _Measurement:
         return answer.address
 
     def make(self, location: Path) -> Store:
-        """A store at a place, of which what the suite asks of writes is asked."""
+        """A store at a location, with the suite's durability."""
         store = self.kind(location, self.address) if self.address else self.kind(location)
         store.durability = self.spec.durability
         return store
 
     def progress(self, done: float, of: float, what: str) -> None:
-        """Tell the parent, seldom enough to cost nothing."""
+        """Send progress, seldom enough to cost nothing."""
         now = time.monotonic()
         if now - self._last_progress >= PROGRESS_EVERY_S:
             self._last_progress = now
             self.pipe.send(Progress(done, of, what))
 
     def show(self, live: Live) -> None:
-        """Tell the parent what a phase is doing, once a second."""
+        """Send the state of a phase, once a second."""
         now = time.monotonic()
         if now - self._last_shown >= SHOW_EVERY_S:
             self._last_shown = now
             self.pipe.send(replace(live, server_cores=self._server_busy.cores()))
 
     def _server_cpu_s(self) -> float | None:
-        """Processor time of the server's processes until now; None when it is not here."""
+        """CPU seconds of the server's processes; None if it is not on this machine."""
         used = [tree.usage(look=False) for tree in self._server_trees]
         known = [usage.cpu_s for usage in used if usage is not None]
         return sum(known) if known else None
 
     def run(self) -> None:
-        """Measure every trial; a store's failure fails its trial, and the next goes on.
+        """Measure every trial. A store's failure fails its trial, and the next one follows.
 
-        A trial that ended before the gate is sent when the gate has spoken, which it does at the
-        latest before a trial that starts empty takes the load away.
+        A trial that ended before the gate is sent after the gate, which runs at the latest before
+        a trial that starts empty discards the load.
         """
         ungated: list[Finished] = []
         try:
@@ -149,7 +149,7 @@ class _Measurement:
                     self._conclude(ungated)
                 self.pipe.send(Started(trial.key))
                 out = self._trial(trial)
-                if not self.loaded:  # it failed, or changed rows: nothing comes of this load
+                if not self.loaded:  # it failed, or changed rows
                     self._conclude(ungated)
                 ungated.append(out)
                 if self.gate is not None or not self.loaded:
@@ -160,12 +160,12 @@ class _Measurement:
                 close_store(self.store)
 
     def _conclude(self, ungated: list[Finished]) -> None:
-        """Ask the gate about the load that these trials measured, and send them. They have failed
-        when it cannot be asked: nobody knows what their figures are worth."""
+        """Run the gate on the load of these trials, and send them. If the gate raises, they have
+        failed."""
         if not ungated:
             return
         try:
-            self._ask_gate()
+            self._run_gate_once()
         except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
             for out in ungated:
                 out.status = "failed"
@@ -174,8 +174,8 @@ class _Measurement:
         self._send(ungated)
 
     def _send(self, trials: list[Finished]) -> None:
-        """Send what has ended, with what the gate said, and forget it. Whoever writes it would take
-        its processor time from the next trial: until all is kept none begins."""
+        """Send finished trials with the results of the gate. Waits until they are written, so that
+        writing takes no CPU time from the next trial."""
         for out in trials:
             self._judge(out)
             self.pipe.send(out)
@@ -214,7 +214,7 @@ class _Measurement:
         elif not self.loaded:
             self._set_up()
         if experiment.starts_from is State.LOADED and not experiment.before_gate:
-            self._ask_gate()
+            self._run_gate_once()
         assert self.store is not None
         for phase in experiment.run(self._context(self.store, trial), trial.point):
             phase.unsampled = not_its_own(phase, perf_counter_ns())
@@ -239,12 +239,12 @@ class _Measurement:
         self.version = self.store.version()
         note = untested(self.kind, self.version)
         self.notes = () if note is None else (note,)
-        if self.baseline_rss_bytes is None:  # later, memory of an earlier load may still be held
+        if self.baseline_rss_bytes is None:  # later, an earlier load may still use memory
             self.baseline_rss_bytes = self._resident_without_rows()
 
     def _resident_without_rows(self) -> int | None:
-        """Resident memory with everything in place but rows: a batch is cut first, since what
-        Arrow sets up for the first one is ours and not the store's."""
+        """Resident bytes before rows are loaded. Batches are cut first, because Arrow's own set-up
+        is not the store's memory."""
         for _ in bulk.batches(
             self.dataset,
             self.schema,
@@ -257,13 +257,13 @@ class _Measurement:
         return self._resident_bytes()
 
     def _resident_bytes(self) -> int | None:
-        """Of the processes that hold the store's data, and of all that they started."""
-        held = [ProcessTree(pid).usage() for pid in self.resident_in]
-        known = [usage.rss_bytes for usage in held if usage is not None]
+        """Resident bytes of the processes with the store's data, and of their children."""
+        usages = [ProcessTree(pid).usage() for pid in self.resident_in]
+        known = [usage.rss_bytes for usage in usages if usage is not None]
         return sum(known) if known else None
 
     def _set_up(self) -> None:
-        """Load outside any measurement, when no ingest trial of this job did."""
+        """Load without measuring, if no ingest trial of this job did."""
         self._fresh_store()
         assert self.store is not None
         self.store.create(self.schema, self.index)
@@ -277,15 +277,15 @@ class _Measurement:
         bulk.finish(self.store, self.progress)
         self.loaded = True
 
-    def _ask_gate(self) -> None:
-        """Once per load; what it says goes with every trial of the load."""
+    def _run_gate_once(self) -> None:
+        """Run the gate once per load; its results go with every trial of the load."""
         if self.gate is None:
             self.progress(0, 1, "gate")
             assert self.store is not None
             self.gate = run_gate(self._subject(self.store), self.spec.data_dir / "scratch")
 
     def _judge(self, out: Finished) -> None:
-        """A trial is invalid when a check failed that its experiment's figures rest on."""
+        """Mark a trial invalid if a check failed that its experiment depends on."""
         scopes = experiments.resolve(self._experiment[out.key]).depends_on()
         out.gate = [result.row(scopes) for result in self.gate or []]
         wrong = [row for row in out.gate if row.relevant and row.passed is False]
@@ -336,8 +336,7 @@ class _Measurement:
 
 
 def main() -> None:
-    """Measure the job that comes over the pipe whose file descriptor is the first argument; the
-    second is the process id of whoever sends it."""
+    """Measure the job from the pipe. Arguments: file descriptor of the pipe, id of the parent."""
     die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     with Connection(int(sys.argv[1])) as pipe:
