@@ -128,7 +128,7 @@ def test_a_server_that_dies_fails_its_trial_and_the_run_goes_on(
     for trial in trials:
         server = json.loads(str(trial["server"]))
         assert (server["provider"], server["limits"]) == ("local", "none")
-        assert server["why"] == "its program can be had here"
+        assert str(server["why"]).startswith("a program of this machine")
     # Its version is numpy's, and not one that the driver names.
     said = json.loads(str(trials[1]["notes"]))
     assert len(said) == 1

@@ -28,9 +28,9 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        # Finding it out takes a while: it is imported only here.
+def _version(given: bool) -> None:
+    if given:
+        # Imported here: it runs git.
         from vectrial import __version__
 
         typer.echo(f"vectrial {__version__}")
@@ -47,11 +47,10 @@ def _root(
 
 
 def run_command_line() -> None:
-    """Run the command that the arguments name, and exit with its status.
+    """Run the command of the arguments, and exit with its status.
 
-    A `VectrialError` becomes one line on stderr and its exit code, and so does what the operating
-    system refuses about a file (a place that cannot be written, a full disk). A signal becomes 128
-    and its number, with what to do next.
+    A `VectrialError` becomes one line on stderr and its exit code. So does an `OSError` about a
+    file or a full disk, with exit code 2. A signal becomes 128 plus its number, with a hint.
     """
     _encode()
     again = shlex.join(["vectrial", *sys.argv[1:]])
@@ -87,22 +86,22 @@ def _run() -> None:
 
 
 def _flush() -> None:
-    """Nobody may read the last lines: that is no fault of what was done."""
+    """Flush stdout; a closed pipe is no error."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _to_nowhere(1)
+        _redirect_to_null(1)
 
 
-def _to_nowhere(number: int) -> None:
-    """Have a descriptor lead to /dev/null."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, number)
-    os.close(nowhere)
+def _redirect_to_null(number: int) -> None:
+    """Redirect a file descriptor to /dev/null."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, number)
+    os.close(null)
 
 
-class _Lasting(io.FileIO):
-    """Stderr, whose reader may go: a command goes on though nobody looks at its progress."""
+class _Stderr(io.FileIO):
+    """Stderr that ignores a closed pipe, so that a command continues without a reader."""
 
     def write(self, data: Any) -> int:
         try:
@@ -110,21 +109,20 @@ class _Lasting(io.FileIO):
         except OSError as error:
             if error.errno not in (errno.EPIPE, errno.EIO):
                 raise
-            _to_nowhere(self.fileno())
+            _redirect_to_null(self.fileno())
             return len(data)
 
 
 def _encode() -> None:
-    """Nothing that is said ends the program because it cannot be shown: into a pipe goes UTF-8,
-    names of files as the bytes that they are; a terminal of another encoding shows '?'. A stream
-    that the caller closed leads nowhere."""
+    """Set encodings so that no text raises: UTF-8 and the bytes of file names into a pipe; '?' on a
+    terminal for characters outside its encoding."""
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", encoding="utf-8")
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8")
     if sys.stderr is sys.__stderr__ and sys.__stderr__ is not None:
-        lasting = io.BufferedWriter(_Lasting(2, "w", closefd=False))
-        sys.stderr = io.TextIOWrapper(lasting, sys.__stderr__.encoding, line_buffering=True)
+        buffered = io.BufferedWriter(_Stderr(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(buffered, sys.__stderr__.encoding, line_buffering=True)
     for stream in (sys.stdout, sys.stderr):
         if not isinstance(stream, io.TextIOWrapper):
             continue

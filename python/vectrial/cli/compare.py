@@ -113,12 +113,12 @@ def compare(
     from vectrial.document.render import markdown, terminal
     from vectrial.results.foreign import understood
 
-    what = CompareOptions(
+    scope = CompareOptions(
         metrics_of(metric or DEFAULT_METRICS), tuple(recall or ()), _experiments(experiment or [])
     )
     minimum = share(threshold)
     with understood(" and ".join(filter(None, (a, b)))):
-        comparison = comparison_of(*sides_of(a, b, store or ()), what, minimum)
+        comparison = comparison_of(*sides_of(a, b, store or ()), scope, minimum)
     match form:
         case CompareFormat.TABLE:
             stdout_console().print(terminal.render(document.report(comparison)))

@@ -1,5 +1,4 @@
-"""Where the `vectrial` command begins: what it needs of the system is seen to before anything
-that takes long is imported."""
+"""Entry point of `vectrial`: sets up streams and signals before slow imports."""
 
 from __future__ import annotations
 
@@ -13,14 +12,14 @@ def main() -> None:
     """Entry point."""
     _open_streams()
     with _silent_interrupt():
-        # Imported here: it takes a second, in which Ctrl-C ends the command without a word.
+        # Imported here: it takes a second, in which Ctrl-C ends the command silently.
         from vectrial.cli.app import run_command_line
     run_command_line()
 
 
 def _open_streams() -> None:
-    """Have stdin, stdout and stderr lead somewhere where the caller closed them (`>&-`): else
-    the next file that is opened would take their place, and be written to."""
+    """Open stdin, stdout and stderr if they are closed (`>&-`): else the next file that is opened
+    would take their place."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)

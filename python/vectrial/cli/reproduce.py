@@ -126,8 +126,19 @@ def reproduce(
         size = report.scale if scale is None else scale
         settings = Settings(size, tuple(store or ()), faithful, repeats)
     else:
-        options_of_new = scale is not None or store or faithful or repeats > 1
-        _check_folder(folder, name, bool(options_of_new), bool(show and resume), show and dry_run)
+        if show is not None and resume is not None:
+            raise UserError("--show and --resume exclude each other", remedy="give one of them")
+        if show is not None and dry_run:
+            raise UserError(
+                "--show measures nothing, with or without --dry-run",
+                remedy="--resume FOLDER --dry-run prints what is left to measure",
+            )
+        if name is not None or scale is not None or store or faithful or repeats > 1:
+            raise UserError(
+                "the folder has its own report and settings",
+                where=str(folder),
+                remedy="leave REPORT, --scale, --store, --faithful and --repeats out",
+            )
         report, settings = _read_manifest(folder)
     kinds, _ = registry.STORES.working()
     parts = plan_parts(report, settings, kinds)
@@ -143,29 +154,6 @@ def reproduce(
     assert folder is not None
     _write(report, settings, folder, kinds, form, console, draw=show is None)
     console.print(f"folder: {folder}", soft_wrap=True, highlight=False)
-
-
-def _check_folder(
-    folder: Path, name: str | None, has_settings: bool, both: bool, show_dry: object
-) -> None:
-    """Raise `UserError` for options that --show or --resume exclude."""
-    if both:
-        raise UserError("--show and --resume exclude each other", remedy="give one of them")
-    if show_dry:
-        raise UserError(
-            "--show measures nothing, with or without --dry-run",
-            remedy="--resume FOLDER --dry-run prints what is left to measure",
-        )
-    if name is not None:
-        raise UserError(
-            "the folder says which report it is of", where=str(folder), remedy=f"leave {name} out"
-        )
-    if has_settings:
-        raise UserError(
-            "the folder has its own settings",
-            where=str(folder),
-            remedy="leave --scale, --store, --faithful and --repeats out, or begin a new one",
-        )
 
 
 def _list(form: ReproductionFormat) -> None:

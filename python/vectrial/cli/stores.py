@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -14,9 +15,9 @@ from vectrial.cli.output import Format, plain_table, print_json, stderr_console,
 from vectrial.model.errors import PluginError
 from vectrial.model.lane import lanes_of
 from vectrial.model.progress import LineProgress
-from vectrial.model.store import ALL_OPERATORS, Hybrid, IndexKind, Params, Store
+from vectrial.model.store import ALL_OPERATORS, Capabilities, IndexKind, Params, Store
 from vectrial.run.redact import Secrecy
-from vectrial.servers.provide import Choice, choose, recipe_of
+from vectrial.servers.provide import choose, recipe_of
 from vectrial.stores import registry
 from vectrial.util import environments
 from vectrial.worker.probe import probe
@@ -70,10 +71,11 @@ def stores(
 def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any]:
     try:
         store = registry.load(name)
-    except PluginError as error:  # its module is broken: say so and show the others
+    except PluginError as error:  # the other stores are listed
         nothing: dict[str, Any] = {"kind": None, "provider": None, "lanes": [], "capabilities": {}}
         return {"store": name, **nothing, "works": False, "reason": str(error), "probe": None}
-    choice = _choice(store)
+    recipe = recipe_of(store)
+    choice = None if recipe is None else choose(recipe)
     available = registry.availability(store, served=choice is not None)
     if choice is not None and available.works:
         available = choice.available
@@ -84,7 +86,7 @@ def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any
         "works": available.works,
         "reason": available.reason,
         "lanes": [str(lane) for lane in lanes_of(store)],
-        "capabilities": _capabilities(store),
+        "capabilities": _capabilities(store.capabilities),
         "title": store.title,
         "why": None if choice is None else choice.why,
         "version": _installed_version(store) if available.works else None,
@@ -98,29 +100,6 @@ def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any
         facts["probe"] = {"works": outcome.works, "detail": detail}
         facts["version"] = outcome.version or facts["version"]
     return facts
-
-
-def _choice(store: type[Store]) -> Choice | None:
-    """The provider of the store's server; None for a library."""
-    recipe = recipe_of(store)
-    return None if recipe is None else choose(recipe)
-
-
-def _capabilities(store: type[Store]) -> dict[str, Any]:
-    can = store.capabilities
-    return {
-        "metrics": {str(metric): str(score) for metric, score in can.scores.items()},
-        "indexes": {label: _index_facts(kind) for label, kind in can.indexes.items()},
-        "filters": sorted(can.filters),
-        "find": sorted(can.find),
-        "field_types": sorted(can.field_types),
-        **{flag: getattr(can, flag) for flag in _FLAGS},
-        "filters_need_index": can.filters_need_index,
-        "returns": sorted(can.returns),
-        "durability": {str(promise): how for promise, how in can.durability.items()},
-        "hybrid": _hybrid_facts(can.hybrid),
-        "differences": list(can.caveats),
-    }
 
 
 _FLAGS = (
@@ -137,31 +116,43 @@ _FLAGS = (
 )
 
 
-def _hybrid_facts(hybrid: Hybrid | str) -> dict[str, Any]:
-    """Fusions of vector and text search; without any, the reason."""
-    if isinstance(hybrid, str):
-        return {"fusions": {}, "text": None, "reason": hybrid}
-    fusions = {str(fusion): how for fusion, how in hybrid.fusions.items()}
-    return {"fusions": fusions, "text": hybrid.text, "reason": None}
+def _capabilities(can: Capabilities) -> dict[str, Any]:
+    hybrid = can.hybrid
+    fusions = {} if isinstance(hybrid, str) else hybrid.fusions
+    return {
+        "metrics": {str(metric): str(score) for metric, score in can.scores.items()},
+        "indexes": {label: _index(kind) for label, kind in can.indexes.items()},
+        "filters": sorted(can.filters),
+        "find": sorted(can.find),
+        "field_types": sorted(can.field_types),
+        **{flag: getattr(can, flag) for flag in _FLAGS},
+        "filters_need_index": can.filters_need_index,
+        "returns": sorted(can.returns),
+        "durability": {str(promise): how for promise, how in can.durability.items()},
+        "hybrid": {
+            "fusions": {str(fusion): how for fusion, how in fusions.items()},
+            "text": None if isinstance(hybrid, str) else hybrid.text,
+            "reason": hybrid if isinstance(hybrid, str) else None,
+        },
+        "caveats": list(can.caveats),
+    }
 
 
-def _index_facts(kind: IndexKind) -> dict[str, Any]:
+def _index(kind: IndexKind) -> dict[str, Any]:
     return {
         "exact": kind.exact,
         "build": _defaults(kind.build),
         "search": _defaults(kind.search),
         "metrics": sorted(kind.metrics) if kind.metrics is not None else None,
         "filters": sorted(kind.filters) if kind.filters is not None else None,
-        "lacks": sorted(kind.unsupported),
+        "unsupported": sorted(kind.unsupported),
         "exact_scores": kind.exact_scores,
     }
 
 
 def _defaults(model: type[Params]) -> dict[str, Any]:
-    return {
-        name: None if field.is_required() else field.default
-        for name, field in model.model_fields.items()
-    }
+    fields = model.model_fields.items()
+    return {name: None if field.is_required() else field.default for name, field in fields}
 
 
 def _installed_version(store: type[Store]) -> str | None:
@@ -170,9 +161,8 @@ def _installed_version(store: type[Store]) -> str | None:
         return None
     if store.environment is not None:
         inside = environments.path(store.environment).glob("lib/python*/site-packages")
-        for found in metadata.distributions(name=store.module, path=[str(p) for p in inside]):
-            return found.version
-        return None
+        found = metadata.distributions(name=store.module, path=[str(path) for path in inside])
+        return next((one.version for one in found), None)
     packages = metadata.packages_distributions().get(store.module.split(".")[0], [])
     return metadata.version(packages[0]) if packages else None
 
@@ -216,67 +206,60 @@ def _reason(store: dict[str, Any]) -> str:
     return "" if store["works"] else str(store["reason"])
 
 
-def _operators(names: list[str]) -> str:
-    if set(names) == ALL_OPERATORS:
-        return "all"
-    return escape(" ".join(names)) or "none"
-
-
 def _describe(store: dict[str, Any]) -> None:
+    """Print all facts of a store."""
     console = stdout_console(markup=True)
     console.print(f"[bold]{escape(store['store'])}[/]  {escape(store.get('title', ''))}")
     works = ": ".join(filter(None, (_works(store), escape(_reason(store)))))
-    rows: list[tuple[str, str]] = [("works", works)]
-    can = store["capabilities"]
-    if can:
-        if store["provider"] is not None:
-            server = ": ".join(filter(None, (store["provider"], store["why"])))
-            rows.append(("server", escape(server)))
-        rows.append(("version", escape(store["version"] or "")))
-        if store["tested"]:
-            tested = ", ".join(f"{version}*" for version in store["tested"])
-            rows.append(("tested with", escape(tested)))
-        rows.append(("lanes", " ".join(store["lanes"])))
-        scores = [f"{metric} (scores: {kind})" for metric, kind in can["metrics"].items()]
-        rows.append(("metrics", ", ".join(scores)))
-        for label, index in can["indexes"].items():
-            rows.append((f"index {label}", escape(_index_line(index))))
-        rows.append(("filters", _operators(can["filters"])))
-        rows.append(("find", _operators(can["find"])))
-        rows.append(("columns", " ".join(can["field_types"]) or "none"))
-        rows.append(("returns", " ".join(can["returns"])))
-        rows.append(("has", " ".join(f.replace("_", "-") for f in _FLAGS if can[f])))
-        rows.append(("has not", " ".join(f.replace("_", "-") for f in _FLAGS if not can[f])))
-        rows += [(label, escape(text)) for label, text in _hybrid_lines(can["hybrid"])]
-        rows += [("caveat", escape(text)) for text in can["differences"]]
-        rows += [("durability", escape(f"{k}: {how}")) for k, how in can["durability"].items()]
-    if store["probe"]:
-        rows.append(("probe", escape(store["probe"]["detail"])))
+    rows = [("works", works), *((label, escape(text)) for label, text in _details(store))]
     table = Table(box=None, show_header=False, pad_edge=False)
     for label, text in rows:
         table.add_row(f"  [dim]{escape(label)}[/]", text)
     console.print(table)
 
 
-def _hybrid_lines(hybrid: dict[str, Any]) -> list[tuple[str, str]]:
-    if not hybrid["fusions"]:
-        return [("hybrid", f"none: it {hybrid['reason']}")]
-    return [(f"fusion {name}", how) for name, how in hybrid["fusions"].items()] + [
-        ("words of texts", hybrid["text"])
-    ]
+def _details(store: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    can = store["capabilities"]
+    if can:
+        if store["provider"] is not None:
+            yield "server", ": ".join(filter(None, (store["provider"], store["why"])))
+        yield "version", store["version"] or ""
+        if store["tested"]:
+            yield "tested with", ", ".join(f"{version}*" for version in store["tested"])
+        yield "lanes", " ".join(store["lanes"])
+        yield "metrics", ", ".join(f"{m} (scores: {kind})" for m, kind in can["metrics"].items())
+        for label, index in can["indexes"].items():
+            yield f"index {label}", _index_line(index)
+        yield "filters", _operators(can["filters"])
+        yield "find", _operators(can["find"])
+        yield "columns", " ".join(can["field_types"]) or "none"
+        yield "returns", " ".join(can["returns"])
+        for label, value in (("has", True), ("has not", False)):
+            yield label, " ".join(f.replace("_", "-") for f in _FLAGS if can[f] is value)
+        hybrid = can["hybrid"]
+        if hybrid["fusions"]:
+            yield from ((f"fusion {name}", how) for name, how in hybrid["fusions"].items())
+            yield "words of texts", hybrid["text"]
+        else:
+            yield "hybrid", f"none: it {hybrid['reason']}"
+        yield from (("caveat", text) for text in can["caveats"])
+        yield from (("durability", f"{k}: {how}") for k, how in can["durability"].items())
+    if store["probe"]:
+        yield "probe", store["probe"]["detail"]
+
+
+def _operators(names: list[str]) -> str:
+    return "all" if set(names) == ALL_OPERATORS else " ".join(names) or "none"
 
 
 def _index_line(index: dict[str, Any]) -> str:
     def settings(of: dict[str, Any]) -> str:
-        return ", ".join(f"{name} = {_shown(value)}" for name, value in of.items())
+        values = {n: "automatic" if value is None else value for n, value in of.items()}
+        return ", ".join(f"{name} = {value}" for name, value in values.items())
 
     parts = ["exact" if index["exact"] else "approximate"]
     parts += [f"build: {settings(index['build'])}"] if index["build"] else []
     parts += [f"search: {settings(index['search'])}"] if index["search"] else []
     parts += [f"only {', '.join(index['metrics'])}"] if index["metrics"] else []
-    parts += [f"without {', '.join(index['lacks'])}"] if index["lacks"] else []
+    parts += [f"without {', '.join(index['unsupported'])}"] if index["unsupported"] else []
     return "; ".join(parts)
-
-
-def _shown(value: Any) -> str:
-    return "automatic" if value is None else str(value)

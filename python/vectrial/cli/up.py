@@ -155,7 +155,7 @@ def _detached(store: str, words: list[str]) -> RunningServer:
 
     words: further arguments of `vectrial up`.
     """
-    messages = folder() / f"{store}.told"
+    messages = folder() / f"{store}.messages"
     messages.parent.mkdir(parents=True, exist_ok=True)
     with messages.open("w") as sink:
         child = subprocess.Popen(

@@ -65,10 +65,10 @@ def shape_of(ref: DatasetRef) -> DatasetShape:
         fields, queries = whole.fields, whole.queries
         own = (whole.operators or ALL_OPERATORS) if whole.filtered else None
         labels = [field.name for field in whole.query_fields]
-    for what, asked, there in (("rows", ref.rows, whole.rows), ("queries", ref.queries, queries)):
-        if asked is not None and asked > there:
+    for what, wanted, there in (("rows", ref.rows, whole.rows), ("queries", ref.queries, queries)):
+        if wanted is not None and wanted > there:
             raise UserError(
-                f"dataset '{ref.name}' has {there:,} {what}, {asked:,} are asked for",
+                f"dataset '{ref.name}' has {there:,} {what}, {wanted:,} are asked for",
                 remedy=f"ask for fewer {what}",
             )
     return DatasetShape(
@@ -183,14 +183,14 @@ def keep(folder: Path, suite: Suite, text: str) -> None:
     """Write the suite to a run folder. An existing suite stays, except that more repeats replace
     its number of repeats; fewer stores restrict a call and not the run.
     """
-    kept = folder / RESOLVED
-    if not kept.exists():
+    path = folder / RESOLVED
+    if not path.exists():
         unchanged = parse_suite(text, RESOLVED) == suite
-        replace_text(kept, text if unchanged else toml_of(suite))
+        replace_text(path, text if unchanged else toml_of(suite))
         return
-    was = read_suite(kept)
+    was = read_suite(path)
     if suite.repeats > was.repeats:
-        replace_text(kept, toml_of(was.model_copy(update={"repeats": suite.repeats})))
+        replace_text(path, toml_of(was.model_copy(update={"repeats": suite.repeats})))
 
 
 def _dataset_row(dataset: Dataset) -> dict[str, object]:

@@ -28,7 +28,7 @@ class Secrecy(Redaction):
         recipes = [recipe for store in stores if (recipe := recipe_of(store)) is not None]
         return cls([*map(secrets_of, recipes), *environment_secrets().values()])
 
-    def said(self, text: str) -> str:
+    def clean_text(self, text: str) -> str:
         """A foreign text as it is recorded and shown."""
         return clean(self.text(text))
 
@@ -37,10 +37,10 @@ class Secrecy(Redaction):
         phases = [
             replace(
                 phase,
-                reason=None if phase.reason is None else self.said(phase.reason),
-                missing={name: self.said(why) for name, why in phase.missing.items()},
+                reason=None if phase.reason is None else self.clean_text(phase.reason),
+                missing={name: self.clean_text(why) for name, why in phase.missing.items()},
                 errors=[
-                    (self.said(kind), n, [self.said(text) for text in messages])
+                    (self.clean_text(kind), n, [self.clean_text(text) for text in messages])
                     for kind, n, messages in phase.errors
                 ],
             )
@@ -48,10 +48,10 @@ class Secrecy(Redaction):
         ]
         return replace(
             record,
-            reason=None if record.reason is None else self.said(record.reason),
-            notes=[self.said(note) for note in record.notes],
+            reason=None if record.reason is None else self.clean_text(record.reason),
+            notes=[self.clean_text(note) for note in record.notes],
             phases=phases,
-            gate=[row._replace(detail=self.said(row.detail)) for row in record.gate],
+            gate=[row._replace(detail=self.clean_text(row.detail)) for row in record.gate],
             server=None if record.server is None else self.within(record.server),
         )
 

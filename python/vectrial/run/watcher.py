@@ -44,7 +44,7 @@ class RedactingWatcher(Watcher):
         self._watcher.job(job, number, of)
 
     def progress(self, progress: Progress) -> None:
-        self._watcher.progress(replace(progress, what=self._secrecy.said(progress.what)))
+        self._watcher.progress(replace(progress, what=self._secrecy.clean_text(progress.what)))
 
     def live(self, live: Live) -> None:
         self._watcher.live(live)
@@ -56,4 +56,4 @@ class RedactingWatcher(Watcher):
         self._watcher.finished(record)
 
     def note(self, text: str) -> None:
-        self._watcher.note(self._secrecy.said(text))
+        self._watcher.note(self._secrecy.clean_text(text))

@@ -250,8 +250,8 @@ def _explained(model: type[BaseModel], error: ValidationError, where: str) -> Us
             known = ", ".join(_keys_at(model, fault["loc"][:-1]))
             remedy = f"the keys here are: {known}" if known else ""
         case _:
-            given = f", got {shown(fault['input'])}" if not isinstance(fault["input"], dict) else ""
-            what = f"'{path}': {fault['msg'].removeprefix('Value error, ')}{given}"
+            value = f", got {shown(fault['input'])}" if not isinstance(fault["input"], dict) else ""
+            what = f"'{path}': {fault['msg'].removeprefix('Value error, ')}{value}"
     return UserError(what, where=where, remedy=remedy)
 
 

@@ -109,26 +109,26 @@ def attempt(store: type[Store]) -> Probe:
         make = store if address is None else partial(store, address=address)
         place = Path(folder) / "probe"
         place.mkdir()
-        tried = make(place)
+        tested = make(place)
         try:
-            version = tried.version()
-            tried.create(schema, index)
-            tried.insert(batch_of(schema, ids, vectors, {}))
-            tried.flush()
-            tried.build()
-            tried.wait_indexed()
+            version = tested.version()
+            tested.create(schema, index)
+            tested.insert(batch_of(schema, ids, vectors, {}))
+            tested.flush()
+            tested.build()
+            tested.wait_indexed()
             rows = Rows(ids, vectors)
-            subject = Subject(tried, make, schema, index, rows, queries, judge, K)
+            subject = Subject(tested, make, schema, index, rows, queries, judge, K)
             found = _found(subject)
             lanes = [f"{python_lane(store)} lane"]
             if Lane.NATIVE in lanes_of(store):
-                native = tried.native_search(
+                native = tested.native_search(
                     K, can.indexes[kind].search.model_validate(_high_recall_params(can, kind))
                 )
                 lanes.append(_native(native, queries, judge))
             results = run_gate(subject, Path(folder) / "beside")
         finally:
-            close_store(tried)
+            close_store(tested)
     what = f"{ROWS} rows under {kind}, {metric}: {found:g} of the {K} nearest found"
     what += f" ({', '.join(lanes)})"
     return _judged(what, results, found, version)
@@ -154,7 +154,7 @@ def _native(native: NativeSearch, queries: NDArray[np.float32], judge: Judge) ->
     Raises:
         StoreError: an answer was an error.
     """
-    asked = Requests(
+    requests = Requests(
         "search",
         vectors=queries,
         k=K,
@@ -162,7 +162,7 @@ def _native(native: NativeSearch, queries: NDArray[np.float32], judge: Judge) ->
         options=native.options,
         judge=judge,
     )
-    outcome = drive(native.target, [asked], [closed(1, count=len(queries))])
+    outcome = drive(native.target, [requests], [closed(1, count=len(queries))])
     recorder = outcome["classes"][0]["recorder"]
     for kind, count, messages in recorder.errors():
         raise StoreError(f"native lane: {count} searches failed ({kind}): {'; '.join(messages)}")

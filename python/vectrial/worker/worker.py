@@ -102,7 +102,7 @@ class _Measurement:
             tree.usage()  # finds what the server has started
 
     def _crash(self) -> Address:
-        """As `Context.crash`."""
+        """Kill and restart the server; see `Context.crash`."""
         self.pipe.send(Crash())
         answer: Serving | str = self.pipe.recv()
         if isinstance(answer, str):
