@@ -251,7 +251,7 @@ def _asked(name: str, few: int) -> int:
 def test_embedded_stores(tmp_path: Path, variables: dict[str, str]) -> None:
     if os.environ.get("VECTRIAL_TEST_KILLED"):
         pytest.skip("other stores are asked for")
-    kills, signals = _asked("VECTRIAL_TEST_KILLS", 5), _asked("VECTRIAL_TEST_SIGNALS", 6)
+    kills, signals = _asked("VECTRIAL_TEST_KILLS", 3), _asked("VECTRIAL_TEST_SIGNALS", 4)
     toll = ended_again_and_again(tmp_path / "k", variables, ["memory", "hnswlib"], kills, signals)
     assert toll.by_force <= signals // 4, "they are heard"
 
@@ -269,5 +269,5 @@ def test_servers(
     # The programs are those of this machine's cache.
     env = {name: value for name, value in variables.items() if name != "VECTRIAL_HOME"}
     catalog.ensure("clustered-16-2k", lambda *_: None)
-    kills, signals = _asked("VECTRIAL_TEST_KILLS", 2), _asked("VECTRIAL_TEST_SIGNALS", 2)
+    kills, signals = _asked("VECTRIAL_TEST_KILLS", 1), _asked("VECTRIAL_TEST_SIGNALS", 2)
     ended_again_and_again(tmp_path / "k", env, stores, kills, signals)

@@ -30,14 +30,14 @@ lane = ["native", "sdk"]
 [[experiments]]
 experiment = "transport"
 sizes = [1000]
-clients = [1, 2]
-min_s = 0.2
-mixed_s = 1.0
+clients = [2]
+min_s = 0.1
+mixed_s = 0.5
 mixed_rows = 50
 [[experiments]]
 experiment = "mixed"
 rates = { search = 10, insert = 4, update = 4, delete = 4 }
-duration_s = 4
+duration_s = 3
 arrivals = "constant"  # none is due at the very end
 clients = 3
 search = { ef_search = 200 }
@@ -71,10 +71,10 @@ def test_both_lanes_agree_on_what_came_through(
         return [m["value"] for m in found if tuple(m[key] for key in keys) == named]
 
     for lane in ("native", "sdk"):
-        assert values(lane, "transport", "put", "count") == [1000, 1000]
-        assert values(lane, "transport", "indexed", "count") == [1000, 1000]
+        assert values(lane, "transport", "put", "count") == [1000]
+        assert values(lane, "transport", "indexed", "count") == [1000]
         for phase in ("get", "mixed", "mixed_get"):
-            assert values(lane, "transport", phase, "ineffective") == [0, 0], phase
+            assert values(lane, "transport", phase, "ineffective") == [0], phase
             assert all(count > 0 for count in values(lane, "transport", phase, "count"))
         assert values(lane, "mixed", "search", "dead_answers") == [0]
         (most,) = values(lane, "mixed", "search", "recall_mean")

@@ -35,7 +35,11 @@ pytestmark = [
 
 AXE = "axe-core@4.14.1"
 PHONE, DESKTOP = (390, 844), (1440, 900)
-SIZES = [pytest.param(PHONE, id="phone"), pytest.param(DESKTOP, id="desktop")]
+#: A size and a colour scheme: each of either is looked at once.
+LOOKS = pytest.mark.parametrize(
+    ("size", "dark"),
+    [pytest.param(PHONE, False, id="phone-light"), pytest.param(DESKTOP, True, id="desktop-dark")],
+)
 
 
 @pytest.fixture(scope="module")
@@ -180,10 +184,7 @@ def violations(chromium: Browser, axe: str) -> list[str]:
 PAGES = ["/", "/?store=faiss", "/compare", "compare", "run", "trials", "trial", "values", "missing"]
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize(
-    "size", [pytest.param(PHONE, id="phone"), pytest.param(DESKTOP, id="desk")]
-)
+@LOOKS
 @pytest.mark.parametrize("page", PAGES)
 def test_page(
     chromium: Browser, address: str, axe: str, page: str, size: tuple[int, int], dark: bool
@@ -220,8 +221,7 @@ APART = {
 }
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@LOOKS
 @pytest.mark.parametrize("page", APART)
 def test_page_of_a_run_under_way_or_with_servers_and_costs(
     chromium: Browser, apart: str, axe: str, page: str, size: tuple[int, int], dark: bool
@@ -245,8 +245,7 @@ def test_page_of_a_run_under_way_or_with_servers_and_costs(
     assert violations(chromium, axe) == []
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@LOOKS
 def test_the_token_is_typed_into_the_form(
     chromium: Browser, guarded: str, axe: str, size: tuple[int, int], dark: bool
 ) -> None:

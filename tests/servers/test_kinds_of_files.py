@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from quick_servers import quick_servers
 
 from vectrial.model.file_categories import FileKind
 from vectrial.model.metric import Metric
@@ -50,7 +51,7 @@ def held(name: str, folder: Path, **settings: Any) -> tuple[Mapping[FileKind, in
     assert recipe is not None
     prepared(recipe)
     (folder / "store").mkdir()
-    with provide(recipe, folder / "server") as server:
+    with quick_servers(), provide(recipe, folder / "server") as server:
         dirs = server.data_dirs()
         before = on_disk(kind, dirs)
         store: Any = kind(folder / "store", server.address)

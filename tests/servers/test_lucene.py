@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from quick_servers import quick_servers
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive
@@ -78,7 +79,7 @@ def both(
     kind: tuple[type[LuceneStore], Recipe] = request.param
     store, recipe = kind
     prepared(recipe)
-    with provide(recipe, tmp_path_factory.mktemp(recipe.name)) as server:
+    with quick_servers(), provide(recipe, tmp_path_factory.mktemp(recipe.name)) as server:
         yield store, server
 
 

@@ -109,7 +109,7 @@ def check_everything(case: Case, store: Store, world: World) -> None:
     for where in list(case.filters(case.can.filters).values())[:4]:
         search = store.searcher(K, case.high_recall, where)
         assert recall(case, world, search, K, where) >= floor(case, where)
-    for where in case.filters(case.can.find).values():
+    for where in list(case.filters(case.can.find).values())[::4]:
         found = store.find(where, 10 * ROWS).tolist()
         assert sorted(found) == sorted(world.ids[world.kept(where)].tolist())
 
@@ -122,7 +122,7 @@ def test_inserted_rows_are_found(case: Case, changed: Changed) -> None:
     if not case.can.inserts_after_build:
         pytest.skip(f"{case.store.name} declares no inserts after build")
     search = changed.store.searcher(K, case.high_recall)
-    added = changed.world.vectors[changed.world.ids >= 50_000][:50]
+    added = changed.world.vectors[changed.world.ids >= 50_000][::4]
     hits = [bool(set(search(v)[0].tolist()) & changed.world.accepted(v, 1, None)) for v in added]
     assert np.mean(hits) >= floor(case)
 
@@ -135,11 +135,11 @@ def test_replaced_rows_are_at_their_new_place_only(case: Case, changed: Changed)
     new = changed.replaced
     right = [
         bool(set(search(vector)[0].tolist()) & changed.world.accepted(vector, 1, None))
-        for vector in new.vectors
+        for vector in new.vectors[::2]
     ]
     assert np.mean(right) >= floor(case)
     moved = set(new.ids[:60].tolist())
-    for old in changed.old_places:
+    for old in changed.old_places[::4]:
         stale = set(search(old)[0].tolist()) & moved
         assert not stale or case.metric is not Metric.L2
     if case.can.get:
@@ -152,11 +152,11 @@ def test_deleted_rows_are_gone(case: Case, changed: Changed) -> None:
     original = make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
     gone = set(changed.gone.tolist())
     search = changed.store.searcher(K, case.high_recall)
-    for vector in original.vectors[np.isin(original.ids, changed.gone)][::4]:
+    for vector in original.vectors[np.isin(original.ids, changed.gone)][::8]:
         assert not gone & set(search(vector)[0].tolist())
     if case.can.get:
         assert changed.store.get(changed.gone).num_rows == 0
-    for where in case.filters(case.can.find).values():
+    for where in list(case.filters(case.can.find).values())[::4]:
         assert not gone & set(changed.store.find(where, 10 * ROWS).tolist())
 
 
