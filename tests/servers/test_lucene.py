@@ -15,20 +15,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from quick_servers import quick_servers
+from search_check import SearchCheck
 
-from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.engine.types import LoadRecord
 from vectrial.model.errors import PartialFailure, StoreError
 from vectrial.model.filters import And, Eq, Filter, IsNull, Not, Range
-from vectrial.model.metric import Metric, distances
+from vectrial.model.metric import Metric
 from vectrial.model.store import (
     Address,
     Durability,
     Field,
     FieldType,
     Index,
-    Params,
     Returning,
     Schema,
     untested,
@@ -57,6 +56,7 @@ COLUMNS: dict[str, list[Any]] = {
     "number": [i % 50 for i in range(ROWS)],
     "colour": [("red", "green", "", None)[i % 4] for i in range(ROWS)],
 }
+CHECK = SearchCheck(IDS, VECTORS, QUERIES)
 FILTERS: dict[str, tuple[Filter | None, NDArray[np.bool_]]] = {
     "none": (None, np.ones(ROWS, bool)),
     "nested": (
@@ -106,34 +106,6 @@ def insert(store: LuceneStore, rows: slice = slice(None)) -> None:
     store.insert(batch_of(schema, IDS[rows], VECTORS[rows], columns))
 
 
-def judge(metric: Metric, kept: NDArray[np.bool_]) -> Judge:
-    ids, vectors = IDS[kept], VECTORS[kept]
-    near = [ids[np.argsort(distances(q, vectors, metric))[:K]] for q in QUERIES]
-    accepted = np.concatenate([np.sort(one) for one in near])
-    offsets = np.arange(0, len(QUERIES) * K + 1, K, dtype=np.int64)
-    return Judge(K, offsets, accepted, np.full(len(QUERIES), K))
-
-
-def native(
-    store: LuceneStore,
-    params: Params,
-    where: Filter | None,
-    truth: Judge,
-    returning: Returning = Returning.IDS,
-) -> LoadRecord:
-    native = store.native_search(K, params, where, returning)
-    asked = Requests(
-        "search",
-        vectors=QUERIES,
-        k=K,
-        filters=[native.filter] if native.filter else [],
-        options=native.options,
-        judge=truth,
-    )
-    (told,) = drive(native.target, [asked], [closed(2, count=len(QUERIES))])["classes"]
-    return told
-
-
 @pytest.mark.parametrize("metric", Metric)
 def test_the_native_lane_finds_what_is_true(store: LuceneStore, metric: Metric) -> None:
     create(store, metric)
@@ -141,9 +113,8 @@ def test_the_native_lane_finds_what_is_true(store: LuceneStore, metric: Metric) 
     params = store.capabilities.indexes["flat"].search()
     for label, (where, kept) in FILTERS.items():
         for returning in Returning:
-            told = native(store, params, where, judge(metric, kept), returning)
-            assert told["recorder"].errors() == [], (label, returning)
-            assert told["recorder"].summary()["recall_mean"] == 1.0, (label, returning)
+            found = CHECK.native_recall(store, metric, params, where, kept, returning)
+            assert found == 1.0, (label, returning)
 
 
 def test_a_search_brings_back_what_it_is_asked_for(store: LuceneStore) -> None:
@@ -176,18 +147,11 @@ def test_both_lanes_have_the_same_recall_and_ef_decides_it(store: LuceneStore) -
         store.flush()
     store.build()
     assert "(1 segments)" in store.wait_indexed()
-    truth = judge(Metric.L2, FILTERS["none"][1])
     recalls = []
     for ef in (K, 1000):
         params = store.capabilities.indexes["hnsw"].search.model_validate({"ef_search": ef})
-        found = native(store, params, None, truth)["recorder"].summary()["recall_mean"]
-        search = store.searcher(K, params)
-        near = [
-            set(IDS[np.argsort(distances(q, VECTORS, Metric.L2))[:K]].tolist()) for q in QUERIES
-        ]
-        by_client = [len(near[i] & set(search(q)[0].tolist())) / K for i, q in enumerate(QUERIES)]
-        assert found == pytest.approx(np.mean(by_client))
-        recalls.append(found)
+        recalls.append(CHECK.native_recall(store, Metric.L2, params))
+        assert recalls[-1] == pytest.approx(CHECK.client_recall(store, Metric.L2, params))
     assert recalls[0] < recalls[1] - 0.05, "the graph answers, and not a scan"
 
 

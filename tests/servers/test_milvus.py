@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from search_check import SearchCheck
 
-from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive
-from vectrial.engine.types import LoadColumn, LoadOutcome
+from vectrial.engine.types import LoadColumn
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.filters import And, Eq, Filter, Not, Range
-from vectrial.model.metric import Metric, distances
+from vectrial.model.metric import Metric
 from vectrial.model.store import (
     Address,
     Field,
@@ -87,38 +87,8 @@ def graph(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     store.close()
 
 
-def near(query: NDArray[np.float32], kept: NDArray[np.bool_]) -> set[int]:
-    ids = IDS[kept]
-    return set(ids[np.argsort(distances(query, VECTORS[kept], Metric.L2))[:K]].tolist())
-
-
-def judge(kept: NDArray[np.bool_]) -> Judge:
-    found = [sorted(near(query, kept)) for query in QUERIES]
-    count = np.array([len(one) for one in found], np.int64)
-    accepted = np.array([id_ for one in found for id_ in one], np.int64)
-    return Judge(K, np.append(0, np.cumsum(count)).astype(np.int64), accepted, count)
-
-
-def native(
-    store: Milvus,
-    params: Params,
-    where: Filter | None,
-    truth: Judge,
-    returning: Returning = Returning.IDS,
-) -> LoadOutcome:
-    native = store.native_search(K, params, where, returning)
-    asked = Requests(
-        "search",
-        vectors=QUERIES,
-        k=K,
-        filters=[native.filter] if native.filter else [],
-        options=native.options,
-        judge=truth,
-    )
-    return drive(native.target, [asked], [closed(2, count=len(QUERIES))])
-
-
 EVERY = np.ones(ROWS, bool)
+CHECK = SearchCheck(IDS, VECTORS, QUERIES)
 
 
 @pytest.mark.parametrize("returning", Returning)
@@ -128,13 +98,11 @@ def test_both_lanes_have_the_same_recall_and_ef_decides_it(
     recalls = []
     for ef in (K, 400):
         params = HnswSearch(ef_search=ef)
-        told = native(graph, params, None, judge(EVERY), returning)["classes"][0]["recorder"]
-        assert told.errors() == []
-        search = graph.searcher_returning(returning, K, params)
-        by_client = [len(near(q, EVERY) & set(search(q)[0].tolist())) / K for q in QUERIES]
+        found = CHECK.native_recall(graph, Metric.L2, params, returning=returning)
+        by_client = CHECK.client_recall(graph, Metric.L2, params, returning=returning)
         # The first searches of a graph have answers a little different from later ones.
-        assert told.summary()["recall_mean"] == pytest.approx(np.mean(by_client), abs=0.02)
-        recalls.append(told.summary()["recall_mean"])
+        assert found == pytest.approx(by_client, abs=0.02)
+        recalls.append(found)
     assert recalls[0] < recalls[1] - 0.05
 
 
@@ -188,9 +156,7 @@ def test_the_native_lane_finds_what_is_true_and_what_it_wrote(
         (Eq("a number", -(2**63)), NUMBERS == -(2**63)),
     ]
     for where, kept in filters:
-        told = native(store, kind.search(), where, judge(kept))["classes"][0]["recorder"]
-        assert told.errors() == []
-        assert told.summary()["recall_mean"] == 1.0, where
+        assert CHECK.native_recall(store, Metric.L2, kind.search(), where, kept) == 1.0, where
     do("delete", IDS[:200], None)
     assert store.count() == ROWS - 200
     store.drop()

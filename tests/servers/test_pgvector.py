@@ -12,19 +12,17 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
+from search_check import SearchCheck
 
-from vectrial._engine import Judge
-from vectrial.engine.client import Requests, closed, drive
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Range, evaluate
-from vectrial.model.metric import Metric, distances
+from vectrial.model.metric import Metric
 from vectrial.model.store import (
     Address,
     Durability,
     Field,
     FieldType,
     Index,
-    Params,
     Returning,
     Schema,
     untested,
@@ -101,47 +99,11 @@ def graph(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     store.close()
 
 
-def nearest(metric: Metric, where: Filter | None = None) -> list[NDArray[np.int64]]:
-    mask = np.ones(ROWS, bool) if where is None else evaluate(where, METADATA)
-    ids, vectors = IDS[mask], VECTORS[mask]
-    return [ids[np.argsort(distances(q, vectors, metric))[:K]] for q in QUERIES]
+CHECK = SearchCheck(IDS, VECTORS, QUERIES)
 
 
-def native(
-    store: PgVector,
-    metric: Metric,
-    params: Params,
-    where: Filter | None = None,
-    returning: Returning = Returning.IDS,
-) -> float:
-    """The recall of the native lane; no request fails."""
-    near = nearest(metric, where)
-    count = np.array([len(one) for one in near], np.int64)
-    offsets = np.append(0, np.cumsum(count)).astype(np.int64)
-    native = store.native_search(K, params, where, returning)
-    asked = Requests(
-        "search",
-        vectors=QUERIES,
-        k=K,
-        filters=[native.filter] if native.filter else [],
-        options=native.options,
-        judge=Judge(K, offsets, np.concatenate([np.sort(one) for one in near]), count),
-    )
-    outcome = drive(native.target, [asked], [closed(3, count=len(QUERIES))])
-    recorder = outcome["classes"][0]["recorder"]
-    assert recorder.errors() == []
-    return float(recorder.summary()["recall_mean"] or 0.0)
-
-
-def by_client(
-    store: PgVector, metric: Metric, params: Params, where: Filter | None = None
-) -> float:
-    search = store.searcher(K, params, where)
-    near = nearest(metric, where)
-    found = [set(search(query)[0].tolist()) for query in QUERIES]
-    return float(
-        np.mean([len(set(n.tolist()) & f) / len(n) for n, f in zip(near, found, strict=True)])
-    )
+def mask(where: Filter | None) -> NDArray[np.bool_]:
+    return np.ones(ROWS, bool) if where is None else evaluate(where, METADATA)
 
 
 FILTERS: dict[str, Filter | None] = {
@@ -157,17 +119,18 @@ FILTERS: dict[str, Filter | None] = {
 @pytest.mark.parametrize("label", FILTERS)
 def test_the_native_lane_finds_what_is_true(flat: PgVector, label: str) -> None:
     metric, params = flat._schema.metric, flat.capabilities.indexes["flat"].search()
+    where, kept = FILTERS[label], mask(FILTERS[label])
     for returning in Returning:
-        assert native(flat, metric, params, FILTERS[label], returning) == 1.0
-    assert by_client(flat, metric, params, FILTERS[label]) == 1.0
+        assert CHECK.native_recall(flat, metric, params, where, kept, returning) == 1.0
+    assert CHECK.client_recall(flat, metric, params, where, kept) == 1.0
 
 
 def test_ef_search_decides_recall_in_both_lanes(graph: PgVector) -> None:
     recalls = []
     for ef in (K, 400):
         params = HnswSearch(ef_search=ef)
-        found = by_client(graph, Metric.L2, params)
-        assert native(graph, Metric.L2, params) == pytest.approx(found)
+        found = CHECK.client_recall(graph, Metric.L2, params)
+        assert CHECK.native_recall(graph, Metric.L2, params) == pytest.approx(found)
         recalls.append(found)
     assert recalls[0] < recalls[1] - 0.05
 
@@ -180,8 +143,9 @@ def test_a_filter_gets_full_answers_where_the_scan_goes_on(graph: PgVector) -> N
             ids, scores = graph.searcher(K, params, where)(query)
             assert len(ids) == K
             assert (np.diff(scores) >= 0).all()
-        found = by_client(graph, Metric.L2, params, where)
-        assert native(graph, Metric.L2, params, where) == pytest.approx(found)
+        found = CHECK.client_recall(graph, Metric.L2, params, where, mask(where))
+        native = CHECK.native_recall(graph, Metric.L2, params, where, mask(where))
+        assert native == pytest.approx(found)
     off = HnswSearch(ef_search=K, iterative_scan=HnswScan.OFF)
     assert min(len(graph.searcher(K, off, where)(query)[0]) for query in QUERIES) < K
 
@@ -191,8 +155,8 @@ def test_lists_are_looked_at_and_sorted(server: Server, tmp_path: Path) -> None:
     recalls = []
     for probes in (1, 20):
         params = IvfSearch(nprobe=probes)
-        recalls.append(by_client(store, Metric.L2, params))
-        assert native(store, Metric.L2, params) == pytest.approx(recalls[-1])
+        recalls.append(CHECK.client_recall(store, Metric.L2, params))
+        assert CHECK.native_recall(store, Metric.L2, params) == pytest.approx(recalls[-1])
     assert recalls[0] < 0.95
     assert recalls[1] == 1.0
     for scan in (None, IvfScan.RELAXED):
@@ -289,7 +253,7 @@ def test_passwords_are_asked_for_and_kept(server: Server, tmp_path: Path) -> Non
     store = PgVector(tmp_path / "guest", right)
     store.create(schema(), Index("flat", store.capabilities.indexes["flat"].build()))
     store.insert(batch_of(schema(), IDS, VECTORS, COLUMNS))
-    assert native(store, Metric.L2, store.capabilities.indexes["flat"].search()) == 1.0
+    assert CHECK.native_recall(store, Metric.L2, store.capabilities.indexes["flat"].search()) == 1.0
     assert "ecret" not in repr(right)
     store.drop()
     store.close()

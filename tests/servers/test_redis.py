@@ -14,18 +14,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from search_check import SearchCheck
 
-from vectrial._engine import Judge
-from vectrial.engine.client import Requests, closed, drive
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
-from vectrial.model.metric import Metric, distances
+from vectrial.model.metric import Metric
 from vectrial.model.store import (
     Durability,
     Field,
     FieldType,
     Index,
-    Params,
     Returning,
     Schema,
     untested,
@@ -96,48 +94,12 @@ def loaded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def kept(where: Filter | None) -> NDArray[np.bool_]:
-    import pyarrow as pa
-
     if where is None:
         return np.ones(ROWS, bool)
     return evaluate(where, pa.Table.from_batches([METADATA]))
 
 
-def nearest(where: Filter | None = None, k: int = K) -> list[NDArray[np.int64]]:
-    mask = kept(where)
-    ids, vectors = IDS[mask], VECTORS[mask]
-    return [ids[np.argsort(distances(q, vectors, Metric.COSINE))[:k]] for q in QUERIES]
-
-
-def judge(where: Filter | None) -> Judge:
-    near = nearest(where)
-    count = np.array([len(one) for one in near], np.int64)
-    offsets = np.append(0, np.cumsum(count)).astype(np.int64)
-    return Judge(K, offsets, np.concatenate([np.sort(one) for one in near]), count)
-
-
-def native(
-    store: Redis,
-    params: Params,
-    where: Filter | None = None,
-    returning: Returning = Returning.IDS,
-    protocol: str = "redis",
-) -> Mapping[str, Any]:
-    native = store.native_search(K, params, where, returning)
-    asked = Requests(
-        "search",
-        vectors=QUERIES,
-        k=K,
-        filters=[native.filter] if native.filter else [],
-        options=native.options,
-        judge=judge(where),
-    )
-    to = {**native.target, "protocol": protocol}
-    outcome = drive(to, [asked], [closed(3, count=len(QUERIES))])  # type: ignore[arg-type]
-    assert outcome["classes"][0]["recorder"].errors() == []
-    return outcome["classes"][0]["recorder"].summary()
-
-
+CHECK = SearchCheck(IDS, VECTORS, QUERIES)
 FILTERS: dict[str, Filter | None] = {
     "none": None,
     "negative": Range("number", gte=-7, lt=-2),
@@ -155,12 +117,12 @@ def test_the_native_lane_finds_what_is_true(loaded: Redis, label: str, protocol:
     where = FILTERS[label]
     params = loaded.capabilities.indexes["flat"].search()
     for returning in (Returning.IDS, Returning.METADATA):
-        told = native(loaded, params, where, returning, protocol)
-        assert told["errors"] == 0
-        assert told["recall_mean"] == 1.0
-        search = loaded.searcher_returning(returning, K, params, where)
-        found = [search(query)[0].tolist() for query in QUERIES]
-        assert [set(one) for one in found] == [set(one.tolist()) for one in nearest(where)]
+        mask = kept(where)
+        recall = CHECK.native_recall(
+            loaded, Metric.COSINE, params, where, mask, returning, protocol
+        )
+        assert recall == 1.0
+        assert CHECK.client_recall(loaded, Metric.COSINE, params, where, mask, returning) == 1.0
 
 
 def test_what_a_search_cannot_bring_is_refused_on_the_wire(loaded: Redis) -> None:
@@ -168,7 +130,7 @@ def test_what_a_search_cannot_bring_is_refused_on_the_wire(loaded: Redis) -> Non
     with pytest.raises(Unsupported, match="vectors"):
         loaded.native_search(K, params, None, Returning.VECTORS)
     found = loaded.searcher_returning(Returning.VECTORS, K, params)(QUERIES[0])
-    np.testing.assert_array_equal(np.sort(found[0]), np.sort(nearest()[0]))
+    np.testing.assert_array_equal(np.sort(found[0]), np.sort(CHECK.nearest(Metric.COSINE)[0]))
 
 
 VALUES = st.one_of(
@@ -267,17 +229,13 @@ def test_ef_search_decides_recall_in_both_lanes(server: Server, tmp_path: Path) 
     store = made(server, tmp_path / "hnsw", "hnsw", m=4, ef_construction=8)
     store.insert(BATCH)
     assert "VADD" in store.wait_indexed()
-    near = [set(one.tolist()) for one in nearest()]
     recalls = []
     for ef in (K, 400):
         params = HnswSearch(ef_search=ef)
-        search = store.searcher(K, params)
-        found = [search(query)[0].tolist() for query in QUERIES]
-        by_client = np.mean([len(n & set(f)) / K for n, f in zip(near, found, strict=True)])
-        told = native(store, params)
+        recalls.append(CHECK.client_recall(store, Metric.COSINE, params))
         # Redis starts a search where it last ended at times, so answers of one question differ.
-        assert told["recall_mean"] == pytest.approx(by_client, abs=0.03)
-        recalls.append(by_client)
+        native = CHECK.native_recall(store, Metric.COSINE, params)
+        assert native == pytest.approx(recalls[-1], abs=0.03)
     store.drop()
     store.close()
     assert recalls[0] < recalls[1] - 0.03

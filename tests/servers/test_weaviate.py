@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from search_check import SearchCheck
 
-from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive
-from vectrial.engine.types import LoadOutcome
 from vectrial.model.filters import And, Eq, Filter, IsNull, Not, Range
-from vectrial.model.metric import Metric, distances
+from vectrial.model.metric import Metric
 from vectrial.model.store import Field, FieldType, Index, Schema
 from vectrial.servers.base import Server
 from vectrial.servers.provide import provide
@@ -55,31 +54,7 @@ def loaded(server: Server, location: Path, metric: Metric, index: str) -> Weavia
     return store
 
 
-def judge(metric: Metric, kept: NDArray[np.bool_]) -> Judge:
-    ids, vectors = IDS[kept], VECTORS[kept]
-    near = [ids[np.argsort(distances(q, vectors, metric))[:K]] for q in QUERIES]
-    count = [len(one) for one in near]
-    offsets = np.append(0, np.cumsum(count)).astype(np.int64)
-    accepted = np.concatenate([np.sort(one) for one in near])
-    return Judge(K, offsets, accepted, np.array(count, np.int64))
-
-
-def native(
-    store: Weaviate, search: HnswSearch | None, where: Filter | None, truth: Judge
-) -> LoadOutcome:
-    params = search or store.capabilities.indexes["flat"].search()
-    native = store.native_search(K, params, where)
-    asked = Requests(
-        "search",
-        vectors=QUERIES,
-        k=K,
-        filters=[native.filter] if native.filter else [],
-        options=native.options,
-        judge=truth,
-    )
-    return drive(native.target, [asked], [closed(2, count=len(QUERIES))])
-
-
+CHECK = SearchCheck(IDS, VECTORS, QUERIES)
 FILTERS: dict[str, tuple[Filter | None, NDArray[np.bool_]]] = {
     "none": (None, np.ones(ROWS, bool)),
     "nested": (
@@ -94,11 +69,9 @@ FILTERS: dict[str, tuple[Filter | None, NDArray[np.bool_]]] = {
 def test_the_native_lane_finds_what_is_true(server: Server, tmp_path: Path, metric: Metric) -> None:
     store = loaded(server, tmp_path / "flat", metric, "flat")
     try:
+        params = store.capabilities.indexes["flat"].search()
         for label, (where, kept) in FILTERS.items():
-            outcome = native(store, None, where, judge(metric, kept))
-            told = outcome["classes"][0]["recorder"].summary()
-            assert told["errors"] == 0, label
-            assert told["recall_mean"] == 1.0, label
+            assert CHECK.native_recall(store, metric, params, where, kept) == 1.0, label
     finally:
         store.close()
 
@@ -110,18 +83,11 @@ def test_both_lanes_have_the_same_recall_and_ef_decides_it(server: Server, tmp_p
     store.create(schema, Index("hnsw", HnswBuild(m=4, ef_construction=8)))
     store.insert(batch_of(schema, IDS, VECTORS, {n: list(c) for n, c in COLUMNS.items()}))
     store.wait_indexed()
-    truth = judge(Metric.L2, FILTERS["none"][1])
     recalls = []
     for ef in (K, 400):
-        recorder = native(store, HnswSearch(ef_search=ef), None, truth)["classes"][0]["recorder"]
-        found = recorder.summary()["recall_mean"]
-        search = store.searcher(K, HnswSearch(ef_search=ef))
-        near = [
-            set(IDS[np.argsort(distances(q, VECTORS, Metric.L2))[:K]].tolist()) for q in QUERIES
-        ]
-        by_client = [len(near[i] & set(search(q)[0].tolist())) / K for i, q in enumerate(QUERIES)]
-        assert found == pytest.approx(np.mean(by_client))
-        recalls.append(found)
+        params = HnswSearch(ef_search=ef)
+        recalls.append(CHECK.native_recall(store, Metric.L2, params))
+        assert recalls[-1] == pytest.approx(CHECK.client_recall(store, Metric.L2, params))
     store.close()
     assert recalls[0] < recalls[1] - 0.05
 
