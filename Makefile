@@ -67,16 +67,14 @@ lint: setup ## ruff, mypy strict, the direction of imports, rustfmt, clippy with
 # compiles every module that it imports.
 test test-fast setup-servers: export PYTHONDONTWRITEBYTECODE :=
 
-# Much of a test's time is waiting for a server or for another process.
-TEST_PROCESSES ?= 2
-
 test-fast: setup ## the tests that need no server and no browser, and are not slow
-	$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) -m "not server and not browser and not slow"
+	$(BIN)/python -m pytest -q -n $(or $(TEST_PROCESSES),2) -m "not server and not browser and not slow"
 
-# Programs first: a test has ten minutes, and a slow machine needs as long to build one.
+# Programs first: a test has ten minutes, and a slow machine needs as long to build one. Three
+# processes on two cores: much of a test's time is waiting for a server or for another process.
 test: setup setup-servers ## cargo test and pytest
 	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES)
+	$(BIN)/python -m pytest -n $(or $(TEST_PROCESSES),3)
 
 SECONDS ?= 10
 fuzz: setup ## every decoder against bytes that a fuzzer makes up, SECONDS each (needs a nightly toolchain)

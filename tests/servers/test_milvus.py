@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from quick_servers import quick_servers
 from search_check import SearchCheck
 
 from vectrial.engine.client import Requests, closed, drive
@@ -50,7 +51,7 @@ COLOURS = [("red", 'g"r\\een', "")[i % 3] for i in range(ROWS)]
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     prepared(MILVUS)
-    with provide(MILVUS, tmp_path_factory.mktemp("milvus")) as server:
+    with quick_servers(), provide(MILVUS, tmp_path_factory.mktemp("milvus")) as server:
         yield server
 
 

@@ -92,13 +92,13 @@ def _marks(case: Case) -> list[pytest.MarkDecorator]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note how a check ended, where somebody wants to know."""
+    """Append the outcome of a check to the file that VECTRIAL_OUTCOMES names."""
     path = os.environ.get(OUTCOMES)
     if path is None or (report.when != "call" and report.outcome == "passed"):
         return
     file, _, function = report.nodeid.partition("::")
     check, _, case = function.removesuffix("]").partition("[")
-    told = {
+    outcome = {
         "module": Path(file).stem.removeprefix("test_"),
         "check": check,
         "case": case,
@@ -106,7 +106,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         "reason": _reason(report),
     }
     with Path(path).open("a", encoding="utf-8") as out:
-        out.write(json.dumps(told) + "\n")
+        out.write(json.dumps(outcome) + "\n")
 
 
 def _reason(report: pytest.TestReport) -> str:

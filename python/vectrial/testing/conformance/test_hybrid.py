@@ -62,45 +62,45 @@ def texts(case: Case) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def told(case: Case, texts: list[str]) -> World:
+def texts_world(case: Case, texts: list[str]) -> World:
     """The world's vectors and ids, with these texts."""
-    schema = Schema(DIM, case.metric, (Field("told", FieldType.STRING, False, True),))
+    schema = Schema(DIM, case.metric, (Field("text", FieldType.STRING, False, True),))
     rows = make_world(Schema(DIM, case.metric), False, rows=ROWS, first_id=500, seed=0)
-    return World(schema, rows.ids, rows.vectors, pa.table({"told": pa.array(texts)}))
+    return World(schema, rows.ids, rows.vectors, pa.table({"text": pa.array(texts)}))
 
 
 @pytest.fixture(scope="session")
-def held(
-    case: Case, hybrid: Hybrid, told: World, tmp_path_factory: pytest.TempPathFactory
+def text_store(
+    case: Case, hybrid: Hybrid, texts_world: World, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
     store = case.make(tmp_path_factory.mktemp("hybrid"))
-    load(store, case, told)
+    load(store, case, texts_world)
     yield store
     store.drop()
     store.close()
 
 
 def blend(hybrid: Hybrid, alpha: float, fusion: Fusion | None = None) -> Blend:
-    return Blend("told", alpha, fusion or next(iter(hybrid.fusions)), CANDIDATES)
+    return Blend("text", alpha, fusion or next(iter(hybrid.fusions)), CANDIDATES)
 
 
 @one_metric
 def test_every_row_is_found_by_a_word_that_only_it_has(
-    case: Case, hybrid: Hybrid, told: World, held: Store
+    case: Case, hybrid: Hybrid, texts_world: World, text_store: Store
 ) -> None:
-    search = held.hybrid_searcher(K, case.high_recall, blend(hybrid, 0.0))
+    search = text_store.hybrid_searcher(K, case.high_recall, blend(hybrid, 0.0))
     for at in range(0, ROWS, 97):
-        ids, _ = search(told.vectors[0], f"only{at}")
-        assert ids.tolist() == [told.ids[at]]
-    ids, _ = search(told.vectors[0], "nobodysaid")
+        ids, _ = search(texts_world.vectors[0], f"only{at}")
+        assert ids.tolist() == [texts_world.ids[at]]
+    ids, _ = search(texts_world.vectors[0], "nobodysaid")
     assert ids.tolist() == []
 
 
 @one_metric
-def test_at_one_it_is_the_search_by_vector(case: Case, hybrid: Hybrid, held: Store) -> None:
-    plain = held.searcher(K, case.high_recall)
+def test_at_one_it_is_the_search_by_vector(case: Case, hybrid: Hybrid, text_store: Store) -> None:
+    plain = text_store.searcher(K, case.high_recall)
     for fusion in hybrid.fusions:
-        both = held.hybrid_searcher(K, case.high_recall, blend(hybrid, 1.0, fusion))
+        both = text_store.hybrid_searcher(K, case.high_recall, blend(hybrid, 1.0, fusion))
         for query in queries(count=5):
             ids, scores = both(query, "w0 w1 w2")
             assert ids.tolist() == plain(query)[0].tolist()
@@ -109,99 +109,109 @@ def test_at_one_it_is_the_search_by_vector(case: Case, hybrid: Hybrid, held: Sto
 
 @one_metric
 def test_at_zero_the_vector_makes_no_difference_and_all_rows_have_a_word(
-    case: Case, hybrid: Hybrid, told: World, texts: list[str], held: Store
+    case: Case, hybrid: Hybrid, texts_world: World, texts: list[str], text_store: Store
 ) -> None:
     for fusion in hybrid.fusions:
-        search = held.hybrid_searcher(K, case.high_recall, blend(hybrid, 0.0, fusion))
+        search = text_store.hybrid_searcher(K, case.high_recall, blend(hybrid, 0.0, fusion))
         for at in (3, 77, 1200):
-            first, scores = search(told.vectors[0], texts[at])
-            again, _ = search(told.vectors[5], texts[at])
+            first, scores = search(texts_world.vectors[0], texts[at])
+            again, _ = search(texts_world.vectors[5], texts[at])
             assert first.tolist() == again.tolist()
-            assert first[0] == told.ids[at]
+            assert first[0] == texts_world.ids[at]
             assert (np.diff(scores) <= 0).all()
-            rows = [told.ids.tolist().index(id_) for id_ in first]
+            rows = [texts_world.ids.tolist().index(id_) for id_ in first]
             assert all(set(texts[row].split()) & set(texts[at].split()) for row in rows)
 
 
 @one_metric
 @pytest.mark.parametrize("alpha", [0.0, 0.25, 0.5, 0.75, 1.0])
 def test_it_agrees_with_an_exact_fusion(
-    case: Case, hybrid: Hybrid, told: World, texts: list[str], held: Store, alpha: float
+    case: Case,
+    hybrid: Hybrid,
+    texts_world: World,
+    texts: list[str],
+    text_store: Store,
+    alpha: float,
 ) -> None:
     if "BM25" not in hybrid.text and alpha < 1:
         pytest.skip(f"its text is not ranked by BM25: {hybrid.text}")
     index = Bm25(texts)
     for fusion in hybrid.fusions:
-        search = held.hybrid_searcher(K, case.high_recall, blend(hybrid, alpha, fusion))
+        search = text_store.hybrid_searcher(K, case.high_recall, blend(hybrid, alpha, fusion))
         right = 0
         for query, at in zip(queries(count=20), range(0, ROWS, 69), strict=False):
             text = " ".join(texts[at].split()[:5])
-            closeness = similarity(told.distances(query), case.metric, fusion)
+            closeness = similarity(texts_world.distances(query), case.metric, fusion)
             near = best(closeness, CANDIDATES, -np.inf)
             words = best(index.scores(text), ROWS if hybrid.whole_text else CANDIDATES)
             exact = fuse(near, words, alpha, fusion)
-            right += accepted(told, exact, search(query, text)[0])
+            right += accepted(texts_world, exact, search(query, text)[0])
         assert right / (20 * K) >= AGREEMENT[fusion], fusion
 
 
 @one_metric
 @pytest.mark.parametrize("alpha", [0.3, 0.6])
 def test_it_fuses_its_own_rankings_by_the_formula_it_declares(
-    case: Case, hybrid: Hybrid, told: World, texts: list[str], held: Store, alpha: float
+    case: Case,
+    hybrid: Hybrid,
+    texts_world: World,
+    texts: list[str],
+    text_store: Store,
+    alpha: float,
 ) -> None:
-    at = {int(id_): row for row, id_ in enumerate(told.ids)}
+    at = {int(id_): row for row, id_ in enumerate(texts_world.ids)}
 
     def ranking(found: tuple[np.ndarray, np.ndarray]) -> Ranking:
         return Ranking(np.array([at[int(id_)] for id_ in found[0]]), found[1].astype(np.float64))
 
     for fusion in hybrid.fusions:
-        asked = blend(hybrid, alpha, fusion)
-        dense = held.hybrid_searcher(CANDIDATES, case.high_recall, replace(asked, alpha=1.0))
+        both = blend(hybrid, alpha, fusion)
+        dense = text_store.hybrid_searcher(CANDIDATES, case.high_recall, replace(both, alpha=1.0))
         most = ROWS if hybrid.whole_text else CANDIDATES
-        words = held.hybrid_searcher(most, case.high_recall, replace(asked, alpha=0.0))
-        search = held.hybrid_searcher(K, case.high_recall, asked)
+        words = text_store.hybrid_searcher(most, case.high_recall, replace(both, alpha=0.0))
+        search = text_store.hybrid_searcher(K, case.high_recall, both)
         right = 0
         for query, row in zip(queries(count=10), range(0, ROWS, 139), strict=False):
             text = " ".join(texts[row].split()[:5])
             sides = ranking(dense(query, text)), ranking(words(query, text))
-            right += accepted(told, fuse(*sides, alpha, fusion), search(query, text)[0])
+            right += accepted(texts_world, fuse(*sides, alpha, fusion), search(query, text)[0])
         assert right / (10 * K) >= FUSES, fusion
 
 
-def accepted(told: World, exact: Ranking, ids: np.ndarray) -> int:
+def accepted(texts_world: World, exact: Ranking, ids: np.ndarray) -> int:
     """How many of the answer are among the k best, ties with the last one included."""
     least = exact.scores[min(K, len(exact.rows)) - 1]
     # Scores that are kept in fewer digits tie with more.
     within = exact.rows[exact.scores >= least - 1e-3 * abs(least)]
-    return len(set(ids.tolist()) & set(told.ids[within].tolist()))
+    return len(set(ids.tolist()) & set(texts_world.ids[within].tolist()))
 
 
 @one_metric
 def test_rows_written_later_are_found_once_indexed(
-    case: Case, hybrid: Hybrid, told: World, tmp_path: Path
+    case: Case, hybrid: Hybrid, texts_world: World, tmp_path: Path
 ) -> None:
     if not case.can.inserts_after_build:
         pytest.skip("rows are not added after the build")
     store = case.make(folder(tmp_path, "store"))
     try:
-        store.create(told.schema, case.build)
-        store.insert(told.batch(slice(0, 600)))
+        store.create(texts_world.schema, case.build)
+        store.insert(texts_world.batch(slice(0, 600)))
         store.flush()
         store.build()
         store.wait_indexed()
-        store.insert(told.batch(slice(600, 700)))
+        store.insert(texts_world.batch(slice(600, 700)))
         store.flush()
         store.wait_indexed()
         search = store.hybrid_searcher(K, case.high_recall, blend(hybrid, 0.0))
-        assert search(told.vectors[0], "only650")[0].tolist() == [told.ids[650]]
-        assert search(told.vectors[0], "only5")[0].tolist() == [told.ids[5]]
+        assert search(texts_world.vectors[0], "only650")[0].tolist() == [texts_world.ids[650]]
+        assert search(texts_world.vectors[0], "only5")[0].tolist() == [texts_world.ids[5]]
     finally:
         store.drop()
         store.close()
 
 
 @one_metric
-def test_who_does_not_declare_it_says_why(case: Case, tmp_path: Path) -> None:
+def test_a_store_without_it_says_why(case: Case, tmp_path: Path) -> None:
     can = case.can.hybrid
     if isinstance(can, Hybrid):
         assert can.fusions
@@ -210,7 +220,7 @@ def test_who_does_not_declare_it_says_why(case: Case, tmp_path: Path) -> None:
     try:
         with pytest.raises(Unsupported, match=case.store.name):
             store.hybrid_searcher(
-                K, case.high_recall, Blend("told", 0.5, Fusion.RELATIVE_SCORE, 100)
+                K, case.high_recall, Blend("text", 0.5, Fusion.RELATIVE_SCORE, 100)
             )
     finally:
         store.close()

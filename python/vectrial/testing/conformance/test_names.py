@@ -36,7 +36,7 @@ def named(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
     kinds = [kind for kind in KINDS if kind in case.can.field_types]
     if not kinds:
         pytest.skip(f"{case.store.name} keeps no metadata")
-    # An index of every column takes its time in some stores; those of the first kinds tell enough.
+    # An index of every column takes its time in some stores; those of the first kinds suffice.
     fields = tuple(
         Field(name, kinds[at % len(kinds)], indexed=at < 6 or case.can.filters_need_index)
         for at, name in enumerate(NAMES)
@@ -127,7 +127,7 @@ def test_the_native_lane_names_columns_as_the_client_does(
     for where in conditions(world, case.can.filters):
         native = store.native_search(10, case.high_recall, where)
         assert native.filter is not None
-        asked = Requests(
+        requests = Requests(
             "search",
             vectors=world.vectors[:3],
             k=10,
@@ -135,11 +135,11 @@ def test_the_native_lane_names_columns_as_the_client_does(
             options=native.options,
             keep=True,
         )
-        (told,) = drive(native.target, [asked], [closed(1, count=3)])["classes"]
-        assert told["recorder"].errors() == [], where
+        (found,) = drive(native.target, [requests], [closed(1, count=3)])["classes"]
+        assert found["recorder"].errors() == [], where
         kept = set(world.ids[evaluate(where, world.metadata)].tolist())
-        assert told["answers"] is not None
-        assert {one for one in told["answers"][1].ravel().tolist() if one >= 0} <= kept, where
+        assert found["answers"] is not None
+        assert {one for one in found["answers"][1].ravel().tolist() if one >= 0} <= kept, where
     if Returning.METADATA in case.can.returns:
         whole = store.searcher_returning(Returning.METADATA, 10, case.high_recall)
         assert len(whole(world.vectors[0])[0]) == 10

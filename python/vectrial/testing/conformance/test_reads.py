@@ -50,7 +50,7 @@ def recall(
 ) -> float:
     """Mean tie-aware recall over 20 queries, 6 under a filter; every answer is checked."""
     recalls = []
-    kept = set(world.ids[world.kept(where)].tolist())
+    kept = set(world.ids[world.matching(where)].tolist())
     for query in queries(count=20 if where is None else 6):
         answer = search(query)
         check_answer(case, world, query, answer)
@@ -70,8 +70,8 @@ def floor(case: Case, where: Filter | None = None) -> float:
 
 def test_version_and_footprint(loaded: Store) -> None:
     assert loaded.version().strip()
-    told = loaded.footprint()
-    for size in (told.raw_bytes, told.index_bytes, told.log_bytes):
+    footprint = loaded.footprint()
+    for size in (footprint.raw_bytes, footprint.index_bytes, footprint.log_bytes):
         assert size is None or size >= 0
 
 
@@ -133,7 +133,7 @@ def test_find(case: Case, loaded: Store, world: World) -> None:
     if not usable:
         pytest.skip(f"{case.store.name} declares no find by condition")
     for number, (label, where) in enumerate(usable.items()):
-        expected = set(world.ids[world.kept(where)].tolist())
+        expected = set(world.ids[world.matching(where)].tolist())
         found = loaded.find(where, ROWS)
         assert found.dtype == np.int64
         assert len(found) == len(expected), label
@@ -157,11 +157,11 @@ def test_every_declared_operator_was_tried(case: Case) -> None:
     assert len(FILTERS) > 30
 
 
-def same_vectors(case: Case, stored: NDArray[np.float32], given: NDArray[np.float32]) -> bool:
+def same_vectors(case: Case, stored: NDArray[np.float32], written: NDArray[np.float32]) -> bool:
     if case.metric is Metric.COSINE:  # may be kept normalised
         stored = stored / np.linalg.norm(stored, axis=1, keepdims=True)
-        given = given / np.linalg.norm(given, axis=1, keepdims=True)
-    return np.allclose(stored, given, rtol=1e-5, atol=1e-5)
+        written = written / np.linalg.norm(written, axis=1, keepdims=True)
+    return np.allclose(stored, written, rtol=1e-5, atol=1e-5)
 
 
 def check_rows(case: Case, table: pa.Table, world: World, ids: NDArray[np.int64]) -> None:
@@ -208,13 +208,13 @@ def test_concurrent_searches(case: Case, loaded: Store) -> None:
     if not case.can.concurrent_search:
         pytest.skip(f"{case.store.name} declares no concurrent search")
     usable = list(case.filters(case.can.filters).values())
-    asked = queries()
+    vectors = queries()
     for where in (None, *usable[:1]):
         search = loaded.searcher(K, case.high_recall, where)
-        alone = [search(query)[0].tolist() for query in asked]
+        alone = [search(query)[0].tolist() for query in vectors]
 
         def all_of_them(_: int, search: Searcher = search) -> list[list[int]]:
-            return [search(query)[0].tolist() for query in asked]
+            return [search(query)[0].tolist() for query in vectors]
 
         with ThreadPoolExecutor(4) as threads:
             together = list(threads.map(all_of_them, range(4)))

@@ -51,19 +51,19 @@ def test_what_is_asked_for_comes(case: Case, watched: tuple[Store, Received], la
     store, received = watched
     if lane not in lanes_of(case.store):
         pytest.skip(f"it has no lane '{lane}'")
-    asked = queries()
+    vectors = queries()
     ask = by_engine if lane is Lane.NATIVE else by_client
     came: dict[Returning, int] = {}
     for returning in sorted(case.can.returns):
         if returning is Returning.METADATA and not case.schema.fields:
             continue
         run = ask(case, store, returning)
-        run(asked[:1])
+        run(vectors[:1])
         before = received.count
-        run(asked)
+        run(vectors)
         came[returning] = received.count - before
     if Returning.VECTORS in came:
-        assert came[Returning.VECTORS] >= came[Returning.IDS] + SHARE * len(asked) * K * DIM * 4
+        assert came[Returning.VECTORS] >= came[Returning.IDS] + SHARE * len(vectors) * K * DIM * 4
     if Returning.METADATA in came:
         assert came[Returning.METADATA] > came[Returning.IDS]
 
@@ -77,7 +77,7 @@ def test_a_condition_is_answered_by_the_server(
         pytest.skip(f"{case.store.name} finds nothing by condition")
     store, received = watched
     where = case.filters(case.can.find)["eq int"]
-    kept = world.ids[world.kept(where)]
+    kept = world.ids[world.matching(where)]
     store.find(where, ROWS)  # what a first request brings once
     before = received.count
     found = store.find(where, ROWS)
@@ -89,8 +89,8 @@ def test_a_condition_is_answered_by_the_server(
 def by_client(case: Case, store: Store, returning: Returning) -> Callable[[np.ndarray], None]:
     search = store.searcher_returning(returning, K, case.high_recall)
 
-    def run(asked: np.ndarray) -> None:
-        for query in asked:
+    def run(vectors: np.ndarray) -> None:
+        for query in vectors:
             assert len(search(query)[0]) == K
 
     return run
@@ -99,12 +99,12 @@ def by_client(case: Case, store: Store, returning: Returning) -> Callable[[np.nd
 def by_engine(case: Case, store: Store, returning: Returning) -> Callable[[np.ndarray], None]:
     native = store.native_search(K, case.high_recall, None, returning)
 
-    def run(asked: np.ndarray) -> None:
+    def run(vectors: np.ndarray) -> None:
         filters = [native.filter] if native.filter is not None else []
-        requests = Requests("search", vectors=asked, k=K, filters=filters, options=native.options)
-        outcome = drive(native.target, [requests], [closed(1, count=len(asked))])
+        requests = Requests("search", vectors=vectors, k=K, filters=filters, options=native.options)
+        outcome = drive(native.target, [requests], [closed(1, count=len(vectors))])
         recorder = outcome["classes"][0]["recorder"]
         assert recorder.errors() == []
-        assert recorder.samples() == len(asked)
+        assert recorder.samples() == len(vectors)
 
     return run

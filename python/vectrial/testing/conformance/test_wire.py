@@ -23,27 +23,27 @@ from vectrial.workload.native.rows import columns_of, send
 def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: World) -> None:
     if case.store.protocol is None:
         pytest.skip("the engine does not speak its protocol")
-    asked = queries()
+    vectors = queries()
     for where in (None, *list(case.filters(case.can.filters).values())[:8:3]):
         native = loaded.native_search(K, case.high_recall, where)
         filters = [native.filter] if native.filter is not None else []
         requests = Requests(
-            "search", vectors=asked, k=K, filters=filters, options=native.options, keep=True
+            "search", vectors=vectors, k=K, filters=filters, options=native.options, keep=True
         )
-        (told,) = drive(native.target, [requests], [closed(1, count=len(asked))])["classes"]
-        assert told["recorder"].errors() == []
-        assert told["answers"] is not None
+        (found,) = drive(native.target, [requests], [closed(1, count=len(vectors))])["classes"]
+        assert found["recorder"].errors() == []
+        assert found["answers"] is not None
         if where is not None and case.kind.filtered_floor is not None:  # no two answers agree
-            kept = set(world.ids[world.kept(where)].tolist())
-            assert {id_ for id_ in told["answers"][1].ravel().tolist() if id_ >= 0} <= kept
+            kept = set(world.ids[world.matching(where)].tolist())
+            assert {id_ for id_ in found["answers"][1].ravel().tolist() if id_ >= 0} <= kept
             continue
         search = loaded.searcher(K, case.high_recall, where)
         same = 0
-        for query, ids in zip(told["answers"][0], told["answers"][1], strict=True):
-            expected = set(search(asked[query])[0].tolist())
+        for query, ids in zip(found["answers"][0], found["answers"][1], strict=True):
+            expected = set(search(vectors[query])[0].tolist())
             same += set(ids[ids >= 0].tolist()) == expected
         # Rows at equal distance may change places at the end of an answer.
-        assert same >= 0.95 * len(asked), where
+        assert same >= 0.95 * len(vectors), where
 
 
 @one_index_of_a_server

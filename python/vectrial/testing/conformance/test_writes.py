@@ -111,7 +111,7 @@ def check_everything(case: Case, store: Store, world: World) -> None:
         assert recall(case, world, search, K, where) >= floor(case, where)
     for where in list(case.filters(case.can.find).values())[::4]:
         found = store.find(where, 10 * ROWS).tolist()
-        assert sorted(found) == sorted(world.ids[world.kept(where)].tolist())
+        assert sorted(found) == sorted(world.ids[world.matching(where)].tolist())
 
 
 def test_everything_after_changes(case: Case, changed: Changed) -> None:
@@ -199,10 +199,10 @@ def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
         for first_id in (1, 90_000)
     )
     filters: list[Filter | None] = [None, *list(case.filters(case.can.filters).values())[:2]]
-    place, asked = folder(tmp_path, "store"), queries(count=5)
+    place, vectors = folder(tmp_path, "store"), queries(count=5)
     killed = case.make(place)
     load(killed, case, old)
-    assert not_of(killed, case, asked, filters, old) == set()
+    assert not_of(killed, case, vectors, filters, old) == set()
     killed.close()
     with closing(case.make(place)) as store:
         store.create(case.schema, case.build)
@@ -212,11 +212,11 @@ def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
         store.build()
         store.wait_indexed()
         assert store.count() == 300
-        assert not_of(store, case, asked, filters, new) == set()
+        assert not_of(store, case, vectors, filters, new) == set()
         search, answered = store.searcher(K, case.high_recall), []
         store.drop()
         with suppress(Exception):  # to say that there is no such collection is the best answer
-            answered = search(asked[0])[0].tolist()
+            answered = search(vectors[0])[0].tolist()
         assert answered == []
     with closing(case.make(place)) as again:
         again.create(case.schema, case.build)
@@ -227,7 +227,7 @@ def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
 def not_of(
     store: Store,
     case: Case,
-    asked: NDArray[np.float32],
+    vectors: NDArray[np.float32],
     filters: list[Filter | None],
     world: World,
 ) -> set[int]:
@@ -235,7 +235,7 @@ def not_of(
     found: set[int] = set()
     for where in filters:
         search = store.searcher(K, case.high_recall, where)
-        ids = {int(id_) for query in asked for id_ in search(query)[0]}
+        ids = {int(id_) for query in vectors for id_ in search(query)[0]}
         assert ids or case.kind.filtered_floor is not None, where
         found |= ids
     return found - set(world.ids.tolist())
@@ -338,7 +338,7 @@ def test_payload_index_changes_no_answer(case: Case, empty: Store, world: World)
         assert recall(case, world, search, K, where) >= floor(case, where)
     for where in case.filters(case.can.find).values():
         found = empty.find(where, ROWS).tolist()
-        assert sorted(found) == sorted(world.ids[world.kept(where)].tolist())
+        assert sorted(found) == sorted(world.ids[world.matching(where)].tolist())
 
 
 def _refuses_filters(case: Case, store: Store, schema: Schema, world: World) -> None:

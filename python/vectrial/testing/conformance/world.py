@@ -167,7 +167,7 @@ class World:
         for start in range(0, len(self.ids), BATCH):
             yield self.batch(slice(start, start + BATCH))
 
-    def kept(self, where: Filter | None) -> NDArray[np.bool_]:
+    def matching(self, where: Filter | None) -> NDArray[np.bool_]:
         if where is None:
             return np.ones(len(self.ids), bool)
         return evaluate(where, self.metadata)
@@ -177,7 +177,7 @@ class World:
 
     def accepted(self, query: NDArray[np.float32], k: int, where: Filter | None) -> set[int]:
         """Every id that may be among the k nearest, ties with the k-th included."""
-        mask = self.kept(where)
+        mask = self.matching(where)
         near = np.where(mask, self.distances(query), np.inf)
         found = min(k, int(mask.sum()))
         if not found:
@@ -221,7 +221,7 @@ def make_world(schema: Schema, nulls: bool, *, rows: int, first_id: int, seed: i
         if nulls:
             column = [None if rng.random() < 0.2 else value for value in column]
         columns[field.name] = pa.array(column, ARROW_TYPES[field.type])
-    # pyarrow makes a table of no columns have no rows, which `kept` never asks.
+    # pyarrow makes a table of no columns have no rows, which `matching` does not need.
     return World(schema, ids.astype(np.int64), vectors.astype(np.float32), pa.table(columns))
 
 
