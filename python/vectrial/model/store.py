@@ -611,6 +611,12 @@ def refuse_filter(store: type[Store], where: Filter, kind: IndexKind | None = No
         )
 
 
+def refuse_operation(store: Store, index: Index, operation: str) -> None:
+    """Raise `Unsupported` when this kind of index has no such operation: "get", "scan", …."""
+    if operation in store.capabilities.indexes[index.kind].unsupported:
+        raise Unsupported(f"{store.name}: index '{index.kind}' has no {operation}")
+
+
 def refuse_unindexed(store: type[Store]) -> None:
     """Raise `Unsupported` when `store` filters by no column that has no index."""
     if store.capabilities.filters_need_index:

@@ -178,19 +178,19 @@ class FaissStore(vt.LibraryIndex):
         return index
 
     def upsert(self, batch: pa.RecordBatch) -> None:
-        self._refuse_unsupported("upsert")
+        vt.refuse_operation(self, self._requested, "upsert")
         super().upsert(batch)
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        self._refuse_unsupported("delete")
+        vt.refuse_operation(self, self._requested, "delete")
         super().delete(ids)
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        self._refuse_unsupported("get")
+        vt.refuse_operation(self, self._requested, "get")
         return super().get(ids)
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        self._refuse_unsupported("scan")
+        vt.refuse_operation(self, self._requested, "scan")
         return super().scan(batch_size)
 
     def _add(self, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
@@ -246,11 +246,6 @@ class FaissStore(vt.LibraryIndex):
 
     def _use_all_cores(self) -> None:
         self._faiss.omp_set_num_threads(len(os.sched_getaffinity(0)))
-
-    def _refuse_unsupported(self, operation: str) -> None:
-        kind = self.capabilities.indexes[self._requested.kind]
-        if operation in kind.unsupported:
-            raise vt.Unsupported(f"{self.name}: index '{self._requested.kind}' has no {operation}")
 
 
 def _largest_divisor(number: int, most: int) -> int:

@@ -40,6 +40,7 @@ from vectrial.model.store import (
     Schema,
     Searcher,
     Store,
+    refuse_operation,
 )
 from vectrial.model.target import LoadTarget
 from vectrial.stores.common.arrow import (

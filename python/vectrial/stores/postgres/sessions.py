@@ -8,8 +8,8 @@ alone, and costs nothing in the search itself.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from vectrial.model.store import Address
@@ -38,11 +38,6 @@ class Sessions:
             with self._lock:
                 self._open[key] = found
         return found
-
-    @contextmanager
-    def lent(self, settings: Mapping[str, str]) -> Iterator[Any]:
-        """As `of`, for a block."""
-        yield self.of(settings)
 
     def close(self) -> None:
         """Close all of them. Harmless twice."""

@@ -158,7 +158,7 @@ class PgVector(vt.ServerStore):
         vt.check(batch, self._schema)
         into = f"COPY {self._name} ({self._columns()}) FROM STDIN (FORMAT binary)"
         types = ["int8", "vector", *(sql.TYPES[field.type] for field in self._schema.fields)]
-        with self._writes() as session, session.cursor().copy(into) as copy:
+        with self._writer().cursor().copy(into) as copy:
             copy.set_types(types)
             for row in _rows(batch, self._schema):
                 copy.write_row(row)
@@ -166,13 +166,14 @@ class PgVector(vt.ServerStore):
     def upsert(self, batch: pa.RecordBatch) -> None:
         vt.check(batch, self._schema)
         statement = sql.upsert(self._name, self._schema)
-        with self._writes() as session, session.transaction(), session.cursor() as cursor:
+        session = self._writer()
+        with session.transaction(), session.cursor() as cursor:
             cursor.executemany(statement, _rows(batch, self._schema))
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        with self._writes() as session:
-            for page in vt.id_pages(ids, _ROWS):
-                session.execute(f"DELETE FROM {self._name} WHERE id = ANY ($1)", (page,))
+        session = self._writer()
+        for page in vt.id_pages(ids, _ROWS):
+            session.execute(f"DELETE FROM {self._name} WHERE id = ANY ($1)", (page,))
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         return vt.get_pages(self._schema, ids, _ROWS, self._read)
@@ -210,8 +211,9 @@ class PgVector(vt.ServerStore):
     def _sql(self, text: str, values: tuple[Any, ...] = ()) -> Any:
         return self._client.main.execute(text, values, binary=True)
 
-    def _writes(self) -> Any:
-        return self._client.lent(self._settings)
+    def _writer(self) -> Any:
+        """This thread's connection for writes."""
+        return self._client.of(self._settings)
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         search = self._search(request)

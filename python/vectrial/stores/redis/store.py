@@ -115,10 +115,8 @@ class Redis(RedisStore):
             params = self._index.params
             settings |= {"ef": params.ef_construction, "numlinks": params.m}
         for part in vt.slices(batch, ROWS):
-            ids, metadata = (
-                vt.ids_of(part).tolist(),
-                vt.row_values(part, self._schema, missing=True),
-            )
+            ids = vt.ids_of(part).tolist()
+            metadata = vt.row_values(part, self._schema, missing=True)
             with self._client.pipeline(transaction=False) as pipe:
                 vectors = pipe.vset()
                 for id_, vector, row in zip(ids, vt.vectors_of(part), metadata, strict=True):
@@ -136,7 +134,7 @@ class Redis(RedisStore):
                 self._execute(pipe, page)
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        self._refuse_unsupported("get")
+        vt.refuse_operation(self, self._index, "get")
         return vt.get_pages(self._schema, ids, ROWS, self._read)
 
     def count(self) -> int:
@@ -145,15 +143,11 @@ class Redis(RedisStore):
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         """`VRANDMEMBER` gives distinct elements: asked for as many as there are, it gives all,
         in one answer. (There is no cursor before Redis 8.4.)"""
-        self._refuse_unsupported("scan")
+        vt.refuse_operation(self, self._index, "scan")
         names = self._client.vset().vrandmember(self._name, max(self.count(), 1))
         ids = np.array([int(name) for name in names or ()], dtype=np.int64)
         for start in range(0, len(ids), batch_size):
             yield self._read(ids[start : start + batch_size].tolist())
-
-    def _refuse_unsupported(self, operation: str) -> None:
-        if not getattr(self.capabilities.under(self._index.kind), operation):
-            raise vt.Unsupported(f"{self.name}: index '{self._index.kind}' has no {operation}")
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         with self._client.pipeline(transaction=False) as pipe:
