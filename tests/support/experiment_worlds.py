@@ -22,7 +22,7 @@ from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase, State
 from vectrial.model.placement import Placement
 from vectrial.model.store import Index, Schema, Store
-from vectrial.stores.common.beside import temporary_store
+from vectrial.stores.common.temporary import temporary_store
 from vectrial.stores.memory import MemoryStore
 from vectrial.telemetry.disk import on_disk
 from vectrial.workload import ingest

@@ -19,7 +19,7 @@ from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric, distances
 from vectrial.model.store import Field, FieldType, Schema, Store
 from vectrial.stores.common.arrow import batch_of
-from vectrial.stores.common.beside import temporary_store
+from vectrial.stores.common.temporary import temporary_store
 
 #: Rows of the small store, queries put to it, neighbours asked for.
 ROWS, QUERIES, K = 2000, 50, 10

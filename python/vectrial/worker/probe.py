@@ -34,7 +34,7 @@ from vectrial.servers.local import variable
 from vectrial.servers.provide import prepare, recipe_of, serving
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
-from vectrial.stores.common.beside import close_store
+from vectrial.stores.common.temporary import close_store
 from vectrial.util import environments
 from vectrial.util.child_environment import for_own
 from vectrial.util.children import python

@@ -34,7 +34,7 @@ from vectrial.model.live import Live
 from vectrial.model.phase import State
 from vectrial.model.store import Address, Index, Schema, Store, untested
 from vectrial.stores import registry
-from vectrial.stores.common.beside import close_store, temporary_store
+from vectrial.stores.common.temporary import close_store, temporary_store
 from vectrial.telemetry.disk import on_disk
 from vectrial.telemetry.machine import add_machine_metrics
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory

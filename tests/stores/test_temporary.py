@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vectrial.stores.common.beside import temporary_store
+from vectrial.stores.common.temporary import temporary_store
 from vectrial.stores.memory import MemoryStore
 
 

@@ -1,4 +1,4 @@
-"""A store of the same kind beside the one that is measured, gone when it is no longer needed."""
+"""Temporary stores, of the same kind as the measured one."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ def temporary_store(make: Callable[[Path], Store], folder: Path) -> Iterator[Sto
 
 
 def close_store(store: Store) -> None:
-    """Close a store that is no longer needed; from its server, which may go on, its collection is
-    dropped first. What goes wrong with that is told on stderr: the server may be dead, and what
-    was measured stands."""
+    """Close a store; one in a server is dropped first. An error while it is dropped is reported on
+    stderr and not raised: the server may be dead, and the measurements stand."""
     if store.kind == "server":
         try:
             store.drop()
         except Exception as error:  # noqa: BLE001 - whatever its client library raises then
-            said = f"{type(error).__name__}: {error}"
-            print(f"{store.name}: its collection was not dropped: {said}", file=sys.stderr)
+            reason = f"{type(error).__name__}: {error}"
+            print(f"{store.name}: its collection was not dropped: {reason}", file=sys.stderr)
     store.close()
