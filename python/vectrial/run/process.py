@@ -318,7 +318,7 @@ def spec_of(
             TrialSpec(
                 trial.row.key,
                 reference(type(trial.experiment)),
-                trial.experiment.model_dump(mode="json"),
+                trial.experiment.model_dump(mode="json", exclude_unset=True),
                 trial.point,
                 trial.row.lane,
             )
