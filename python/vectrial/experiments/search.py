@@ -200,7 +200,7 @@ class Search(Experiment):
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """As the point says; None of an open loop."""
-        return None if self.open else int(point["clients"])
+        return None if self.open else int(point.get("clients", 1))
 
     def _own_rate(self) -> float:
         """Arrivals per second of the trace at its own pace."""
@@ -219,7 +219,7 @@ class Search(Experiment):
         if not self.open:
             own = self.duration_s
             least_s, most_s = (self.min_s, self.max_s) if own is None else (own, own)
-            return workload.ClosedLoop(int(point["clients"]), min_s=least_s, max_s=most_s)
+            return workload.ClosedLoop(int(point.get("clients", 1)), min_s=least_s, max_s=most_s)
         rate, length_s = float(point["rate"]), self.duration_s or _OPEN_S
         if not self.trace:
             return workload.OpenLoop(rate, length_s, self.arrivals, in_flight=self.in_flight)
