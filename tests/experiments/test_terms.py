@@ -15,7 +15,7 @@ from experiment_worlds import ROWS, dataset, run
 from numpy.typing import NDArray
 from painted_pictures import pictures
 
-from vectrial.compare.groups import CONDITIONS, TERMS
+from vectrial.compare.groups import conditions_of, terms_of
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.dataset import Dataset
 from vectrial.model.fusion import Blend, Fusion
@@ -98,8 +98,8 @@ def test_every_parameter_of_a_phase_is_a_term_or_a_setting(name: str, tmp_path: 
     phases = run(experiment, small.store, tmp_path, given=small.data)
     assert phases
     told = {key for phase in phases for key in phase.params}
-    unknown = told - TERMS.keys() - SETTINGS - (LOOKS if name == "capacity" else set())
-    assert not unknown, "say in compare.groups.CONDITIONS or here what it is"
+    unknown = told - terms_of(name).keys() - SETTINGS - (LOOKS if name == "capacity" else set())
+    assert not unknown, "declare it in the experiment's `terms`, or say here that it is a setting"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_settings_that_decide_a_figure_are_terms_of_it(
     for asked in (one, other):
         experiment = EXPERIMENTS[name].model_validate({**small.params, **asked})
         phases = run(experiment, small.store, tmp_path, given=small.data)
-        found.append([{k: v for k, v in p.params.items() if k in TERMS} for p in phases])
+        found.append([{k: v for k, v in p.params.items() if k in terms_of(name)} for p in phases])
     last, differently = found[0][-1], found[1][-1]
     if name == "filtered":  # the last are of shapes, which have no pivots
         last, differently = (next(t for t in terms if "pivots" in t) for terms in found)
@@ -145,11 +145,12 @@ def test_an_answer_of_capacity_tells_how_requests_arrived(tmp_path: Path) -> Non
 
 
 def test_no_index_has_a_parameter_called_as_a_term() -> None:
+    conditions = {key for name in EXPERIMENTS for key in conditions_of(name)}
     taken = {
         (name, key)
         for name in registry.names()
         for index in registry.load(name).capabilities.indexes.values()
         for key in (*index.search.model_fields, *index.build.model_fields)
-        if key in CONDITIONS
+        if key in conditions
     }
     assert not taken

@@ -82,5 +82,12 @@ def _repeats(verdict: Verdict) -> Iterable[str]:
 def _place(verdict: Verdict) -> str:
     cell = verdict.cell
     metric = cell.metric.name if cell.metric else ""
-    parts = [cell.subject, cell.experiment, cell.phase, load_of(cell.terms), cell.at, metric]
+    parts = [
+        cell.subject,
+        cell.experiment,
+        cell.phase,
+        load_of(cell.experiment, cell.terms),
+        cell.at,
+        metric,
+    ]
     return " · ".join(part for part in parts if part)

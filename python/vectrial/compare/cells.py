@@ -11,11 +11,11 @@ from vectrial.compare import curves
 from vectrial.compare.groups import (
     JUDGED,
     NOT_RECORDED,
-    TERMS,
     TRIAL_TERMS,
     Group,
     RepeatedPhase,
     groups_of,
+    terms_of,
 )
 from vectrial.compare.sides import Subject
 from vectrial.model.lane import Lane
@@ -175,7 +175,7 @@ def _unequal(term: str, group: Group, nearest: Group, side: str) -> str:
     a, b = (_plain(term, value) for value in (pair if side == "A" else pair[::-1]))
     if term == "data":
         return "different data under the same name"
-    return f"different {TERMS[term]}: {a} in A, {b} in B"
+    return f"different {terms_of(group.experiment)[term]}: {a} in A, {b} in B"
 
 
 def _plain(term: str, value: Any) -> str:
@@ -365,10 +365,10 @@ def _range(reach: tuple[float, float]) -> str:
     )
 
 
-def load_of(terms: Mapping[str, Any]) -> str:
+def load_of(experiment: str, terms: Mapping[str, Any]) -> str:
     """The terms under which a cell was measured, those left out that go without saying."""
     quiet = {"k", "loop", "arrivals", "metric_space", "stage", *TRIAL_TERMS}
-    parts = []
+    names, parts = terms_of(experiment), []
     for name, value in terms.items():
         if name in quiet or value in (None, "", "ids") or (name == "concurrency" and value == 1):
             continue
@@ -377,5 +377,5 @@ def load_of(terms: Mapping[str, Any]) -> str:
         elif name == "rate":
             parts.append(f"{value:g}/s offered")
         else:
-            parts.append(f"{TERMS[name]} {_plain(name, value)}")
+            parts.append(f"{names[name]} {_plain(name, value)}")
     return ", ".join(parts)

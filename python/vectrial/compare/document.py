@@ -55,7 +55,9 @@ def place(verdict: Verdict) -> str:
     name = cell.experiment
     if cell.phase and cell.phase not in ("search", cell.experiment):
         name = f"{name} {cell.phase}"
-    return " · ".join(part for part in (name, load_of(cell.terms), cell.at) if part)
+    return " · ".join(
+        part for part in (name, load_of(cell.experiment, cell.terms), cell.at) if part
+    )
 
 
 def sheet(verdict: Verdict) -> str:

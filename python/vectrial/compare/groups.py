@@ -9,12 +9,13 @@ from typing import Any
 
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult, Trial
+from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.phase import Role
 
-#: Parameters that are terms of a measurement: the load, the question and what is asked of writes.
-#: Two measurements are compared only where all are equal. Every other parameter is a setting of
-#: the store's or an experiment's own, and may differ.
-CONDITIONS = {
+#: Parameters that are terms of a measurement whichever experiment it is of: the load, the question
+#: and what is asked of writes. Two measurements are compared only where all are equal, and those
+#: that the experiment declares. Every other parameter is a setting, which may differ.
+_COMMON = {
     "k": "k",
     "returns": "what is returned",
     "durability": "durability",
@@ -22,45 +23,9 @@ CONDITIONS = {
     "clients": "clients",
     "rate": "offered load",
     "arrivals": "arrivals",
-    "mix": "mix of operations",
-    "selectivity": "selectivity",
-    "predicate": "predicate",
-    "depth": "depth of the condition",
-    "pivots": "filters of a predicate",
-    "filter": "filter",
-    "alpha": "weight of the vector",
-    "fusion": "fusion",
-    "candidates": "candidates",
-    "text": "text column",
-    "related": "column that judges",
-    "asked": "rows taken out as queries",
-    "score": "likeness",
-    "false_alarms": "false alarms allowed",
-    "calibration": "share held out for thresholds",
-    "fixed": "fixed threshold",
-    "p99_ms": "p99 limit (ms)",
-    "recall": "recall floor",
-    "error_share": "limit on errors",
     "batch_rows": "rows per batch",
     "concurrency": "clients",
-    "limit": "limit",
-    "page_rows": "rows per page",
-    "mixed_rows": "rows put by turns",
-    "mixed_s": "seconds by turns",
-    "column": "column",
-    "condition": "condition",
-    "by": "found by",
-    "payload_index": "payload index",
-    "fields": "columns",
-    "of": "of",
-    "stage": "stage",
-    "loaded": "share loaded",
-    "after_s": "seconds after the load",
-    "buffer_s": "seconds for buffered writes",
 }
-#: A parameter of the trial that bears on those of its phases alone that have the other one, too:
-#: the rest of them are measured before it matters.
-_ONLY_WITH = {"mixed_s": "mixed_rows"}
 #: What a measurement with no such parameter has all the same.
 _DEFAULTS = {"returns": "ids"}
 _GATE = "gate failed"
@@ -76,9 +41,21 @@ TRIAL_TERMS = {
     "metric_space": "metric",
     "lane": "lane",
 }
-TERMS = {**TRIAL_TERMS, **CONDITIONS}
 
 Terms = tuple[tuple[str, Any], ...]
+
+
+def conditions_of(experiment: str) -> Mapping[str, str]:
+    """The parameters that are terms of an experiment's measurements, with names for people; of an
+    experiment that is not installed here, those that all have."""
+    if experiment not in EXPERIMENTS:
+        return _COMMON
+    return {**_COMMON, **EXPERIMENTS[experiment].terms}
+
+
+def terms_of(experiment: str) -> Mapping[str, str]:
+    """All terms of an experiment's measurements, with names for people."""
+    return {**TRIAL_TERMS, **conditions_of(experiment)}
 
 
 @dataclass
@@ -166,7 +143,11 @@ class Group:
     def distance(self, other: Group) -> list[str]:
         """The terms in which the two differ, weightiest first. Of what left no phase some terms are
         not known, and are no difference."""
-        known = [t for t in TERMS if all(g.points or t in g.terms for g in (self, other))]
+        known = [
+            t
+            for t in terms_of(self.experiment)
+            if all(g.points or t in g.terms for g in (self, other))
+        ]
         return [t for t in known if self.terms.get(t) != other.terms.get(t)]
 
 
@@ -180,7 +161,7 @@ def groups_of(run: RunData, trials: Sequence[Trial]) -> list[Group]:
             terms = _terms(run, trial, given)
             key = (trial.experiment, phase.name, _stable(terms))
             group = found.setdefault(key, Group(trial.experiment, phase.name, terms))
-            setting = {**trial.index_params, **_settings(given)}
+            setting = {**trial.index_params, **_settings(trial.experiment, given)}
             if occurrence:
                 setting["occurrence"] = occurrence + 1
             point = group.points.setdefault(_stable(setting), RepeatedPhase(setting))
@@ -220,16 +201,18 @@ def _terms(run: RunData, trial: Trial, given: Mapping[str, Any]) -> dict[str, An
         "metric_space": row.get("metric_space"),
         "lane": trial.series.lane,
     }
-    return terms | _DEFAULTS | _conditions(given)
+    return terms | _DEFAULTS | _conditions(trial.experiment, given)
 
 
-def _conditions(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {n: given[n] for n in CONDITIONS if n in given and _ONLY_WITH.get(n, n) in given}
+def _conditions(experiment: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    only_with = EXPERIMENTS[experiment].only_with if experiment in EXPERIMENTS else {}
+    names = conditions_of(experiment)
+    return {n: given[n] for n in names if n in given and only_with.get(n, n) in given}
 
 
-def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(experiment: str, given: Mapping[str, Any]) -> dict[str, Any]:
     # A sentence of the store's on how it knows that it is ready is no setting.
-    terms = {*_conditions(given), "known_by"}
+    terms = {*_conditions(experiment, given), "known_by"}
     return {name: value for name, value in given.items() if name not in terms}
 
 

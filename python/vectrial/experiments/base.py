@@ -24,6 +24,7 @@ from vectrial.model.gate import Scope
 from vectrial.model.inputs import Clients, ExactModel, product_size
 from vectrial.model.lane import Lane, refuse_returning, writes_natively
 from vectrial.model.phase import Phase, State
+from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Capabilities, Index, Returning, Searcher, Store
 
 if TYPE_CHECKING:
@@ -82,6 +83,14 @@ class Experiment(ExactModel, ABC):
     starts_from: ClassVar[State] = State.LOADED
     #: Names of the parameters that `points` expands.
     axes: ClassVar[frozenset[str]] = frozenset()
+    #: Its parameters, and its phases' parameters, that two measurements must have in common to be
+    #: compared, with a name for people, beside those of every experiment (`compare.groups`). Every
+    #: other parameter is a setting, which may differ.
+    terms: ClassVar[Mapping[str, str]] = {}
+    #: Terms that bear only on phases with the other one, too: the rest come before it matters.
+    only_with: ClassVar[Mapping[str, str]] = {}
+    #: Metrics of its own, beside those of `model.results_schema.METRICS`.
+    metrics: ClassVar[tuple[MetricName, ...]] = ()
     #: Where its sections stand among those of other experiments: the lowest comes first.
     place: ClassVar[int] = 100
     #: Its section of a report, where its figures fit one table; else see `sections`.

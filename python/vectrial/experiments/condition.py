@@ -63,6 +63,13 @@ class Condition(Experiment):
     name: ClassVar[str] = "condition"
     title: ClassVar[str] = "Find by condition"
     place: ClassVar[int] = 55
+    terms: ClassVar[Mapping[str, str]] = {
+        "column": "column",
+        "condition": "condition",
+        "by": "found by",
+        "payload_index": "payload index",
+        "limit": "limit",
+    }
     sheet: ClassVar[Sheet | None] = _SHEET
     uses_find: ClassVar[bool] = True
 

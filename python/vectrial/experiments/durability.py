@@ -69,6 +69,9 @@ class DurabilityExperiment(Experiment):
     name: ClassVar[str] = "durability"
     title: ClassVar[str] = "Rows after a crash"
     place: ClassVar[int] = 70
+    terms: ClassVar[Mapping[str, str]] = {
+        "buffer_s": "seconds for buffered writes",
+    }
     sheet: ClassVar[Sheet | None] = _SHEET
     starts_from: ClassVar[State] = State.EMPTY
     mutates: ClassVar[bool] = True

@@ -46,6 +46,9 @@ class Export(Experiment):
     name: ClassVar[str] = "export"
     title: ClassVar[str] = "Reading everything out"
     place: ClassVar[int] = 60
+    terms: ClassVar[Mapping[str, str]] = {
+        "page_rows": "rows per page",
+    }
     sheet: ClassVar[Sheet | None] = _SHEET
 
     page_rows: Count = 10_000

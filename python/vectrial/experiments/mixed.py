@@ -95,6 +95,9 @@ class Mixed(Experiment):
     name: ClassVar[str] = "mixed"
     title: ClassVar[str] = "Searching while rows change"
     place: ClassVar[int] = 75
+    terms: ClassVar[Mapping[str, str]] = {
+        "mix": "mix of operations",
+    }
     sheet: ClassVar[Sheet | None] = _SHEET
     mutates: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"search"})

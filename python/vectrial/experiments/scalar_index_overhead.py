@@ -72,6 +72,11 @@ class ScalarIndexOverhead(Experiment):
     name: ClassVar[str] = "scalar_index_overhead"
     title: ClassVar[str] = "Cost of metadata indexes"
     place: ClassVar[int] = 25
+    terms: ClassVar[Mapping[str, str]] = {
+        "payload_index": "payload index",
+        "fields": "columns",
+        "of": "of",
+    }
     sheet: ClassVar[Sheet | None] = _SHEET
 
     fields: int = Field(default=24, ge=1, le=100)

@@ -92,6 +92,13 @@ class Transport(Experiment):
     name: ClassVar[str] = "transport"
     title: ClassVar[str] = "Rows in and out in bulk"
     place: ClassVar[int] = 65
+    only_with: ClassVar[Mapping[str, str]] = {"mixed_s": "mixed_rows"}
+    terms: ClassVar[Mapping[str, str]] = {
+        "page_rows": "rows per page",
+        "by": "read by",
+        "mixed_rows": "rows put by turns",
+        "mixed_s": "seconds by turns",
+    }
     sheet: ClassVar[Sheet | None] = _SHEET
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset({"sizes", "clients", "batch_rows", "mixed_s"})

@@ -74,6 +74,13 @@ class Anomaly(Experiment):
     name: ClassVar[str] = "anomaly"
     title: ClassVar[str] = "Anomalies among the normal"
     place: ClassVar[int] = 80
+    terms: ClassVar[Mapping[str, str]] = {
+        "score": "likeness",
+        "false_alarms": "false alarms allowed",
+        "calibration": "share held out for thresholds",
+        "fixed": "fixed threshold",
+        "of": "class",
+    }
     uses_filters: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"search", "returns", "clients"})
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)

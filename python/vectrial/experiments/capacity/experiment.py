@@ -56,6 +56,11 @@ class Capacity(Experiment):
     name: ClassVar[str] = "capacity"
     title: ClassVar[str] = "Highest load within limits"
     place: ClassVar[int] = 5
+    terms: ClassVar[Mapping[str, str]] = {
+        "p99_ms": "p99 limit (ms)",
+        "recall": "recall floor",
+        "error_share": "limit on errors",
+    }
     axes: ClassVar[frozenset[str]] = frozenset({"search", "returns"})
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 

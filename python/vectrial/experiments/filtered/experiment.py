@@ -142,6 +142,14 @@ class Filtered(Experiment):
     name: ClassVar[str] = "filtered"
     title: ClassVar[str] = "Search under filters"
     place: ClassVar[int] = 40
+    terms: ClassVar[Mapping[str, str]] = {
+        "selectivity": "selectivity",
+        "predicate": "predicate",
+        "depth": "depth of the condition",
+        "pivots": "filters of a predicate",
+        "filter": "filter",
+        "payload_index": "payload index",
+    }
     sheet: ClassVar[Sheet | None] = _SHEET
     uses_filters: ClassVar[bool] = True
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)

@@ -57,6 +57,14 @@ class HybridSearch(Experiment):
     name: ClassVar[str] = "hybrid"
     title: ClassVar[str] = "Search by vector and text"
     place: ClassVar[int] = 85
+    terms: ClassVar[Mapping[str, str]] = {
+        "alpha": "weight of the vector",
+        "fusion": "fusion",
+        "candidates": "candidates",
+        "text": "text column",
+        "related": "column that judges",
+        "asked": "rows taken out as queries",
+    }
     axes: ClassVar[frozenset[str]] = frozenset({"sizes", "search"})
 
     text: str | None = None

@@ -91,6 +91,11 @@ class TimeToSearchable(Experiment):
     name: ClassVar[str] = "time_to_searchable"
     title: ClassVar[str] = "Searchable while loading"
     place: ClassVar[int] = 50
+    terms: ClassVar[Mapping[str, str]] = {
+        "stage": "stage",
+        "loaded": "share loaded",
+        "after_s": "seconds after the load",
+    }
     sheet: ClassVar[Sheet | None] = _SHEET
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset({"search"})
