@@ -197,8 +197,8 @@ def test_experiments_run_unchanged_on_the_native_lane(folder: Path) -> None:
 
 
 def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Path) -> None:
-    rows = measured(folder, SUITE.replace("rates = [400]", 'rates = [400]\narrivals = "constant"'))
-    opened = [row for row in rows if load_of(row) == "rate"]
+    rates = RATES.replace("rates = [400]", 'rates = [400]\narrivals = "constant"')
+    opened = measured(folder, STORE + rates)
     figures = {row["metric"]: row["value"] for row in opened}
     assert opened[0]["phase_params"] == {
         "loop": "open", "arrivals": "constant", "rate": 400, "k": 10, "returns": "ids",
@@ -251,19 +251,18 @@ def test_the_python_client_is_asked_by_the_same_schedule(folder: Path) -> None:
 
 
 def test_a_python_client_that_cannot_connect_fails_its_trial(folder: Path) -> None:
-    text = SUITE.replace('index = "flat"', 'index = "flat"\nlane = "sdk"')
+    text = STORE.replace('index = "flat"', 'index = "flat"\nlane = "sdk"') + CLIENTS
     with RunWriter(folder) as writer:
         run_plan(plan_of(text, UnreachableStore), writer, Silent())
     with RunReader(folder) as run:
         failed = run.rows("select reason from trial where status = 'failed'")
-    assert len(failed) == 3
-    assert all("nobody is there" in row["reason"] for row in failed)
+    assert len(failed) == 1
+    assert all("nobody is there" in row["reason"] for row in failed), failed
 
 
 def test_a_client_at_its_ceiling_is_named_and_not_the_store(folder: Path) -> None:
     bound = EASY.replace("ceiling_share = 99", "ceiling_share = 0.01")
-    rows = measured(folder, SUITE + bound)
-    swept = [row for row in rows if load_of(row) == "1 client"]
+    swept = measured(folder, STORE + SWEEP + bound)
     assert not any(row["valid"] for row in swept)
     assert all("client-bound" in row["reason"] for row in swept if row["value"] is not None)
 
