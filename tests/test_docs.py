@@ -153,7 +153,7 @@ def test_the_whole_suite_of_the_reference_is_planned_and_refuses_nothing() -> No
         if (effort := trial.row.params.get("ef_search")) is not None:
             load = trial.row.experiment, trial.row.params.get("clients")
             efs.setdefault(load, set()).add(effort)
-    assert len(efs) == 3
+    assert len(efs) == 2
     assert all(len(found) > 1 for found in efs.values()), "one point is no curve"
 
 
@@ -190,6 +190,6 @@ def test_the_query_of_the_results_page_runs() -> None:
             "insert into trial select 1, 'k', 'memory', null, 'embedded', 'd', 1, 1, 'l2', 'e',"
             " 'flat', '{}', '{}', 1, 1, 'ok', null, '[]', null, null, null, null, '[]'"
         )
-        db.execute("insert into phase select 1, 1, 0, 'search', '{}', 0, 1, true, null")
+        db.execute("insert into phase select 1, 1, 0, 'search', 'search', '{}', 0, 1, true, null")
         db.execute("insert into metric select 1, 'qps', 5.0, '1/s', true, null")
         assert db.sql(query).fetchall() == [("memory", "search", "qps", 5.0, "1/s")]
