@@ -115,14 +115,12 @@ def report(
     )  # fmt: skip
     return Report(
         title="B against A",
-        about="",
         meta=(
             ("A", _named(comparison.a)),
             ("B", _named(comparison.b)),
             ("In all", comparison.headline),
             ("Threshold", f"{comparison.threshold * 100:.3g} %"),
         ),
-        warnings=(),
         answers=(
             ("In short", tuple(_card(comparison, kind) for kind in Kind if comparison.of(kind))),
         ),
@@ -150,9 +148,6 @@ def comment(comparison: Comparison) -> Report:
     return Report(
         title=f"{mark} {comparison.headline}",
         about=f"{comparison.b.name} (B) against {comparison.a.name} (A).",
-        meta=(),
-        warnings=(),
-        answers=(),
         sections=(Section("verdicts", "", "", tuple(blocks)),),
     )
 

@@ -196,11 +196,11 @@ class Report:
     """
 
     title: str
-    about: str
-    meta: tuple[tuple[str, str], ...]
-    warnings: tuple[str, ...]
-    answers: tuple[tuple[str, tuple[Answer, ...]], ...]
-    sections: tuple[Section, ...]
+    about: str = ""
+    meta: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+    answers: tuple[tuple[str, tuple[Answer, ...]], ...] = ()
+    sections: tuple[Section, ...] = ()
     labels: Mapping[Series, str] = field(default_factory=dict)
     stores: tuple[str, ...] = ()
     like: Mapping[Series, Series] = field(default_factory=dict)

@@ -67,7 +67,6 @@ def build(
             *((("Run", about.made),) if about.made else ()),
         ),
         warnings=tuple(_warnings(cells, about)),
-        answers=(),
         sections=(
             glance(cells, palette),
             *ran(about),

@@ -105,13 +105,8 @@ def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
     ]
 
 
-def _bare(title: str, about: str = "", *meta: tuple[str, str]) -> Report:
-    """A report without sections."""
-    return Report(title, about, meta, (), (), ())
-
-
 def _login(status: int = 200, **context: str) -> Response:
-    return _rendered(Document(_bare("Token"), At("/login"), "login.html.j2", context), status)
+    return _rendered(Document(Report("Token"), At("/login"), "login.html.j2", context), status)
 
 
 def _page(document: Document) -> html.Page:
@@ -147,7 +142,7 @@ def _refused(request: Request, error: Exception) -> Response:
     else:
         status, message = 400, str(error)
     title = "Not found" if status == 404 else "This cannot be shown"
-    report = _bare(title, message)
+    report = Report(title, message)
     return _rendered(Document(report, At(request.url.path, crumbs=_HOME)), status)
 
 
@@ -176,7 +171,7 @@ class _Pages:
                    for key, of in _FILTERS.items()}  # fmt: skip
         found = [run for run in every if _wanted(run, chosen)]
         at = max(0, _number(request.query_params.get("from", "0")))
-        report = _bare("Runs")
+        report = Report("Runs")
         context = {
             "root": str(self._runs.root), "runs": found[at : at + _PAGE], "found": len(found),
             "every": len(every), "asked": chosen, "choices": choices, "words": _WORDS,
@@ -279,13 +274,13 @@ class _Pages:
         at = At("/compare", crumbs=_HOME, query=request.url.query)
         if not (a and b):
             about = "Two runs, store by store; or two stores, of one run or of two."
-            report = _bare("Compare", about)
+            report = Report("Compare", about)
         else:
             try:
                 report, runs = self._compared(a, b, context)
                 at = replace(at, runs=runs)
             except UserError as error:
-                report = _bare("Compare", str(error))
+                report = Report("Compare", str(error))
         return Document(report, at, "compare.html.j2", context)
 
     def _compared(self, a: str, b: str, asked: dict[str, Any]) -> tuple[Report, tuple[str, str]]:
@@ -336,7 +331,7 @@ def _threshold(given: str) -> float:
 def _under_way(run: Run) -> Document:
     address = run_address(run.id)
     about = "" if run.status else run.why
-    report = _bare(run.title, about, ("Run", run.name))
+    report = Report(run.title, about, (("Run", run.name),))
     context = {"status": run.status, "events": f"{address}/events"}
     return Document(report, At(address, (address,), _HOME), "live.html.j2", context)
 

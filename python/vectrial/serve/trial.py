@@ -74,8 +74,6 @@ def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] 
             ("Took", formatting.NOTHING if took is None else formatting.seconds(took)),
             ("Key", trial["key"][:12]),
         ),
-        warnings=(),
-        answers=(),
         sections=tuple(section for section in sections if section is not None),
     )
     return report, tuple(path.name for path in logs)

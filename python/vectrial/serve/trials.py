@@ -90,7 +90,7 @@ def values_report(
     how = _MADE if recall is None else _READ.format(f"{recall:g}")
     lead = f"{how} Each leads to the trial that measured it."
     section = Section("values", "Where this is from", lead, (table,))
-    return Report(f"{metric} of {rows[0]['store']}", "", (), (), (), (section,))
+    return Report(f"{metric} of {rows[0]['store']}", sections=(section,))
 
 
 def _trial(row: Mapping[str, Any]) -> Cell:
@@ -155,4 +155,4 @@ def trials_report(
         for row in left
     )  # fmt: skip
     table = table_of("trials", f"{len(left):,} of {len(rows):,} trials", heads, made)
-    return Report("Trials", "", (), (), (), (Section("trials", "Trials", "", (table,)),)), choices
+    return Report("Trials", sections=(Section("trials", "Trials", "", (table,)),)), choices

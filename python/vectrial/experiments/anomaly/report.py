@@ -49,22 +49,22 @@ def _shared(key: str, title: str, group: str) -> tuple[Column, Column]:
 
 _SEARCHED = (
     Column("clients", "Clients", "1"),
-    Column("qps", "QPS", "1/s", spread=True),
-    Column("latency_p50", "p50", "us", "Latency", spread=True),
-    Column("latency_p95", "p95", "us", "Latency", spread=True),
-    Column("latency_p99", "p99", "us", "Latency", spread=True),
-    Column("recall_mean", "Recall", "1", spread=True),
-    Column("errors", "Errors", "1"),
-    Column("duplicate_queries", "of queries", "1", "Copies left out"),
-    Column("stored_queries", "of rows", "1", "Copies left out"),
+    Column.of("qps"),
+    Column.of("latency_p50", group="Latency"),
+    Column.of("latency_p95", group="Latency"),
+    Column.of("latency_p99", group="Latency"),
+    Column.of("recall_mean"),
+    Column.of("errors", spread=False),
+    Column.of("duplicate_queries", "of queries", "Copies left out", spread=False),
+    Column.of("stored_queries", "of rows", "Copies left out", spread=False),
 )
 _JUDGED = (
     *_shared("auroc", "found", "AUROC"),
     *_shared("detection_rate", "found", "Anomalies announced"),
     *_shared("false_alarm_rate", "found", "False alarms"),
     *_shared("threshold", "found", "Threshold"),
-    Column("fixed_detection_rate", "announced", "1", "Fixed threshold", spread=True),
-    Column("fixed_false_alarm_rate", "false alarms", "1", "Fixed threshold", spread=True),
+    Column.of("fixed_detection_rate", "announced", "Fixed threshold"),
+    Column.of("fixed_false_alarm_rate", "false alarms", "Fixed threshold"),
 )
 
 

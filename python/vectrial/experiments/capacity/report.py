@@ -29,14 +29,14 @@ from vectrial.util import formatting
 
 _ANSWERS = (
     Column("store", "Store", numeric=False),
-    Column("sustained_qps", "Sustained QPS", "1/s", spread=True),
-    Column("latency_p99", "p99", "us", spread=True),
+    Column.of("sustained_qps"),
+    Column.of("latency_p99"),
     Column("recall", "Recall", "1", spread=True),
-    Column("errors", "Errors", "1", spread=True),
-    Column("search_effort", "Search parameter", "1", spread=True),
-    Column("confirmations", "Confirmed by", "1", spread=True),
-    Column("steps_down", "Lowered", "1", spread=True),
-    Column("bracket_high", "Failed at", "1/s", spread=True),
+    Column.of("errors"),
+    Column.of("search_effort"),
+    Column.of("confirmations"),
+    Column.of("steps_down"),
+    Column.of("bracket_high"),
     Column("repeats", "Repeats", "1"),
     Column("limits", "Within", numeric=False),
 )
@@ -51,10 +51,10 @@ _TRIED = (
     Column("try", "Step"),
     Column("purpose", "Purpose", numeric=False),
     Column("rate", "Offered QPS", "1/s"),
-    Column("qps", "Achieved QPS", "1/s"),
-    Column("latency_p99", "p99", "us"),
+    Column.of("qps", "Achieved QPS", spread=False),
+    Column.of("latency_p99", spread=False),
     Column("recall", "Recall", "1"),
-    Column("errors", "Errors", "1"),
+    Column.of("errors", spread=False),
     Column("setting", "Setting", numeric=False),
     Column("verdict", "Passed", numeric=False),
 )
@@ -62,9 +62,9 @@ _PASSES = (
     *_WHOSE,
     Column("setting", "Setting", numeric=False),
     Column("recall", "Recall", "1"),
-    Column("qps", "QPS", "1/s"),
-    Column("latency_p50", "p50", "us"),
-    Column("latency_p99", "p99", "us"),
+    Column.of("qps", spread=False),
+    Column.of("latency_p50", spread=False),
+    Column.of("latency_p99", spread=False),
 )
 
 

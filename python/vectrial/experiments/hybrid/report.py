@@ -24,13 +24,13 @@ from vectrial.document.charts.theme import Looks
 from vectrial.util import formatting
 
 _COLUMNS = (
-    Column("latency_p50", "p50", "us", "Latency", spread=True),
-    Column("latency_p95", "p95", "us", "Latency", spread=True),
-    Column("latency_p99", "p99", "us", "Latency", spread=True),
-    Column("qps", "QPS", "1/s", spread=True),
-    Column("fusion_agreement", "Agreement", "1", spread=True),
-    Column("ndcg", "nDCG", "1", spread=True),
-    Column("ndcg_exact", "of the exact fusion", "1", spread=True),
+    Column.of("latency_p50", group="Latency"),
+    Column.of("latency_p95", group="Latency"),
+    Column.of("latency_p99", group="Latency"),
+    Column.of("qps"),
+    Column.of("fusion_agreement"),
+    Column.of("ndcg"),
+    Column.of("ndcg_exact", "of the exact fusion"),
 )
 
 
@@ -73,7 +73,7 @@ def _table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
         Column("fusion", "Fusion", numeric=False),
         Column("alpha", "α"),
         *_COLUMNS,
-        Column("errors", "Errors", "1"),
+        Column.of("errors", spread=False),
         Column("related", "Relevant by", numeric=False),
         Column("text", "Text", numeric=False),
         Column("index", "Index", numeric=False),

@@ -52,9 +52,9 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
         Column("store", "Store", numeric=False),
         Column("rows", "Rows"),
         Column("phase", "When", numeric=False),
-        Column("disk_bytes", "Disk", "B", spread=True),
-        Column("disk_empty_bytes", "Before the load", "B", spread=True),
-        Column("disk_ratio", "× raw", "1", spread=True),
+        Column.of("disk_bytes"),
+        Column.of("disk_empty_bytes"),
+        Column.of("disk_ratio"),
         *(
             Column(metric, how.capitalize(), "B", "Came, by kind of file", spread=True)
             for metric, how in kinds.items()
@@ -144,14 +144,14 @@ def _bars(held: Sequence[tuple[str, Point]]) -> Callable[[int, bool], dict[str, 
 
 _FOOTPRINT = (
     STORE,
-    Column("disk_bytes", "Disk", "B", "On disk after flush", spread=True),
-    Column("disk_empty_bytes", "Before the load", "B", "On disk after flush", spread=True),
-    Column("disk_ratio", "× raw", "1", "On disk after flush", spread=True),
-    Column("index_bytes", "Index", "B", "As the store tells", spread=True),
-    Column("log_bytes", "Log", "B", "As the store tells", spread=True),
-    Column("rss_growth_bytes", "Grown by", "B", "Resident memory", spread=True),
-    Column("rss_ratio", "× raw", "1", "Resident memory", spread=True),
-    Column("rss_bytes", "In all", "B", "Resident memory", spread=True),
+    Column.of("disk_bytes", group="On disk after flush"),
+    Column.of("disk_empty_bytes", group="On disk after flush"),
+    Column.of("disk_ratio", group="On disk after flush"),
+    Column.of("index_bytes", group="As the store tells"),
+    Column.of("log_bytes", group="As the store tells"),
+    Column.of("rss_growth_bytes", "Grown by", "Resident memory"),
+    Column.of("rss_ratio", group="Resident memory"),
+    Column.of("rss_bytes", "In all", "Resident memory"),
     INDEX,
 )
 

@@ -37,9 +37,9 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
     held = [p for p in points if p.phase == "searchable"]
     columns = (
         Column("store", "Store", numeric=False),
-        Column("load_s", "Last row acknowledged", "s", spread=True),
-        Column("ready_s", "Served by the final index", "s", spread=True),
-        Column("searchable_after_s", "All found after the last row", "s", spread=True),
+        Column.of("load_s", "Last row acknowledged"),
+        Column.of("ready_s", "Served by the final index"),
+        Column.of("searchable_after_s"),
         Column("index", "Index", numeric=False),
     )
     rows = tuple(

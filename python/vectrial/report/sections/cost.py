@@ -67,7 +67,7 @@ def _columns(prices: Prices) -> tuple[Column, ...]:
         Column("store", "Store", numeric=False),
         Column("data", "Data", numeric=False),
         Column("load", "Load", numeric=False),
-        Column("qps", "QPS", "1/s", "At this load", spread=True),
+        Column.of("qps", group="At this load"),
         Column("recall", "Recall", "1", "At this load", spread=True),
         Column("floor", "Floor", "1", "At this load", notes=(_FLOOR,)),
         Column("p99", "p99", "us", "At this load", spread=True),

@@ -30,19 +30,19 @@ from vectrial.util import formatting
 _SEARCH = f"Search at recall ≥ {TARGETS[0]:.2f}"
 _COLUMNS = (
     Column("store", "Store", numeric=False),
-    Column("qps", "QPS", "1/s", _SEARCH, spread=True),
+    Column.of("qps", group=_SEARCH),
     Column("recall", "Recall", "1", _SEARCH, spread=True),
     Column("search_p99", "p99", "us", _SEARCH, spread=True),
     Column("clients", "Clients", "1", _SEARCH),
-    Column("errors", "Errors", "1", _SEARCH),
+    Column.of("errors", group=_SEARCH, spread=False),
     Column("read_p50", "Read", "us", "Single operation, p50", spread=True),
     Column("create_p50", "Create", "us", "Single operation, p50", spread=True),
     Column("update_p50", "Update", "us", "Single operation, p50", spread=True),
     Column("delete_p50", "Delete", "us", "Single operation, p50", spread=True),
-    Column("ready_rows_per_s", "Rows/s", "1/s", "Loading until ready", spread=True),
-    Column("ready_s", "Time", "s", "Loading until ready", spread=True),
-    Column("disk_bytes", "Disk", "B", "Size", spread=True),
-    Column("rss_growth_bytes", "Memory", "B", "Size", spread=True),
+    Column.of("ready_rows_per_s", "Rows/s", "Loading until ready"),
+    Column.of("ready_s", "Time", "Loading until ready"),
+    Column.of("disk_bytes", group="Size"),
+    Column.of("rss_growth_bytes", group="Size"),
 )
 _OPERATIONS = ("read", "create", "update", "delete")
 

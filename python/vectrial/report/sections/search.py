@@ -83,12 +83,12 @@ def _repeats(points: tuple[Point, ...] | list[Point]) -> str:
 _EQUAL = (
     Column("store", "Store", numeric=False),
     Column("target", "Target recall"),
-    Column("qps", "QPS", "1/s", "Fastest measured point at this recall", spread=True),
+    Column.of("qps", group="Fastest measured point at this recall"),
     Column("recall", "Recall", "1", "Fastest measured point at this recall", spread=True),
-    Column("latency_p50", "p50", "us", "Fastest measured point at this recall", spread=True),
-    Column("latency_p99", "p99", "us", "Fastest measured point at this recall", spread=True),
+    Column.of("latency_p50", group="Fastest measured point at this recall"),
+    Column.of("latency_p99", group="Fastest measured point at this recall"),
     Column("clients", "Clients", "1", "Fastest measured point at this recall"),
-    Column("errors", "Errors", "1", "Fastest measured point at this recall"),
+    Column.of("errors", group="Fastest measured point at this recall", spread=False),
     Column("at", "Setting", "", "Fastest measured point at this recall", numeric=False),
     Column("qps_between", "QPS at exactly this recall", "1/s"),
 )
@@ -245,12 +245,12 @@ def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
 _CONCURRENCY = (
     Column("store", "Store", numeric=False),
     Column("clients", "Clients"),
-    Column("qps", "QPS", "1/s", spread=True),
+    Column.of("qps"),
     Column("speedup", "Relative to 1 client", "1"),
-    Column("latency_p50", "p50", "us", spread=True),
-    Column("latency_p99", "p99", "us", spread=True),
+    Column.of("latency_p50"),
+    Column.of("latency_p99"),
     Column("recall", "Recall", "1", spread=True),
-    Column("errors", "Errors", "1"),
+    Column.of("errors", spread=False),
     Column("at", "Setting", numeric=False),
 )
 

@@ -19,7 +19,7 @@ _COST = (
     Column("experiment", "Experiment", numeric=False),
     Column("phase", "Phase", numeric=False),
     Column("clients", "Clients"),
-    Column("server_cores", "Kept busy", "1", "Server processors", spread=True),
+    Column.of("server_cores", group="Server processors"),
     Column("server_cpu_us", "Per operation", "us", "Server processors", spread=True),
     Column("client_cpu_us", "Per operation", "us", "Client processor time", spread=True),
     Column("server_rss", "At the end", "B", "Server memory", spread=True),
