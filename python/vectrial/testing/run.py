@@ -48,8 +48,9 @@ def conformance(
     """Run the suite on `store`, in the store's own environment where it has one.
 
     Args:
-        every_case: of a server, every index under every metric; else every index under its first
-            metric, and the first index under every metric.
+        every_case: of a server, every check on every index under every metric; else every index
+            under its first metric, the first index under every metric, and what no index changes
+            on one.
         show: gets each line that pytest prints.
 
     Raises:
