@@ -290,7 +290,7 @@ def _measured(build: Build, trials: Sequence[Trial]) -> Measured:
         recall, qps = phase.value("recall_mean"), phase.value("qps")
         p99_us = phase.value("latency_p99")
         if recall is not None and qps is not None and p99_us is not None:
-            params = {n: v for n, v in trial.params.items() if n not in ("k", "returns")}
+            params = {n: v for n, v in trial.params.items() if n not in ("k", "returns", "clients")}
             found.append(Candidate(build, params, recall, qps, p99_us, memory))
     return Measured(found, reason)
 
