@@ -28,15 +28,15 @@ from experiment_worlds import (
 from numpy.typing import NDArray
 
 from vectrial.experiments.common import disk_usage, generated_columns
+from vectrial.experiments.common.payload_arms import overhead
 from vectrial.experiments.condition import Condition
-from vectrial.experiments.export import Export
 from vectrial.experiments.ingest.experiment import Ingest
 from vectrial.experiments.mixed import Mixed
 from vectrial.experiments.registry import EXPERIMENTS
-from vectrial.experiments.scalar_index_overhead import ScalarIndexOverhead
 from vectrial.experiments.search import Search
 from vectrial.experiments.storage.experiment import GrowingStorage, Storage
 from vectrial.experiments.time_to_searchable.experiment import TimeToSearchable, _Watch
+from vectrial.experiments.transport import Transport
 from vectrial.model.errors import Unsupported
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import OPERATORS, Filter, evaluate, fields
@@ -76,7 +76,7 @@ def every(phases: list[Phase]) -> None:
 
 def test_all_of_them_can_be_asked_for_in_a_suite() -> None:
     mine = (
-        Condition, Export, Search, Storage, ScalarIndexOverhead, TimeToSearchable, Mixed,
+        Condition, Transport, Search, Storage, Ingest, TimeToSearchable, Mixed,
     )  # fmt: skip
     assert {kind.name for kind in mine} <= EXPERIMENTS.keys()
 
@@ -116,6 +116,9 @@ def test_conditions_ask_only_what_the_store_has() -> None:
 
 
 # -- condition ---------------------------------------------------------------------------------
+
+
+ARMS = ("none", "off", "on")
 
 
 class Forgetful(MemoryStore):
@@ -197,7 +200,7 @@ def test_who_finds_by_no_column_without_an_index_is_asked_with_indexes_alone(
 
 
 def test_a_load_without_indexes_needs_no_filter_on_them(tmp_path: Path) -> None:
-    phases = run(ScalarIndexOverhead(fields=4), Needing, tmp_path)
+    phases = run(Ingest(payload_index=ARMS, fields=4), Needing, tmp_path)
     every(phases)
     arms = [p.params["payload_index"] for p in phases if p.name == "arm"]
     assert set(arms) == {"none", "off", "on"}
@@ -242,6 +245,9 @@ def test_a_store_without_metadata_is_refused() -> None:
         Condition().points(target(without(MemoryStore, field_types=frozenset()), FLAT, ROWS))
 
 
+EXPORT = Transport(operations=("export",), page_rows=100, min_s=0)
+
+
 # -- export ------------------------------------------------------------------------------------
 
 
@@ -253,7 +259,7 @@ class Leaky(MemoryStore):
 
 
 def test_export_reads_everything_and_counts_its_bytes(tmp_path: Path) -> None:
-    (phase,) = run(Export(page_rows=100, min_s=0), MemoryStore, tmp_path)
+    (phase,) = run(EXPORT, MemoryStore, tmp_path)
     every([phase])
     assert phase.metrics["passes"] == 1
     assert phase.metrics["count"] == 6
@@ -264,9 +270,9 @@ def test_export_reads_everything_and_counts_its_bytes(tmp_path: Path) -> None:
 
 
 def test_an_export_that_misses_rows_is_wrong(tmp_path: Path) -> None:
-    (phase,) = run(Export(page_rows=100, min_s=0), Leaky, tmp_path)
+    (phase,) = run(EXPORT, Leaky, tmp_path)
     assert not phase.valid
-    assert "did not read every row" in str(phase.reason)
+    assert "did not bring every row exactly once" in str(phase.reason)
 
 
 class Endless(MemoryStore):
@@ -284,7 +290,7 @@ def test_a_pass_of_an_export_ends_when_the_store_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Endless, "scans", 0)
-    (phase,) = run(Export(page_rows=100, min_s=0), Endless, tmp_path)
+    (phase,) = run(EXPORT, Endless, tmp_path)
     every([phase])
     assert (phase.metrics["export_s"] or 0) >= 0.05
     assert phase.metrics["passes"] == 1
@@ -427,7 +433,7 @@ def test_a_load_can_be_weighed_where_it_lies(tmp_path: Path) -> None:
 
 
 def test_every_arm_loads_the_same_rows(tmp_path: Path) -> None:
-    phases = run(ScalarIndexOverhead(fields=6, rounds=2), SqliteStore, tmp_path)
+    phases = run(Ingest(payload_index=ARMS, fields=6, rounds=2), SqliteStore, tmp_path)
     every(phases)
     arms = [p.params["payload_index"] for p in phases if p.name == "arm"]
     assert arms == [*arms[: len(arms) // 2], *reversed(arms[: len(arms) // 2])], "they take turns"
@@ -443,7 +449,7 @@ def test_arms_of_unlike_batches_are_not_compared() -> None:
         Phase("arm", 0, 1, {"payload_index": name}, {"load_s": s, "ready_s": s, "batches": n})
         for name, s, n in (("fixed", 1387.3, 1051.0), ("none", 661.3, 53.0))
     ]
-    compared = ScalarIndexOverhead()._overhead("both", arms[:1], arms[1:], 0)
+    compared = overhead("both", arms[:1], arms[1:], 0)
     assert compared.metrics["ready_overhead"] == pytest.approx(1.098, abs=1e-3)
     assert not compared.valid
     assert compared.reason == "the arms were not loaded in the same batches"
@@ -703,7 +709,7 @@ def test_a_load_that_lost_rows_has_no_valid_figure(tmp_path: Path) -> None:
 
 
 def test_an_overhead_rests_on_loads_that_are_whole(tmp_path: Path) -> None:
-    phases = run(ScalarIndexOverhead(fields=4), Lossy, tmp_path)
+    phases = run(Ingest(payload_index=ARMS, fields=4), Lossy, tmp_path)
     assert {p.name for p in phases} == {"arm", "overhead"}
     assert not any(p.valid for p in phases)
     assert "loads that are not valid: 'fixed': the store counts" in str(phases[-1].reason)

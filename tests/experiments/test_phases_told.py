@@ -72,7 +72,7 @@ def test_nothing_is_asked_between_the_end_of_a_phase_and_its_telling(
     [
         (Ingest(probes=0), ["load", "flush", "build", "wait", "first_search"]),
         (
-            Transport(sizes=(1.0,), clients=(1,), min_s=0.0, mixed_s=0),
+            Transport(operations=("put", "get"), sizes=(1.0,), clients=(1,), min_s=0.0),
             ["put", "indexed", "get"],
         ),
     ],

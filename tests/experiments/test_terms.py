@@ -83,18 +83,26 @@ SMALL = {
     ),
     "anomaly": Small(QUICK, data=pictures()),
     "condition": Small({"samples": 5}),
-    "export": Small({"min_s": 0.0}),
-    "scalar_index_overhead": Small({"fields": 2, "rounds": 1}),
     "crud": Small({"samples": 5}),
     "mixed": Small({"operations": 50}),
     "durability": Small({"rows": 20}, SqliteStore),
 }
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+#: Settings that make another experiment of one.
+OTHERS = {
+    "transport": {"operations": ("export",), "min_s": 0.0},
+    "ingest": {"payload_index": ("none", "off", "on"), "fields": 2},
+    "storage": {},
+}
+
+
+@pytest.mark.parametrize("name", [*EXPERIMENTS, *(f"{name} again" for name in OTHERS)])
 def test_every_parameter_of_a_phase_is_a_term_or_a_setting(name: str, tmp_path: Path) -> None:
+    name, _, again = name.partition(" ")
     small = SMALL.get(name, Small())
-    experiment = EXPERIMENTS[name].model_validate(dict(small.params))
+    params = OTHERS[name] if again else small.params
+    experiment = EXPERIMENTS[name].model_validate(dict(params))
     phases = run(experiment, small.store, tmp_path, given=small.data)
     assert phases
     told = {key for phase in phases for key in phase.params}
@@ -128,10 +136,11 @@ def test_settings_that_decide_a_figure_are_terms_of_it(
     assert last != differently
 
 
-@pytest.mark.parametrize("name", ["scalar_index_overhead", "time_to_searchable", "storage"])
+@pytest.mark.parametrize("name", ["ingest", "time_to_searchable", "storage"])
 def test_figures_of_loads_tell_the_rows_of_a_batch(name: str, tmp_path: Path) -> None:
     small = SMALL[name]
-    experiment = EXPERIMENTS[name].model_validate(dict(small.params))
+    params = OTHERS["ingest"] if name == "ingest" else small.params
+    experiment = EXPERIMENTS[name].model_validate(dict(params))
     for phase in run(experiment, small.store, tmp_path):
         assert phase.params["batch_rows"] == 100, phase.name
 

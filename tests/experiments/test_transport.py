@@ -92,7 +92,7 @@ def test_checking_what_was_read_is_no_part_of_the_reads(
         check(self)
 
     monkeypatch.setattr(_TransferLog, "_check", noted)
-    asked = Transport(sizes=(1.0,), clients=(1,), min_s=0.05, mixed_s=0)
+    asked = Transport(operations=("put", "get"), sizes=(1.0,), clients=(1,), min_s=0.05)
     get = by_name(run(asked, MemoryStore, tmp_path))["get"]
     assert (get.metrics["count"] or 0) > 1
     assert len(checked) == 1
@@ -153,3 +153,26 @@ def test_sizes_and_callers_are_points() -> None:
         asked.points(target(without(MemoryStore, scan=False), FLAT, 600))
     with pytest.raises(Unsupported, match="one client puts"):
         asked.check_point(target(MemoryStore, FLAT, Data(Schema(DIM, Metric.L2), ROWS)), points[1])
+
+
+def test_reads_alone_are_of_the_loaded_store() -> None:
+    place = target(MemoryStore, FLAT)
+    reads = Transport(operations=("get", "export"), clients=(1, 4)).resolve(place.data)
+    assert reads.starts_from is State.LOADED
+    assert reads.points(place) == [{"clients": 1}, {"clients": 4}]
+    pages = Transport(operations=("export",), clients=(1, 4)).resolve(place.data)
+    assert pages.points(place) == [{"clients": 1}]
+    for wrong in ({"operations": ("mixed",)}, {"operations": ("get",), "sizes": (5,)}):
+        with pytest.raises(ValueError, match="not among"):
+            Transport.model_validate(wrong)
+
+
+def test_an_export_comes_once_for_each_size(tmp_path: Path) -> None:
+    asked = Transport(operations=("put", "export"), sizes=(1.0,), clients=(1,), min_s=0.0)
+    assert list(by_name(run(asked, MemoryStore, tmp_path))) == ["put", "indexed", "export"]
+
+
+def test_puts_alone_need_no_reads(tmp_path: Path) -> None:
+    asked = Transport(operations=("put",), sizes=(1.0,), clients=(1,))
+    phases = run(asked, without(MemoryStore, scan=False), tmp_path)
+    assert [phase.name for phase in phases] == ["put", "indexed"]

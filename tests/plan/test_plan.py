@@ -255,9 +255,10 @@ def test_durability_is_what_the_store_can_promise(
 
 def test_what_loads_a_store_beside_tells_what_was_asked_of_its_writes() -> None:
     text = SUITE.replace('"hnswlib"', '"weaviate"').replace("m = [8, 16]", "m = 8")
-    plan = plan_of(text + '[[experiments]]\nexperiment = "scalar_index_overhead"\n')
+    arms = 'experiment = "ingest"\npayload_index = ["none", "on"]\n'
+    plan = plan_of(text.split("[[experiments]]")[0] + "[[experiments]]\n" + arms)
     asked = {trial.row.experiment: trial.row.params.get("durability") for trial in plan.trials}
-    assert asked["scalar_index_overhead"] == "buffered"
+    assert asked == {"ingest": "buffered"}
 
 
 def test_a_store_that_promises_nothing_is_asked_for_nothing() -> None:

@@ -112,7 +112,7 @@ def test_the_overhead_of_columns_with_their_indexes_is_not_that_of_indexes(
     of: str, said: bool
 ) -> None:
     run = measured(
-        "weaviate", "hnsw", "scalar_index_overhead", "overhead", {"of": of},
+        "weaviate", "hnsw", "ingest", "overhead", {"of": of},
         {"ready_overhead": 0.5}, 105_100,
     )  # fmt: skip
     cell = beside("milvus-weaviate", "hnm", run, "overhead", of="Weaviate")
@@ -126,7 +126,7 @@ def test_a_load_without_indexes_is_compared_on_either_store() -> None:
             ("arm", {"payload_index": arm}, {"ready_s": ready})
             for arm, ready in (("none", 7.0), ("off", 8.0), ("on", 9.0))
         ]
-        run = run_of(trial(store, "hnsw", "scalar_index_overhead", arms, 105_100))
+        run = run_of(trial(store, "hnsw", "ingest", arms, 105_100))
         for indexed, ready in ((False, 8), (True, 9)):
             cell = beside(
                 "milvus-weaviate", "hnm", run, "ingest_time", of=published, indexed=indexed

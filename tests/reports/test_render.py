@@ -291,7 +291,7 @@ def test_every_step_of_a_load_with_indexes_and_without_stands_beside_the_whole()
         ("arm", {"payload_index": arm, "fields": 24}, {**took, "rows_per_s": 284.0})
         for arm in ("off", "on")
     ]
-    run = run_of(trial("weaviate", "hnsw", "scalar_index_overhead", arms, 105_100))
+    run = run_of(trial("weaviate", "hnsw", "ingest", arms, 105_100))
     report, parts = REPRODUCTIONS["milvus-weaviate"], {"hnm": run}
     found = every("milvus-weaviate", "hnm", run)
     about = conditions_of(report, parts, Settings(1.0))

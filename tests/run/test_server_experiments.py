@@ -35,14 +35,16 @@ search = { ef_search = 64 }
 experiment = "condition"
 samples = 10
 [[experiments]]
-experiment = "export"
+experiment = "transport"
+operations = ["export"]
 min_s = 0
 [[experiments]]
 experiment = "search"
 sizes = [1.0]
 min_s = 0.1
 [[experiments]]
-experiment = "scalar_index_overhead"
+experiment = "ingest"
+payload_index = ["none", "off", "on"]
 [[experiments]]
 experiment = "mixed"
 operations = 150

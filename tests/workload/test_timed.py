@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from vectrial._engine import Judge, Recorder
 from vectrial.datasets import library
 from vectrial.datasets.truth import truth_of
+from vectrial.experiments.common.page_reads import export
 from vectrial.experiments.common.readiness import cold_searches
-from vectrial.experiments.export import Export
 from vectrial.experiments.mixed import Mixed
 from vectrial.experiments.time_to_searchable.experiment import _Watch
 from vectrial.model.filters import Filter
@@ -212,13 +212,12 @@ def by_mixed(script: Script, folder: Path, operation: str) -> Errors:
 
 
 def by_export(script: Script, folder: Path) -> Errors:
-    asked = Export(page_rows=100, min_s=0.0)
     with world(Scripted, "flat", folder, State.LOADED) as context:
         script.begin("scan", ROWS // 100 + 3)  # a whole pass comes before the clock
-        (phase,) = asked.run(context, {})
+        (phase,) = export(context, page_rows=100, min_s=0.0)
     if phase.errors:
         assert not phase.valid
-        assert "did not read every row exactly once" in (phase.reason or "")
+        assert "did not bring every row exactly once" in (phase.reason or "")
     return phase.errors
 
 

@@ -48,7 +48,11 @@ def of_sheet(name: str, sheet: Sheet, run: RunData, looks: Looks | None) -> list
         if sheet.summary is not None:
             blocks += sheet.summary(run, facet, members)
         blocks.append(_table(name, run, sheet, facet, members))
-    return [Section(name.replace("_", "-"), sheet.title, sheet.lead, tuple(blocks))]
+    return [Section(_slug(name, sheet), sheet.title, sheet.lead, tuple(blocks))]
+
+
+def _slug(name: str, sheet: Sheet) -> str:
+    return sheet.slug or name.replace("_", "-")
 
 
 def every_value(run: RunData, name: str, title: str) -> list[Section]:
@@ -117,7 +121,7 @@ def _table(name: str, run: RunData, sheet: Sheet, facet: Facet, points: Sequence
     ]
     notes = tuple(sheet.notes(run, facet)) if sheet.notes is not None else ()
     title = f"{sheet.title}: {facet.dataset if sheet.growing else facet.title}"
-    slug = f"{name.replace('_', '-')}-{facet.slug}"
+    slug = f"{_slug(name, sheet)}-{facet.slug}"
     return Table(slug, title, columns, tuple(rows), notes, grouped_by=0)
 
 

@@ -39,6 +39,7 @@ class Sheet:
     only: the parameter that a point must have to be shown; empty: every point is.
     hidden: parameters that are not shown among a point's settings.
     growing: sizes of one dataset share a table.
+    slug: of the section, where it is not the experiment's name.
     sparse: a cell is empty where a phase is of another kind and has no such metric; else it says
         that it was not recorded.
     """
@@ -55,6 +56,7 @@ class Sheet:
     hidden: tuple[str, ...] = ()
     growing: bool = False
     sparse: bool = False
+    slug: str = ""
 
 
 def metric(key: str, title: str, unit: str, group: str = "") -> Column:

@@ -1,4 +1,4 @@
-"""Rows in and out in bulk: puts, whole reads, and both at once."""
+"""Rows in and out in bulk: puts, whole reads, both by turns, and pages."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from time import perf_counter_ns
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import field_validator
+from pydantic import Field, field_validator, model_validator
 
 from vectrial._engine import Recorder
 from vectrial.document.sheet import LATENCY, Sheet, metric
 from vectrial.experiments.base import Experiment, Numbers, Target, refuse_library
+from vectrial.experiments.common.page_reads import check_reads, export
 from vectrial.experiments.common.readiness import finish
 from vectrial.experiments.common.sizes import Size, checked, resolved
-from vectrial.model.context import Context
+from vectrial.model.context import Context, Data
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.inputs import Count, Seconds
+from vectrial.model.inputs import Count, PositiveSeconds, Seconds
 from vectrial.model.lane import Lane, python_lane
 from vectrial.model.phase import Phase, State
 from vectrial.workload import dispatch
@@ -42,10 +43,11 @@ _SHEET = Sheet(
     "Rows in and out in bulk",
     "put: writes into an empty store until the last row is acknowledged. indexed: from the "
     "first write until the final index serves every row. get: reads of all rows. mixed: "
-    "alternating puts and full reads, each client on its own growing collection. MB are 10^6 "
-    "bytes of Arrow batches (ids, vectors, metadata) or of vectors alone, over the time of all "
-    "clients together. Latency is that of one batch put or one full read.",
-    ("put", "indexed", "get", "mixed", "mixed_put", "mixed_get"),
+    "alternating puts and full reads, each client on its own growing collection. export: full "
+    "reads by one client, page by page. MB are 10^6 bytes of Arrow batches (ids, vectors, "
+    "metadata) or of vectors alone, over the time of all clients together. Latency is that of one "
+    "batch put, one full read or one page.",
+    ("put", "indexed", "get", "mixed", "mixed_put", "mixed_get", "export"),
     (("rows", "Rows"), ("clients", "Clients"), ("phase", "What")),
     (
         metric("payload_mb_per_s", "all", "MB/s", "MB/s put"),
@@ -56,6 +58,7 @@ _SHEET = Sheet(
         metric("export_rows_per_s", "got", "1/s", "Rows/s"),
         metric("load_s", "put", "s", "Seconds"),
         metric("ready_s", "put and indexed", "s", "Seconds"),
+        metric("export_s", "one full read", "s", "Seconds"),
         metric("qps", "Operations/s", "1/s"),
         *LATENCY,
         metric("errors", "Errors", "1"),
@@ -65,24 +68,28 @@ _SHEET = Sheet(
     sparse=True,
 )
 
+Operation = Literal["put", "get", "mixed", "export"]
+
 
 class Transport(Experiment):
     """Put rows into an empty store, wait until they are indexed, read all of them out; then put
-    and read by turns.
+    and read by turns. Without "put", the loaded store is read.
 
+    operations: "put"; "get": whole reads by all clients; "mixed": puts and whole reads by turns;
+        "export": whole reads by one client, of which every page is timed.
     sizes: fractions of the rows, or numbers of rows; a number beyond them is all of them.
     clients: how many, each with one request at a time: a number, or a list to measure each. They
         share the rows to put, and each reads all rows; one for a library.
     batch_rows: rows of a put; unless given, the suite's; fewer where clients would be left idle.
     page_rows: rows asked for at a time in a read, where the store lets one choose.
-    min_s: whole reads are made until so much time has gone.
-    mixed_s: for how long, at the largest size, each client puts `mixed_rows` rows into a
-        collection of its own and reads all of it, by turns; 0: not at all.
+    min_s: seconds during which further whole reads begin.
+    mixed_s: seconds for which, at the largest size, each client puts `mixed_rows` rows into a
+        collection of its own and reads all of it, by turns.
 
     Phases: `put` is until the last row was acknowledged, `indexed` the time after it until every
     row is served by the final index, and the two together; an operation of `get` is one whole
-    read. A first put and read come before the clock. Puts go through the trial's lane, whole reads
-    through the store's own client always.
+    read, and one of `export` is a page. A first put and read come before the clock. Puts go
+    through the trial's lane, reads through the store's own client always.
 
     `mb_per_s` counts vectors alone (n·d·4), `payload_mb_per_s` and `export_mb_per_s` the Arrow
     batches with ids (8 bytes a row) and metadata; neither what is framed around them on the wire.
@@ -102,24 +109,39 @@ class Transport(Experiment):
     sheet: ClassVar[Sheet | None] = _SHEET
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset({"sizes", "clients", "batch_rows", "mixed_s"})
+    replaces: ClassVar[Mapping[str, str]] = {"export": 'operations = ["export"]'}
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
+    operations: tuple[Operation, ...] = Field(default=("put", "get", "mixed"), min_length=1)
     sizes: tuple[Size, ...] = (3_000, 10_000, 15_000, 50_000)
     clients: Numbers = (1, 4)
     batch_rows: Count | None = None
     page_rows: Count = 10_000
     min_s: Seconds = 1.0
-    mixed_s: Seconds = 5.0
+    mixed_s: PositiveSeconds = 5.0
     mixed_rows: Count = 100
 
     _sizes = field_validator("sizes")(checked)
 
+    @model_validator(mode="after")
+    def _nothing_put(self) -> Self:
+        if "put" not in self.operations:
+            self._refuse_set(["sizes", "batch_rows"], 'applies to "put", which is not among them')
+            if "mixed" in self.operations:
+                raise ValueError('"mixed" puts rows as "put" does, which is not among operations')
+        return self
+
+    def resolve(self, data: Data) -> Transport:
+        """Without "put", the experiment that reads what is loaded."""
+        if "put" in self.operations:
+            return self
+        return LoadedTransport.model_validate(self.model_dump())
+
     def points(self, target: Target) -> list[dict[str, Any]]:
-        if not target.can.scan:
-            raise Unsupported(f"{target.name} does not read out its rows")
+        _refuse_unread(target, self.operations)
         own = {} if self.batch_rows is None else {"batch_rows": self.batch_rows}
         sizes = resolved(self.sizes, target.data.rows, whole=False)
-        mixed = {"mixed_s": self.mixed_s} if self.mixed_s else {}
+        mixed = {"mixed_s": self.mixed_s} if "mixed" in self.operations else {}
         return [
             {"rows": size, "clients": clients, **own, **(mixed if size == sizes[-1] else {})}
             for size in sizes
@@ -139,9 +161,17 @@ class Transport(Experiment):
         clients, rows = int(point["clients"]), context.dataset.rows
         size = min(int(point.get("batch_rows") or context.batch_rows), -(-rows // clients))
         yield from self._put(context, clients, size)
-        yield self._get(context, clients)
+        yield from self._read(context, point)
+
+    def _read(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        """The phases after the rows are there. One client exports, at its first point alone."""
+        clients = int(point["clients"])
+        if "get" in self.operations:
+            yield self._get(context, clients)
         if "mixed_s" in point:
             yield from self._mixed(context, clients, float(point["mixed_s"]))
+        if "export" in self.operations and clients == self.clients[0]:
+            yield from export(context, self.page_rows, self.min_s)
 
     def _put(self, context: Context, clients: int, batch_rows: int) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset
@@ -193,7 +223,7 @@ class Transport(Experiment):
             "export_rows_per_s": got / seconds,
             "export_mb_per_s": sum(one.got_bytes for one in told) / 1e6 / seconds,
         }
-        _check(phase, told)
+        check_reads(phase, passes, sum(one.wrong for one in told))
         return phase
 
     def _mixed(self, context: Context, clients: int, length_s: float) -> Iterator[Phase]:
@@ -241,13 +271,41 @@ class Transport(Experiment):
                         "export_rows_per_s": sum(one.got_rows for one in told) / seconds,
                         "export_mb_per_s": sum(one.got_bytes for one in told) / 1e6 / seconds,
                     }
-                    _check(phase, told)
+                    check_reads(
+                        phase, phase.metrics["count"] or 0.0, sum(one.wrong for one in told)
+                    )
                 phases.append(phase)
             yield from phases
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """A graph index as of ingest, and the least times."""
         return 1.0 + rows * (20e-6 + dim * 0.6e-6) + self.min_s + float(point.get("mixed_s", 0.0))
+
+
+class LoadedTransport(Transport):
+    """`Transport` of the store's own client without "put", on the loaded rows."""
+
+    starts_from: ClassVar[State] = State.LOADED
+    lanes: ClassVar[frozenset[Lane] | None] = None
+
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        _refuse_unread(target, self.operations)
+        clients = self.clients if "get" in self.operations else self.clients[:1]
+        return [{"clients": one} for one in dict.fromkeys(clients)]
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        yield from self._read(context, point)
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """Reads at 100 MB/s, of which one more comes before the clock."""
+        once = rows * dim * 4 / 1e8
+        return once + max(self.min_s, once)
+
+
+def _refuse_unread(target: Target, operations: Sequence[Operation]) -> None:
+    """Raise `Unsupported` where rows are to be read of a store that reads none out."""
+    if not target.can.scan and set(operations) != {"put"}:
+        raise Unsupported(f"{target.name} does not read out its rows")
 
 
 def _warm_up(context: Context) -> None:
@@ -257,8 +315,9 @@ def _warm_up(context: Context) -> None:
     with context.beside("warm-up") as store:
         store.create(context.schema, context.index)
         store.insert(bulk.batch(context.dataset, context.schema, rows))
-        for _ in store.scan():
-            pass
+        if store.capabilities.under(context.index.kind).scan:
+            for _ in store.scan():
+                pass
 
 
 class _Began:
@@ -309,11 +368,3 @@ def _phase(
         no_recall="a transfer has no answer to judge",
         among=sum(Recorder.unpack(one).samples() for one in among) or None,
     )
-
-
-def _check(phase: Phase, told: Sequence[TransferResult]) -> None:
-    """Every read must have brought every row once."""
-    wrong = sum(one.wrong for one in told)
-    phase.metrics |= {"verified": phase.metrics["count"], "ineffective": float(wrong)}
-    if wrong:
-        phase.invalidate(f"{wrong} reads did not bring every row exactly once")

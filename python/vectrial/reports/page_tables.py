@@ -27,7 +27,7 @@ from vectrial.util import (
 )
 
 #: By part of the report, the section of a run's report that its page has, too.
-_SECTIONS = ("anomaly", "scalar_index_overhead")
+_SECTIONS = {"anomaly": "anomaly", "scalar_index_overhead": "metadata-indexes"}
 
 
 def glance(cells: Sequence[ComparedFigure], palette: Palette) -> Section:
@@ -128,8 +128,8 @@ def further(measured: Mapping[str, Measured]) -> Mapping[str, Sequence[Block]]:
     were told, what every step of a load with indexes and without took, when loads were
     acknowledged, found and indexed, and what the files hold."""
     sections = {
-        name: [block for one in measured.values() for block in _section(name, one.run)]
-        for name in _SECTIONS
+        name: [block for one in measured.values() for block in _section(slug, one.run)]
+        for name, slug in _SECTIONS.items()
     }
     return {
         **sections,
@@ -138,10 +138,12 @@ def further(measured: Mapping[str, Measured]) -> Mapping[str, Sequence[Block]]:
     }
 
 
-def _section(experiment: str, run: RunData) -> list[Block]:
-    """The leads and the tables of an experiment's own sections."""
+def _section(slug: str, run: RunData) -> list[Block]:
+    """The lead and the tables of a section of experiments."""
     found: list[Block] = []
-    for section in EXPERIMENTS[experiment].sections(run, None):
+    names = dict.fromkeys(p.experiment for p in run.points if p.experiment in EXPERIMENTS)
+    every = (section for name in names for section in EXPERIMENTS[name].sections(run, None))
+    for section in (one for one in every if one.name == slug):
         tables = _plain([table for table in section.blocks if isinstance(table, Table)])
         found += [doc.Text((section.lead,), section.title), *tables]
     return found

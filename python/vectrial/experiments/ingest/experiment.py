@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from vectrial._engine import Recorder
+from vectrial.document.sheet import STEPS, Sheet, metric
 from vectrial.experiments.base import Experiment, Numbers, Target, looking_for, refuse_library
 from vectrial.experiments.common.disk_usage import settled
+from vectrial.experiments.common.payload_arms import PAIRS, load_arm, overhead
 from vectrial.experiments.common.readiness import cold_searches, finishing
-from vectrial.model.context import Context
+from vectrial.experiments.common.sizes import Size, checked, resolved
+from vectrial.model.context import Context, Data
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Count, PositiveSeconds, Seconds
 from vectrial.model.lane import Lane
@@ -23,6 +27,7 @@ from vectrial.workload import ingest as bulk
 from vectrial.workload.readback import read_back
 
 if TYPE_CHECKING:
+    from vectrial.analysis.analysis import Facet
     from vectrial.analysis.run_data import RunData
     from vectrial.document.blocks import Section
     from vectrial.document.charts.theme import Looks
@@ -31,6 +36,32 @@ if TYPE_CHECKING:
 VERIFIED = 100
 #: Seconds, and a share of the time until ready: probing for longer than both is told beside it.
 _UNTOLD_S, _UNTOLD = 0.1, 0.02
+
+
+Arm = Literal["none", "off", "on"]
+
+
+def _overheads(run: RunData, facet: Facet) -> list[str]:
+    """The cost of columns and of indexes for each store, in words."""
+    from vectrial.experiments.ingest import report
+
+    return report.overheads(run, facet)
+
+
+_ARMS = Sheet(
+    "Cost of metadata indexes when loading",
+    "The same rows in the same batches: without columns (none), with columns and no index on "
+    "them (off), with all of them indexed (on), or as the store alone decides (fixed).",
+    ("arm",),
+    (("payload_index", "Index"), ("fields", "Columns")),
+    (
+        *STEPS,
+        metric("ready_s", "together", "s", "Seconds"),
+        metric("rows_per_s", "Rows/s", "1/s"),
+    ),
+    notes=_overheads,
+    slug="metadata-indexes",
+)
 
 
 class Ingest(Experiment):
@@ -46,6 +77,11 @@ class Ingest(Experiment):
     probe_limit_s: probing stops after so long.
     settle_s: bytes on disk are counted as well, as `storage` does, when the store has come to rest;
         no longer is waited for that. None: they are not.
+    payload_index: loads to compare instead, each into an empty store beside: "none" has no
+        metadata, "off" generated columns that are not indexed, "on" the same columns indexed. They
+        take turns, in the opposite order every other time. Where a store leaves no choice, its own
+        ("fixed") stands for "off" and "on". Of `checkpoints`, only those in the suite are loaded.
+    fields: of `payload_index`: number of columns. rounds: how often everything is loaded.
     """
 
     name: ClassVar[str] = "ingest"
@@ -54,39 +90,59 @@ class Ingest(Experiment):
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset({"checkpoints", "concurrency", "batch_rows"})
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+    terms: ClassVar[Mapping[str, str]] = {
+        "payload_index": "payload index",
+        "fields": "columns",
+        "of": "of",
+    }
+    replaces: ClassVar[Mapping[str, str]] = {
+        "scalar_index_overhead": 'payload_index = ["none", "off", "on"]'
+    }
 
-    checkpoints: tuple[int | float, ...] = (0.25, 0.5, 1.0)
+    checkpoints: tuple[Size, ...] = (0.25, 0.5, 1.0)
     concurrency: Numbers = (1,)
     batch_rows: Count | None = None
     probes: int = Field(default=20, ge=0, le=1000)
     probe_limit_s: PositiveSeconds = 5.0
     settle_s: Seconds | None = None
+    payload_index: tuple[Arm, ...] | None = Field(default=None, min_length=1)
+    fields: int = Field(default=24, ge=1, le=100)
+    rounds: int = Field(default=1, ge=1, le=20)
+
+    _sizes = field_validator("checkpoints")(checked)
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Self:
+        if self.payload_index is None:
+            self._refuse_set(["fields", "rounds"], "applies to loads with `payload_index` only")
+        else:
+            others = ["concurrency", "batch_rows", "probes", "probe_limit_s", "settle_s"]
+            self._refuse_set(others, "does not apply to loads with `payload_index`")
+        return self
+
+    def resolve(self, data: Data) -> Ingest:
+        """With `payload_index`, the experiment that compares such loads."""
+        return (
+            self if self.payload_index is None else PayloadIngest.model_validate(self.model_dump())
+        )
 
     @classmethod
     def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
-        """See `report`."""
+        """See `report`; and the table of loads with `payload_index`."""
+        from vectrial.document.sections import of_sheet
         from vectrial.experiments.ingest import report
 
-        return report.sections(run, run.select(cls.name), looks)
-
-    @field_validator("checkpoints")
-    @classmethod
-    def _sizes(cls, value: tuple[int | float, ...]) -> tuple[int | float, ...]:
-        if not value or min(value) <= 0:
-            raise ValueError("expected fractions of the rows, or numbers of rows, above 0")
-        if any(isinstance(size, float) and size > 1 for size in value):
-            raise ValueError("a fraction is at most 1, a number of rows is whole")
-        return value
+        loading = report.sections(run, run.select(cls.name), looks)
+        return [*loading, *of_sheet(cls.name, _ARMS, run, looks)]
 
     def points(self, target: Target) -> list[dict[str, Any]]:
         rows = target.data.rows
         if rows <= self.probes:
             raise Unsupported(f"{rows} rows are all probes: set fewer `probes` than rows")
-        sizes = {min(rows, round(c * rows) if c <= 1 else int(c)) for c in self.checkpoints}
         own = {} if self.batch_rows is None else {"batch_rows": self.batch_rows}
         return [
             {"rows": size, "concurrency": clients, **own}
-            for size in sorted(sizes | {rows})
+            for size in resolved(self.checkpoints, rows)
             for clients in dict.fromkeys(self.concurrency)
             if size > self.probes
         ]
@@ -208,6 +264,56 @@ class Ingest(Experiment):
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """A graph index takes some 60 µs per row and 100 components on one core."""
         return 0.5 + rows * (20e-6 + dim * 0.6e-6)
+
+
+class PayloadIngest(Ingest):
+    """`Ingest` with `payload_index`."""
+
+    starts_from: ClassVar[State] = State.LOADED
+    lanes: ClassVar[frozenset[Lane] | None] = None
+
+    @classmethod
+    def writes(cls) -> bool:
+        """Every figure is of a load beside."""
+        return True
+
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        if not target.can.field_types:
+            raise Unsupported(f"{target.name} keeps no metadata")
+        rows, default = target.data.rows, type(self).model_fields["checkpoints"].default
+        if self.checkpoints == default:
+            return [{"rows": rows}]
+        return [{"rows": size} for size in resolved(self.checkpoints, rows, whole=False)]
+
+    def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
+        Experiment.check_point(self, target, point)
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """One client inserts."""
+        return 1
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        chosen = context.store.capabilities.under(context.index.kind).payload_index
+        named = self.payload_index or ()
+        arms = list(dict.fromkeys(a if chosen or a == "none" else "fixed" for a in named))
+        phases: dict[str, list[Phase]] = defaultdict(list)
+        started = perf_counter_ns()
+        for turn in range(self.rounds):
+            for arm in arms if (context.seed + turn) % 2 else reversed(arms):
+                phase = load_arm(context, arm, self.fields)
+                phases[arm].append(phase)
+                yield phase
+        for of, (more, less) in PAIRS.items():
+            if more in phases and less in phases:
+                phase = overhead(of, phases[more], phases[less], started)
+                about = {"fields": self.fields, "batch_rows": context.batch_rows}
+                phase.params = {**phase.params, **about}
+                yield phase
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """A load for each arm and round, with columns."""
+        loads = self.rounds * len(self.payload_index or ())
+        return loads * rows * (20e-6 + self.fields * 4e-6 + dim * 0.6e-6)
 
 
 def _fault(context: Context, total: Phase) -> str | None:

@@ -222,3 +222,21 @@ def _either(own: dict[str, Point], metric: str, unit: str) -> Cell:
     holders = [p for p in own.values() if any(metric in phase.metrics for phase in p.phases)]
     holders.sort(key=lambda p: (p.spread(metric) is None, p.role != Role.LOAD))
     return spread_cell(holders[0] if holders else None, metric, unit)
+
+
+def overheads(run: RunData, facet: Facet) -> list[str]:
+    """The cost of columns and of indexes for each store, in words."""
+    lines = []
+    for point in run.select("ingest", "overhead"):
+        if (point.dataset, point.rows) != (facet.dataset, facet.rows):
+            continue
+        load, ready = point.spread("load_overhead"), point.spread("ready_overhead")
+        if load is not None and ready is not None:
+            subject = {"indexes": "indexes", "columns": "columns without indexes"}.get(
+                str(point.params["of"]), "columns, as it indexes them"
+            )
+            lines.append(
+                f"{run.labels[point.series]}: {subject} change the load by {load.median:+.1%}"
+                f" and the time until ready by {ready.median:+.1%}."
+            )
+    return lines

@@ -61,7 +61,7 @@ def _put(dim: int) -> Part:
         asks=(
             Ask(
                 "transport",
-                {"clients": [1], "min_s": 1.0, "mixed_s": 0.0},
+                {"operations": ["put", "get"], "clients": [1], "min_s": 1.0},
                 {"sizes": (3_000, 10_000, 15_000, 50_000)},
                 _ONE_READ,
             ),

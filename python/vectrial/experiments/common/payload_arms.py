@@ -1,0 +1,71 @@
+"""Loads of the same rows without columns, with them, and with them indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from time import perf_counter_ns
+
+import pyarrow as pa
+
+from vectrial.experiments.common import generated_columns
+from vectrial.model.context import Context
+from vectrial.model.phase import Phase
+
+#: Subject of a comparison → (the arm with it, the arm without it).
+PAIRS = {"indexes": ("on", "off"), "columns": ("off", "none"), "both": ("fixed", "none")}
+
+
+def load_arm(context: Context, arm: str, fields: int) -> Phase:
+    """The phase "arm": the context's rows with so many generated columns, loaded into an empty
+    store beside until they are ready.
+
+    arm: "none", "off", "on" or "fixed".
+    """
+    types = context.store.capabilities.under(context.index.kind).field_types
+    rows = context.dataset.rows
+    table = pa.table({}) if arm == "none" else generated_columns.columns(rows, fields, types)
+    dataset = generated_columns.with_columns(context.dataset, table)
+    schema = generated_columns.schema_of(context, table, indexed=arm != "off")
+    started = perf_counter_ns()
+    with context.beside(f"payload-{arm}") as store:
+        load, steps = generated_columns.fill(context, store, dataset, schema)
+        count = store.count()
+    phase = Phase("arm", started, perf_counter_ns())
+    phase.params = {
+        "payload_index": arm,
+        "fields": len(schema.fields),
+        "batch_rows": context.batch_rows,
+    }
+    ready = sum(step.seconds for step in steps)
+    phase.metrics |= {f"{step.name}_s": step.seconds for step in steps}
+    phase.metrics |= {
+        "ready_s": ready,
+        "rows_per_s": rows / steps[0].seconds,
+        "ready_rows_per_s": rows / ready,
+        "count": float(count),
+        "batches": load.metrics["batches"],
+    }
+    if count != rows:
+        phase.invalidate(f"the store counts {count} rows, {rows} were loaded")
+    return phase
+
+
+def overhead(of: str, more: Sequence[Phase], less: Sequence[Phase], started_ns: int) -> Phase:
+    """The phase "overhead": the median times of the arms `more` over those of `less`, minus 1.
+
+    of: a key of `PAIRS`.
+    """
+    phase = Phase("overhead", started_ns, perf_counter_ns())
+    phase.params = {"of": of}
+    for metric, name in (("load_s", "load_overhead"), ("ready_s", "ready_overhead")):
+        with_it, without = (median(p.metrics[metric] or 0.0 for p in arm) for arm in (more, less))
+        phase.metrics[name] = with_it / without - 1
+    arms = (*more, *less)
+    wrong = [one for one in arms if not one.valid]
+    if wrong:
+        reasons = "; ".join(f"'{one.params['payload_index']}': {one.reason}" for one in wrong)
+        phase.invalidate(f"it depends on loads that are not valid: {reasons}")
+    if len({one.metrics["batches"] for one in arms}) > 1:
+        phase.invalidate("the arms were not loaded in the same batches")
+    return phase
