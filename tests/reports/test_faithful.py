@@ -105,6 +105,8 @@ def test_experiments_differ_in_exactly_what_the_report_did(name: str) -> None:
         for key, settings in before.items():
             experiment, store, _ = key
             own = OWN[name].get(part, {}).get(experiment, {}).get(store, {})
+            if "payload_index" in settings:
+                own = {}  # both arms of a comparison, in the same batches
             wanted = {**common.get(experiment, {}), **own}
             if settings.get("search", {}) == wanted.get("search"):
                 wanted.pop("search")  # a default that is left to the server in both

@@ -147,7 +147,7 @@ def test_who_filters_by_no_column_without_an_index_has_nothing_there_and_says_wh
 
 
 def test_what_a_run_did_not_come_to_is_no_lack_of_the_store() -> None:
-    run = run_of(trial("milvus", "hnsw", "ingest", [], 105_100))
+    run = run_of(trial("milvus", "hnsw", "crud", [], 105_100))
     cell = beside("milvus-weaviate", "hnm", run, "ingest_time", of="Milvus", indexed=False)
     assert cell.why == "skipped: not measured in this run"
 

@@ -298,7 +298,7 @@ def test_every_step_of_a_load_with_indexes_and_without_stands_beside_the_whole()
     page = build(report, found, about, parts)
     shown_on = next(s for s in page.sections if s.name == "part-scalar-index-overhead")
     tables = [block for block in shown_on.blocks if isinstance(block, Table)]
-    steps = next(one for one in tables if "indexes on metadata" in one.title)
+    steps = next(one for one in tables if "metadata indexes" in one.title)
     assert {"load_s", "flush_s", "build_s", "wait_s"} <= {column.key for column in steps.columns}
     text = markdown.render(compact("milvus-weaviate", found, about, parts))
     assert text.index("## Scalar index overhead") < text.index("21.2") < text.index("13.8")
