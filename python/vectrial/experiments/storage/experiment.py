@@ -41,7 +41,7 @@ def _kinds(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]:
 _SHEET = Sheet(
     "Bytes on disk as it grows",
     "Allocated blocks when the last row was acknowledged, and when the store had flushed, "
-    "indexed and come to rest; beside it what the store itself tells.",
+    "indexed and settled, beside the bytes that the store itself reports.",
     ("acknowledged", "settled"),
     (("rows", "Rows"), ("phase", "When")),
     (
