@@ -31,7 +31,7 @@ _FIGURES = (("qps", "qps"), ("latency_mean", "latency_mean"), ("recall", "recall
 
 _SEARCHED = (
     *(
-        Measure((covers, metric), "concurrency", "search", ours)
+        Measure((covers, metric), "search", "search", ours)
         for covers in ("concurrency", "ef_sweep", "result_files")
         for metric, ours in _FIGURES
     ),
@@ -98,7 +98,7 @@ _FILTERED = (
 def _searches() -> tuple[Ask, ...]:
     """Every number of clients at every ef, as in the report's result files."""
     return tuple(
-        Ask("concurrency", {"clients": _CLIENTS, "search": {"ef_search": ef}, "duration_s": 2.0})
+        Ask("search", {"clients": _CLIENTS, "search": {"ef_search": ef}, "duration_s": 2.0})
         for ef in _EFS
     )
 
@@ -133,7 +133,7 @@ REPORT = Reproduction(
                 *_SEARCHED,
                 Measure(
                     ("sharded_concurrency", "qps"),
-                    "concurrency",
+                    "search",
                     "search",
                     "qps",
                     given={"shards": 1},
