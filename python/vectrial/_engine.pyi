@@ -65,7 +65,7 @@ class Recorder:
         bytes that are no such record."""
     def summary(self) -> dict[str, float | int | None]:
         """By metric name of `vectrial.model.results_schema`: count, errors, saturated,
-        short_answers, duplicate_answers, qps, latency_* (us), recall_*; None where nothing was
+        incomplete_results, duplicate_answers, qps, latency_* (us), recall_*; None where nothing was
         recorded.
         Mean, least and greatest latency are exact, also beyond 100 s."""
     def windows(self) -> dict[str, list[float | int | None]]:

@@ -70,7 +70,7 @@ def test_summary_has_every_figure_of_the_same_samples(judge: Judge) -> None:
     assert recorder.samples() == 4
     assert seen.keys() <= METRICS.keys()
     assert (seen["count"], seen["errors"], seen["saturated"]) == (3, 1, 0)
-    assert (seen["short_answers"], seen["duplicate_answers"]) == (1, 1)
+    assert (seen["incomplete_results"], seen["duplicate_answers"]) == (1, 1)
     assert seen["qps"] == 1.5
     assert (seen["latency_min"], seen["latency_mean"], seen["latency_max"]) == (1.0, 2.0, 3.0)
     assert seen["latency_p50"] == pytest.approx(2.0, rel=1e-3)

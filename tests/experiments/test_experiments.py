@@ -32,7 +32,7 @@ from vectrial.experiments.common.payload_arms import overhead
 from vectrial.experiments.condition import Condition
 from vectrial.experiments.ingest.experiment import Ingest
 from vectrial.experiments.mixed import Mixed
-from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.experiments.registry import EXPERIMENTS, known_metrics
 from vectrial.experiments.search import Search
 from vectrial.experiments.storage.experiment import GrowingStorage, Storage
 from vectrial.experiments.time_to_searchable.experiment import TimeToSearchable, _Watch
@@ -41,7 +41,6 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import OPERATORS, Filter, evaluate, fields
 from vectrial.model.phase import Phase, State
-from vectrial.model.results_schema import METRICS
 from vectrial.model.store import (
     Field,
     FieldType,
@@ -71,7 +70,7 @@ def by(phases: list[Phase], **params: object) -> Phase:
 def every(phases: list[Phase]) -> None:
     """All valid, and every metric one that the schema names."""
     assert [p.reason for p in phases if not p.valid] == []
-    assert {name for p in phases for name in (*p.metrics, *p.missing)} <= METRICS.keys()
+    assert {name for p in phases for name in (*p.metrics, *p.missing)} <= known_metrics().keys()
 
 
 def test_all_of_them_can_be_asked_for_in_a_suite() -> None:
@@ -344,9 +343,9 @@ def test_kinds_of_files_add_up_to_what_came(asked: Storage, tmp_path: Path) -> N
     known = {kind: came for kind, came in told.items() if came is not None}
     assert set(known) == {FileKind.ROWS, FileKind.LOG, FileKind.OTHER}
     metrics = phase.metrics
-    came = (metrics["disk_bytes"] or 0) - (metrics["disk_empty_bytes"] or 0)
+    came = (metrics["disk_bytes"] or 0) - (metrics["disk_baseline_bytes"] or 0)
     assert sum(known.values()) == came
-    assert (metrics["disk_empty_bytes"] or 0) >= 100_000
+    assert (metrics["disk_baseline_bytes"] or 0) >= 100_000
     assert ROWS * 8 * 4 < known[FileKind.ROWS] < 100_000, "what was there is not counted"
     assert phase.missing[FileKind.INDEX.metric] == "none of its files hold this alone"
     other = run(asked, SqliteStore, tmp_path / "untold")[-1]
@@ -415,7 +414,7 @@ def test_what_was_on_the_disk_before_is_no_part_of_the_ratio(
             there = replace(context, data_dirs=dirs, empty_disk=before)
             phase = list(asked.run(there, {}))[-1]
         ratios.append(phase.metrics["disk_ratio"])
-        assert phase.metrics["disk_empty_bytes"] == empty
+        assert phase.metrics["disk_baseline_bytes"] == empty
         assert (phase.metrics["disk_bytes"] or 0) > foreign
     assert ratios[0] == pytest.approx(ratios[1], rel=0.1)
 
@@ -552,7 +551,7 @@ def test_an_exact_store_finds_all_that_is_alive_at_each_search(tmp_path: Path) -
     search = phases[0]
     assert [p.name for p in phases] == ["search", "insert", "update", "delete"]
     assert search.metrics["recall_mean"] == 1
-    assert search.metrics["dead_answers"] == 0
+    assert search.metrics["stale_results"] == 0
     assert sum(p.metrics["count"] or 0 for p in phases) == 400
     mix = "70 % search + 10 % insert + 10 % update + 10 % delete"
     assert {p.params["mix"] for p in phases} == {mix}, "what happens beside is a term of each"

@@ -22,7 +22,7 @@ CAME = {"disk_rows_bytes": 3e6, "disk_index_bytes": 2e6, "disk_log_bytes": -1e6}
 def sizes(kinds: dict[str, float]) -> Phase:
     phase = Phase("settled", 0, SECOND, {"rows": ROWS})
     phase.metrics = {
-        "raw_bytes": 2e6, "metadata_bytes": 0.0, "disk_bytes": 5e6, "disk_empty_bytes": 1e6,
+        "raw_bytes": 2e6, "metadata_bytes": 0.0, "disk_bytes": 5e6, "disk_baseline_bytes": 1e6,
         "disk_ratio": 2.0, **kinds,
     }  # fmt: skip
     for metric in set(KINDS) - set(kinds):

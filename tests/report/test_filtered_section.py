@@ -28,7 +28,7 @@ def phase_of(
     phase.metrics = {
         "count": qps, "errors": 0, "qps": qps, "latency_p50": 900.0, "latency_p99": 2000.0,
         "recall_mean": 0.97, "selectivity": share, "filter_correlation": correlation,
-        "violations": 0, "short_answers": 0,
+        "violations": 0, "incomplete_results": 0,
     }  # fmt: skip
     if correlation is None:
         phase.missing["filter_correlation"] = "no filter"

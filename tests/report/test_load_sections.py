@@ -42,7 +42,7 @@ def trials() -> list[tuple[str, str, dict[str, Any], Phase]]:
         point = {"loop": "open", "arrivals": "poisson", "rate": rate, "ef_search": 64}
         phase = phase_of(
             "native", point, service_p50=800, service_p99=1700, schedule_lag_p50=20,
-            schedule_lag_p99=90, in_flight_peak=40, bound_met=0, **ceiling,
+            schedule_lag_p99=90, in_flight_peak=40, in_flight_limit_hits=0, **ceiling,
         )  # fmt: skip
         if rate == 5000:
             phase.valid, phase.reason = False, BOUND

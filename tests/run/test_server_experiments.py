@@ -86,7 +86,7 @@ def test_they_work_on_a_server(
     exported = [m["value"] for m in values if m["metric"] == "export_rows_per_s"]
     assert exported
     assert exported[0] > 0
-    assert {m["value"] for m in values if m["metric"] == "dead_answers"} == {0.0}
+    assert {m["value"] for m in values if m["metric"] == "stale_results"} == {0.0}
     crash = {m["metric"]: m["value"] for m in values if m["phase"] == "crash"}
     assert (crash["acknowledged_rows"], crash["promised_rows"]) == (200, 100)
     assert crash["kept_rows"] >= 100, "its server was killed and started again"

@@ -76,9 +76,9 @@ def test_both_lanes_agree_on_what_came_through(
         for phase in ("get", "mixed", "mixed_get"):
             assert values(lane, "transport", phase, "ineffective") == [0], phase
             assert all(count > 0 for count in values(lane, "transport", phase, "count"))
-        assert values(lane, "mixed", "search", "dead_answers") == [0]
+        assert values(lane, "mixed", "search", "stale_results") == [0]
         (most,) = values(lane, "mixed", "search", "recall_mean")
-        (least,) = values(lane, "mixed", "search", "recall_mean_least")
+        (least,) = values(lane, "mixed", "search", "recall_mean_lower")
         assert least <= most
         assert most > 0.9
         for kind in ("search", "insert", "update", "delete"):

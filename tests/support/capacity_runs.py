@@ -9,6 +9,7 @@ from typing import Any
 from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
 
 from vectrial.analysis.run_data import RunData, load
+from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.phase import Phase, Role
 from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
 
@@ -93,7 +94,10 @@ def trial(store: str, *phases: Phase, **about: Any) -> TrialRecord:
         **about,
     }  # fmt: skip
     key = "-".join(map(str, (store, *about.values())))
-    return TrialRecord(TrialRow(key=key, **row), "ok", phases=list(phases), server=server)
+    own = EXPERIMENTS[row["experiment"]].metrics
+    return TrialRecord(
+        TrialRow(key=key, **row), "ok", phases=list(phases), server=server, metrics=own
+    )
 
 
 def run_of(folder: Path, trials: Sequence[TrialRecord], suite: str = "") -> RunData:

@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.gate import GateResult
 from vectrial.gate.model import Scope
 from vectrial.model.phase import Phase, Role
@@ -90,6 +91,7 @@ class Made:
                 "1.0",
                 phases=phases,
                 gate=checks if phases else [],
+                metrics=EXPERIMENTS[experiment].metrics if experiment in EXPERIMENTS else (),
                 duration_s=1.0,
                 **more,
             )

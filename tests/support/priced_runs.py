@@ -69,7 +69,8 @@ def _search(params: dict[str, Any], speed: float, repeat: int) -> Phase:
     qps, p99 = 5000 * speed + 7 * repeat, 900 / speed
     metrics = made.figures(qps, p99, 0.97) | {
         "latency_p99_9": 2 * p99, "cpu_us_per_op": 12 / speed, "service_p99": 0.9 * p99,
-        "schedule_lag_p99": 90.0, "in_flight_peak": 40.0, "backlog": 0.0, "bound_met": 0.0,
+        "schedule_lag_p99": 90.0, "in_flight_peak": 40.0, "backlog": 0.0,
+        "in_flight_limit_hits": 0.0,
         **_CEILING,
     }  # fmt: skip
     return Phase("search", 0, SECOND, {"k": 10, **params}, metrics, role=Role.SEARCH)

@@ -63,7 +63,7 @@ def phase(**metrics: float | None) -> Phase:
     """A second with 1,000 requests that cost the client 10 ms and the store a millisecond each."""
     usual: dict[str, float | None] = {
         "cpu_s": 0.01, "qps": 1000.0, "sent_rate": 1000.0, "latency_p99": 1000.0,
-        "schedule_lag_p99": 90.0, "bound_met": 0,
+        "schedule_lag_p99": 90.0, "in_flight_limit_hits": 0,
     }  # fmt: skip
     return Phase("search", 0, SECOND, metrics=usual | metrics)
 
@@ -107,7 +107,7 @@ def test_beyond_a_limit_the_row_is_the_clients(
     [
         {"schedule_lag_p99": 300.0, "latency_p99": 4000.0},  # not a tenth of what is looked at
         {"schedule_lag_p99": 150.0, "latency_p99": 200.0},  # as well as a timer can
-        {"schedule_lag_p99": 9000.0, "bound_met": 5},  # the store let them wait
+        {"schedule_lag_p99": 9000.0, "in_flight_limit_hits": 5},  # the store let them wait
     ],
 )
 def test_lag_that_says_nothing_of_the_client_is_let_pass(metrics: dict[str, float]) -> None:

@@ -84,7 +84,7 @@ def test_recall_short_and_duplicate_answers_are_seen() -> None:
         return ids, SCORES
 
     metrics = closed_loop(poor, VECTORS, TRUTH).metrics
-    assert (metrics["short_answers"], metrics["duplicate_answers"]) == (1, 1)
+    assert (metrics["incomplete_results"], metrics["duplicate_answers"]) == (1, 1)
     assert metrics["recall_mean"] == pytest.approx((18 + 1 / 3 + 2 / 3) / 20)
     assert metrics["recall_min"] == pytest.approx(1 / 3)
 

@@ -205,7 +205,7 @@ def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Pa
     }  # fmt: skip
     assert figures["offered_rate"] == pytest.approx(400, rel=0.02)
     assert figures["count"] == 200
-    assert (figures["unsent"], figures["bound_met"], figures["unanswered"]) == (0, 0, 0)
+    assert (figures["unsent"], figures["in_flight_limit_hits"], figures["unanswered"]) == (0, 0, 0)
     assert figures["littles_law"] == pytest.approx(1, abs=2e-3)
     assert 0 < figures["service_p50"] <= figures["latency_p50"] * 1.01
     assert 0 < figures["schedule_lag_p50"] <= figures["schedule_lag_p99"]

@@ -181,7 +181,7 @@ def test_searches_find_the_nearest(
     )
     seen = only(run(server, request, QUERIES))["recorder"].summary()
     assert (seen["count"], seen["recall_mean"]) == (QUERIES, 1.0)
-    assert (seen["short_answers"], seen["duplicate_answers"]) == (0, 0)
+    assert (seen["incomplete_results"], seen["duplicate_answers"]) == (0, 0)
 
 
 def test_rows_are_read_and_deleted_by_id(server: Server) -> None:

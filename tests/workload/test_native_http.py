@@ -36,7 +36,7 @@ def test_an_open_loop_has_more_than_one_request_in_flight_without_being_told() -
             duration_s=0.6,
         )
     record = only(outcome)
-    assert (record["issued"], outcome["unsent"], outcome["bound_met"]) == (60, 0, 0)
+    assert (record["issued"], outcome["unsent"], outcome["in_flight_limit_hits"]) == (60, 0, 0)
     assert 4 <= outcome["peak_in_flight"] <= 60
     assert outcome["reconnects"] == 0, "all were open before the clock started"
 
@@ -50,7 +50,7 @@ def test_a_source_has_no_more_connections_than_requests_may_be_in_flight() -> No
             duration_s=1,
         )
     assert (only(outcome)["issued"] + outcome["unsent"], outcome["peak_in_flight"]) == (500, 3)
-    assert outcome["bound_met"] > 0
+    assert outcome["in_flight_limit_hits"] > 0
 
 
 @dataclass

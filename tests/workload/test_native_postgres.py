@@ -269,7 +269,7 @@ def test_searches_find_the_nearest(server: Postgres, loaded: str, source: LoadSo
     settings = {"set.hnsw.ef_search": "1000", "set.enable_seqscan": "off"}
     record = only(run(server, request, source=source, options=settings))
     seen = record["recorder"].summary()
-    assert (seen["count"], seen["short_answers"]) == (QUERIES, 0)
+    assert (seen["count"], seen["incomplete_results"]) == (QUERIES, 0)
     assert seen["recall_mean"] == pytest.approx(1.0, abs=0.02)
 
 
@@ -282,7 +282,7 @@ def test_filters_share_a_statement_or_stand_alone(server: Postgres, loaded: str)
         request = search(loaded, exact(kept), filters=filters, filter_of=which)
         record = only(run(server, request, QUERIES, options={"set.enable_indexscan": "off"}))
         seen = record["recorder"].summary()
-        assert (seen["recall_mean"], seen["short_answers"]) == (1.0, 0)
+        assert (seen["recall_mean"], seen["incomplete_results"]) == (1.0, 0)
 
 
 def test_every_operator_orders_by_itself(server: Postgres, loaded: str) -> None:

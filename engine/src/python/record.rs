@@ -191,7 +191,7 @@ impl Recorder {
         out.set_item("count", seen.count)?;
         out.set_item("errors", seen.errors)?;
         out.set_item("saturated", seen.saturated)?;
-        out.set_item("short_answers", seen.short_answers)?;
+        out.set_item("incomplete_results", seen.incomplete_results)?;
         out.set_item("duplicate_answers", seen.duplicate_answers)?;
         out.set_item("qps", seen.qps)?;
         out.set_item(

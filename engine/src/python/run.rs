@@ -329,7 +329,7 @@ fn outcome_out(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> 
     out.set_item("ended_ns", outcome.ended)?;
     out.set_item("cpu_ns", outcome.cpu_ns)?;
     out.set_item("unsent", outcome.unsent)?;
-    out.set_item("bound_met", outcome.bound_met)?;
+    out.set_item("in_flight_limit_hits", outcome.in_flight_limit_hits)?;
     out.set_item("peak_in_flight", outcome.peak_in_flight)?;
     out.set_item("in_flight_s", outcome.in_flight_ns as f64 / 1e9)?;
     out.set_item("reconnects", outcome.reconnects)?;

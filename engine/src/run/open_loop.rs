@@ -224,7 +224,9 @@ async fn client<P: Protocol>(
         stage.tasks.borrow_mut().push(spawn_local(work));
         return Some(number);
     }
-    stage.bound_met.set(stage.bound_met.get() + 1);
+    stage
+        .in_flight_limit_hits
+        .set(stage.in_flight_limit_hits.get() + 1);
     let left = stage.end.saturating_sub(now_ns()).max(0) as u64;
     let wait = std::time::Duration::from_nanos(left);
     tokio::time::timeout(wait, pool.idle()).await.ok()

@@ -175,7 +175,7 @@ pub struct StageOutcome {
     pub last_done: i64,
     pub cpu_ns: i64,
     pub unsent: u64,
-    pub bound_met: u64,
+    pub in_flight_limit_hits: u64,
     pub peak_in_flight: u64,
     pub in_flight_ns: i128,
     pub reconnects: u64,
@@ -209,7 +209,7 @@ pub struct Outcome {
     pub unsent: u64,
     /// Arrivals that had to wait because the bound, or what the server lets be in flight on the
     /// connections, was met; of a closed loop, the clients for whom there was no room.
-    pub bound_met: u64,
+    pub in_flight_limit_hits: u64,
     /// At most as many were in flight at once (the sum over threads).
     pub peak_in_flight: u64,
     /// Requests in flight, integrated over time: by Little's law their service times in all.
@@ -255,7 +255,7 @@ pub fn merge(
         ended,
         cpu_ns: stages.iter().map(|stage| stage.cpu_ns).sum(),
         unsent: sum(|stage| stage.unsent),
-        bound_met: sum(|stage| stage.bound_met),
+        in_flight_limit_hits: sum(|stage| stage.in_flight_limit_hits),
         peak_in_flight: sum(|stage| stage.peak_in_flight),
         in_flight_ns: stages.iter().map(|stage| stage.in_flight_ns).sum(),
         reconnects: sum(|stage| stage.reconnects),

@@ -45,7 +45,7 @@ pub struct Stage<P: Protocol> {
     /// Arrivals that clients have been given and not begun with.
     pub handed: Cell<u64>,
     pub unsent: Cell<u64>,
-    pub bound_met: Cell<u64>,
+    pub in_flight_limit_hits: Cell<u64>,
     /// Where there is a schedule and an end.
     backlog: RefCell<Option<Backlog>>,
 }
@@ -111,7 +111,7 @@ impl<P: Protocol> Stage<P> {
             tasks: RefCell::default(),
             handed: Cell::new(0),
             unsent: Cell::new(0),
-            bound_met: Cell::new(0),
+            in_flight_limit_hits: Cell::new(0),
             backlog: RefCell::new(backlog),
             shared,
         })
@@ -158,7 +158,7 @@ impl<P: Protocol> Stage<P> {
             last_done: self.last_done.get(),
             cpu_ns,
             unsent: self.unsent.get() + self.handed.get(),
-            bound_met: self.bound_met.get(),
+            in_flight_limit_hits: self.in_flight_limit_hits.get(),
             peak_in_flight: self.in_flight.peak.get(),
             in_flight_ns: self.in_flight.area.get(),
             reconnects: self.pool.opened() - opened,
@@ -220,7 +220,8 @@ impl<P: Protocol> Stage<P> {
     fn crowd(&self, source: usize, clients: usize, client: usize) {
         if client == 0 {
             let beyond = clients.saturating_sub(self.pool.room(source));
-            self.bound_met.set(self.bound_met.get() + beyond as u64);
+            self.in_flight_limit_hits
+                .set(self.in_flight_limit_hits.get() + beyond as u64);
         }
     }
 

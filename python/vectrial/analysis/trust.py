@@ -19,7 +19,7 @@ from vectrial.model.consistency import remembered
 UNBELIEVED = "it contradicts other recorded values"
 #: Counts of wrong answers, and what is said of so many.
 _WRONG = {
-    "dead_answers": "{:,.0f} answers name rows that were not there",
+    "stale_results": "{:,.0f} answers name rows that were not there",
     "unknown_answers": "{:,.0f} answers name rows that were never written",
     "duplicate_answers": "{:,.0f} answers name a row twice",
     "wrong_scores": "{:,.0f} scores are not those computed again",

@@ -10,8 +10,9 @@ from vectrial.compare.caveats import caveats
 from vectrial.compare.cells import CompareOptions, cells_of
 from vectrial.compare.judge import Kind, Verdict, judge
 from vectrial.compare.sides import Side, subjects
+from vectrial.experiments.registry import known_metrics
 from vectrial.model.errors import UserError
-from vectrial.model.results_schema import METRICS, MetricName
+from vectrial.model.results_schema import MetricName
 from vectrial.util.suggest import suggestion
 
 #: What is compared unless a metric is named: speed, its tail, the load that is sustained, and what
@@ -67,15 +68,15 @@ def metrics_of(names: Sequence[str]) -> tuple[MetricName, ...]:
     Raises:
         UserError: an unknown name, or a metric of which neither more nor less is better.
     """
-    found = {}
+    known, found = known_metrics(), {}
     for name in names:
-        metric = METRICS.get(ALIASES.get(name, name))
+        metric = known.get(ALIASES.get(name, name))
         if metric is None:
-            known = [*ALIASES, *(m.name for m in METRICS.values() if m.better)]
+            possible = [*ALIASES, *(m.name for m in known.values() if m.better)]
             raise UserError(
                 f"'{name}' is not a metric",
                 where="--metric",
-                remedy=suggestion(name, known) or f"for example {', '.join(ALIASES)}",
+                remedy=suggestion(name, possible) or f"for example {', '.join(ALIASES)}",
             )
         if metric.better is None:
             raise UserError(f"of '{name}' neither more nor less is better", where="--metric")

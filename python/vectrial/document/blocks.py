@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from vectrial.analysis.trial import Series
-from vectrial.model.results_schema import METRICS
+from vectrial.model.results_schema import METRICS, MetricName
 from vectrial.stats.intervals import Spread
 from vectrial.util import formatting
 
@@ -74,14 +74,20 @@ class Column:
 
     @classmethod
     def of(
-        cls, metric: str, title: str = "", group: str = "", *, key: str = "", spread: bool = True
+        cls,
+        metric: str | MetricName,
+        title: str = "",
+        group: str = "",
+        *,
+        key: str = "",
+        spread: bool = True,
     ) -> Column:
-        """The column of a metric of `METRICS`, with its unit.
+        """The column of a metric, or of one of `METRICS` by its name, with its unit.
 
         title, key: by default those of the metric. spread: False of counts, and of single values.
         """
-        known = METRICS[metric]
-        return cls(key or metric, title or known.title, known.unit, group, spread=spread)
+        known = METRICS[metric] if isinstance(metric, str) else metric
+        return cls(key or known.name, title or known.title, known.unit, group, spread=spread)
 
 
 @dataclass(frozen=True)

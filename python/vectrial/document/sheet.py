@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 #: Metrics that are counted, and have no spread; and those that are shares.
 COUNTS = (
-    "count", "errors", "short_answers", "violations", "verified", "ineffective", "dead_answers",
-    "unsent",
+    "count", "errors", "incomplete_results", "violations", "verified", "ineffective",
+    "stale_results", "unsent",
 )  # fmt: skip
 SHARES = ("load_overhead", "ready_overhead", "share_found")
 

@@ -184,7 +184,7 @@ def drive(
         connections: where requests share them, in all, and one per thread unless given; else of
             each source of arrivals (a closed loop's clients have one each), and 64 unless given,
             all of them open before the clock starts. Arrivals that find none idle wait, and
-            `bound_met` counts them.
+            `in_flight_limit_hits` counts them.
         drain_s: how long answers are waited for at the end; unless given, until every request
             has been answered or has run out of time.
 

@@ -19,6 +19,7 @@ from vectrial.experiments.base import Experiment, Target
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
 from vectrial.model.phase import Phase, State
+from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Durability, Store
 from vectrial.stores.common.arrow import ids_of
 from vectrial.workload import dispatch, ingest
@@ -30,6 +31,23 @@ from vectrial.workload.readback import read_back
 _BATCHES = 10
 #: Seconds that a server which answers again may take to find what it has, and until then.
 _FINDS_S, _ANSWERS_S, _POLL_S = 10.0, 60.0, 0.25
+
+
+_METRICS = (
+    MetricName(
+        "promised_rows",
+        "1",
+        None,
+        "of these, rows that had to outlive the process",
+        "Promised rows",
+    ),
+    MetricName(
+        "lost_rows", "1", "lower", "promised rows that were not there as written", "Lost rows"
+    ),
+    MetricName(
+        "reopen_s", "s", "lower", "from the end of the crash until what is there was read", "Reopen"
+    ),
+)
 
 
 _SHEET = Sheet(
@@ -69,6 +87,7 @@ class DurabilityExperiment(Experiment):
     name: ClassVar[str] = "durability"
     title: ClassVar[str] = "Rows after a crash"
     place: ClassVar[int] = 70
+    metrics: ClassVar[tuple[MetricName, ...]] = _METRICS
     terms: ClassVar[Mapping[str, str]] = {
         "buffer_s": "seconds for buffered writes",
     }

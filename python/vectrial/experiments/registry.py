@@ -7,8 +7,11 @@ other people's packages alike: see `vectrial.util.plugins`. The measuring proces
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from vectrial.experiments.base import Experiment
 from vectrial.model.errors import VectrialError
+from vectrial.model.results_schema import METRICS, MetricName
 from vectrial.util.plugins import Plugins, import_reference, reference
 
 __all__ = ["EXPERIMENTS", "reference", "replacement", "resolve"]
@@ -29,6 +32,12 @@ def _named(name: str, found: object) -> type[Experiment]:
 
 #: Every registered experiment, by name.
 EXPERIMENTS: Plugins[type[Experiment]] = Plugins("vectrial.experiments", "experiment", _named)
+
+
+def known_metrics() -> Mapping[str, MetricName]:
+    """Every metric that a run may hold: those that several experiments have, and each one's own."""
+    own = (m for kind in EXPERIMENTS.working()[0].values() for m in kind.metrics)
+    return METRICS | {metric.name: metric for metric in own}
 
 
 def replacement(name: str) -> str | None:

@@ -22,6 +22,7 @@ from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Count, PositiveSeconds, Seconds
 from vectrial.model.lane import Lane, python_lane
 from vectrial.model.phase import Phase, State
+from vectrial.model.results_schema import MetricName
 from vectrial.workload import dispatch
 from vectrial.workload import ingest as bulk
 from vectrial.workload.python.bulk_io import (
@@ -37,6 +38,9 @@ from vectrial.workload.record import PhaseStart, phase_of
 
 #: Rows that are put and read before anything is timed.
 _WARM_UP = 100
+
+
+_METRICS = (MetricName("export_s", "s", "lower", "time to read every row out once", "Export"),)
 
 
 _SHEET = Sheet(
@@ -99,6 +103,7 @@ class Transport(Experiment):
     name: ClassVar[str] = "transport"
     title: ClassVar[str] = "Rows in and out in bulk"
     place: ClassVar[int] = 65
+    metrics: ClassVar[tuple[MetricName, ...]] = _METRICS
     only_with: ClassVar[Mapping[str, str]] = {"mixed_s": "mixed_rows"}
     terms: ClassVar[Mapping[str, str]] = {
         "page_rows": "rows per page",

@@ -94,7 +94,7 @@ _ALL = (
     MetricName("count", "1", None, "answers and finished operations"),
     MetricName("errors", "1", "lower", "operations that failed, of any class"),
     MetricName("saturated", "1", "lower", "latencies beyond 100 s, kept as 100 s"),
-    MetricName("short_answers", "1", "lower", "answers with fewer rows than exist"),
+    MetricName("incomplete_results", "1", "lower", "answers with fewer rows than exist"),
     MetricName("duplicate_answers", "1", "lower", "answers that name a row twice"),
     MetricName("qps", "1/s", "higher", "answered queries per second of the phase"),
     MetricName("latency_mean", "us", "lower", "mean from intended start to answer"),
@@ -177,7 +177,7 @@ _ALL = (
         "arrivals never sent: the bound on requests in flight was met to the end",
     ),
     MetricName(
-        "bound_met",
+        "in_flight_limit_hits",
         "1",
         "lower",
         "arrivals that had to wait: the bound on requests in flight was met",
@@ -211,15 +211,6 @@ _ALL = (
         "greatest rate that was confirmed to hold within the limits on p99, recall and errors",
     ),
     MetricName("bracket_low", "1/s", None, "greatest rate that held, before it was confirmed"),
-    MetricName("bracket_high", "1/s", None, "least rate above that did not hold"),
-    MetricName("confirmations", "1", None, "fresh phases at the answer, all of which held"),
-    MetricName("steps_down", "1", "lower", "times it was lowered until it was confirmed"),
-    MetricName(
-        "search_effort",
-        "1",
-        None,
-        "value of the search parameter that trades speed for recall, as the recall asked for it",
-    ),
     MetricName("load_s", "s", "lower", "time to insert all rows, acknowledged"),
     MetricName("flush_s", "s", "lower", "time to make them durable"),
     MetricName("build_s", "s", "lower", "time to build the index, where that is a step"),
@@ -278,59 +269,14 @@ _ALL = (
         "lower",
         "of these, rows missed at their place, seen at an old one, or seen though deleted",
     ),
-    MetricName("promised_rows", "1", None, "of these, rows that had to outlive the process"),
     MetricName("kept_rows", "1", None, "rows that were there as written after it was killed"),
-    MetricName("lost_rows", "1", "lower", "promised rows that were not there as written"),
-    MetricName("reopen_s", "s", "lower", "from the end of the crash until what is there was read"),
     MetricName("passes", "1", None, "times that every row was read out"),
-    MetricName("export_s", "s", "lower", "time to read every row out once"),
     MetricName("export_rows_per_s", "1/s", "higher", "rows read out / time"),
     MetricName("export_mb_per_s", "MB/s", "higher", "their bytes as Arrow / time, in 10^6 bytes"),
-    MetricName("disk_empty_bytes", "B", "lower", "disk bytes before anything was loaded"),
+    MetricName("disk_baseline_bytes", "B", "lower", "disk bytes before anything was loaded"),
     MetricName("stored_vector_bytes", "B", "lower", "bytes of vectors, as the store itself tells"),
-    MetricName("load_overhead", "1", "lower", "load time with over load time without, less 1"),
-    MetricName("ready_overhead", "1", "lower", "ready time with over ready time without, less 1"),
-    MetricName("elapsed_s", "s", None, "since the load began"),
     MetricName("acknowledged_rows", "1", None, "rows acknowledged by then"),
-    MetricName("share_found", "1", "higher", "rows found of acknowledged rows looked for"),
-    MetricName(
-        "searchable_after_s",
-        "s",
-        "lower",
-        "last row acknowledged until as many rows are found as ever are, but one, to the look",
-    ),
-    MetricName("duplicate_queries", "1", None, "exact copies of other queries, left out"),
-    MetricName("stored_queries", "1", None, "exact copies of stored rows, left out"),
-    MetricName("anomalous_queries", "1", None, "queries that are anomalies"),
-    MetricName("normal_queries", "1", None, "normal queries on which alarms are counted"),
-    MetricName("held_out_queries", "1", None, "normal queries that thresholds are chosen on"),
-    MetricName("auroc", "1", "higher", "chance that an anomaly is less alike than a normal query"),
-    MetricName("auroc_exact", "1", None, "the same for exact search"),
-    MetricName("threshold", "1", None, "cosine below which an anomaly is announced, as chosen"),
-    MetricName("threshold_exact", "1", None, "the same for exact search"),
-    MetricName("detection_rate", "1", "higher", "share of anomalies below that threshold"),
-    MetricName("detection_rate_exact", "1", None, "the same for exact search and its threshold"),
-    MetricName("false_alarm_rate", "1", "lower", "share of normal queries below that threshold"),
-    MetricName("false_alarm_rate_exact", "1", None, "the same for exact search and its threshold"),
-    MetricName(
-        "fixed_detection_rate", "1", "higher", "share of anomalies below the fixed threshold"
-    ),
-    MetricName("fixed_false_alarm_rate", "1", "lower", "share of normal queries below it"),
-    MetricName("client_cosine", "us", "lower", "the client's cosines of one query, mean"),
-    MetricName("dead_answers", "1", "lower", "answers that name a row that was not there then"),
-    MetricName(
-        "recall_mean_least",
-        "1",
-        "higher",
-        "least mean recall that fits what is known while rows change; recall_mean is the most",
-    ),
-    MetricName(
-        "uncertain_rows",
-        "1",
-        None,
-        "rows whose writes were under way during a search, so that its answer may or may not have "
-        "them; mean of searches",
-    ),
+    MetricName("stale_results", "1", "lower", "answers that name a row that was not there then"),
     MetricName(
         "cpu_s",
         "s",
@@ -377,7 +323,7 @@ _TITLES = {
     "service_p50": "p50 of service time", "service_p99": "p99 of service time",
     "schedule_lag_p50": "p50 of schedule lag", "schedule_lag_p99": "p99 of schedule lag",
     "concurrency": "Clients", "in_flight_peak": "Peak in flight", "backlog": "Backlog at the end",
-    "bound_met": "Delayed by the in-flight limit", "confirmations": "Confirmed by",
+    "in_flight_limit_hits": "Delayed by the in-flight limit", "confirmations": "Confirmed by",
     "steps_down": "Lowered", "bracket_low": "Passed at", "bracket_high": "Failed at",
     "search_effort": "Search parameter", "recall_mean": "Recall", "auroc": "AUROC",
     "fusion_agreement": "Agreement", "ndcg": "nDCG", "ndcg_exact": "nDCG of the exact fusion",
@@ -389,7 +335,7 @@ _TITLES = {
     "time_to_searchable": "Row searchable after",
     "searchable_after_s": "All found after the last row", "cold_first": "first",
     "cold_p50": "p50", "cold_max": "max", "raw_bytes": "Raw", "metadata_bytes": "Metadata",
-    "disk_bytes": "Disk", "disk_empty_bytes": "Before the load", "disk_ratio": "× raw",
+    "disk_bytes": "Disk", "disk_baseline_bytes": "Before the load", "disk_ratio": "× raw",
     "stored_vector_bytes": "Vectors", "index_bytes": "Index", "log_bytes": "Log",
     "rss_bytes": "Memory in all", "rss_growth_bytes": "Memory", "rss_ratio": "× raw",
     "checked_by_search": "Searched for", "wrong_by_search": "Wrong for searches",
@@ -400,7 +346,8 @@ _TITLES = {
     "server_disk_bytes": "Disk", "server_read_bytes": "Read", "server_write_bytes": "Written",
 }  # fmt: skip
 
-#: Every metric a run may hold.
+#: The metrics that several experiments have; others are declared by the experiment that measures
+#: them (`Experiment.metrics`).
 METRICS = {
     metric.name: replace(
         metric, title=_TITLES.get(metric.name) or metric.name.replace("_", " ").capitalize()

@@ -17,7 +17,7 @@ import duckdb
 from vectrial.model.errors import UserError
 from vectrial.model.gate import GateRow
 from vectrial.model.phase import Phase
-from vectrial.model.results_schema import DDL, METRICS, SCHEMA_VERSION
+from vectrial.model.results_schema import DDL, METRICS, SCHEMA_VERSION, MetricName
 from vectrial.results.database import finished_keys, has_tables, open_database, reading, writing
 
 _ROWS_OF_STATEMENT = 100
@@ -57,6 +57,7 @@ class TrialRecord:
         `phase` (ordinal or None) instead.
     server: how the store's server was run, as `Server.facts` and the choice of it tell.
     notes: what a reader should know of the trial, one sentence each.
+    metrics: those that its phases have beside `METRICS`.
     """
 
     row: TrialRow
@@ -71,6 +72,7 @@ class TrialRecord:
     gate: list[GateRow] = field(default_factory=list)
     server: Mapping[str, Any] | None = None
     notes: Sequence[str] = ()
+    metrics: Sequence[MetricName] = ()
 
 
 class RunWriter:
@@ -223,7 +225,7 @@ class RunWriter:
         for ordinal, phase in enumerate(record.phases):
             phase_id = first + ordinal
             self._insert("phase", [_phase_tuple(phase_id, trial_id, ordinal, phase, record)])
-            self._insert("metric", list(_metric_tuples(phase_id, phase)))
+            self._insert("metric", list(_metric_tuples(phase_id, phase, record.metrics)))
             self._insert(
                 "histogram", [(phase_id, name, hdr) for name, hdr in phase.histograms.items()]
             )
@@ -304,17 +306,23 @@ def _phase_tuple(
     )
 
 
-def _metric_tuples(phase_id: int, phase: Phase) -> Iterable[tuple[Any, ...]]:
+def _metric_tuples(
+    phase_id: int, phase: Phase, own: Sequence[MetricName]
+) -> Iterable[tuple[Any, ...]]:
+    known = METRICS | {metric.name: metric for metric in own}
     names = list(dict.fromkeys([*phase.metrics, *phase.missing]))
     for name in names:
-        if name not in METRICS:
-            raise KeyError(f"'{name}' is not a metric of vectrial.model.results_schema")
+        if name not in known:
+            raise KeyError(
+                f"'{name}' is not a metric: declare it in the experiment's `metrics`, or in"
+                " vectrial.model.results_schema"
+            )
         value = phase.metrics.get(name)
         reason = phase.missing.get(name)
         if value is None and reason is None:
             reason = "nothing was recorded"
         valid = phase.valid and value is not None
-        yield (phase_id, name, value, METRICS[name].unit, valid, reason or phase.reason)
+        yield (phase_id, name, value, known[name].unit, valid, reason or phase.reason)
 
 
 def _window_tuples(

@@ -220,6 +220,7 @@ def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:
         telemetry=message.telemetry,
         gate=message.gate,
         notes=message.notes,
+        metrics=trial.experiment.metrics,
     )
 
 

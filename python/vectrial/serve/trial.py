@@ -27,7 +27,7 @@ from vectrial.document.blocks import (
     table_of,
 )
 from vectrial.document.charts.theme import chart_of, described, finished, ink, legend
-from vectrial.model.results_schema import METRICS
+from vectrial.experiments.registry import known_metrics
 from vectrial.results.clean import clean, parsed
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
@@ -156,7 +156,7 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
 
 
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
-    made = []
+    metrics, made = known_metrics(), []
     for row in rows:
         if row["name"] is None:
             continue
@@ -167,7 +167,7 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
             else Cell(formatting.figure(row["name"], value, row["unit"]), value, note=reason,
                       tone="ok" if row["valid"] else "invalid")
         )  # fmt: skip
-        known = METRICS.get(row["name"])
+        known = metrics.get(row["name"])
         phase = Cell(row["phase"], (row["ordinal"], row["phase"]))
         meaning = plain(known.meaning if known else "")
         made.append((phase, row["name"], cell, row["unit"], meaning))

@@ -8,7 +8,7 @@ from typing import Any
 
 from vectrial.compare.groups import JUDGED
 from vectrial.document.blocks import Cell, Report, Section, Source, columns, plain, table_of
-from vectrial.model.results_schema import METRICS
+from vectrial.experiments.registry import known_metrics
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.serve.trial import finite, optional, tone_of
@@ -58,7 +58,8 @@ def values_report(
         )
     if not rows:
         return None
-    meaning = METRICS[metric].meaning if metric in METRICS else metric
+    known = known_metrics()
+    meaning = known[metric].meaning if metric in known else metric
     recalls = {} if recall is None else {"recall": ("Recall", "1")}
     heads = columns(
         trial=("Trial", ""),

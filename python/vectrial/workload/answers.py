@@ -98,12 +98,12 @@ def _by_query(*recorders: Recorder) -> NDArray[np.float64]:
 
 
 def _lengths(phase: Phase, answers: PhaseAnswers, *, exact: bool, filtered: bool) -> None:
-    short, count = phase.metrics.get("short_answers"), phase.metrics.get("count")
+    short, count = phase.metrics.get("incomplete_results"), phase.metrics.get("count")
     if not short or not count:
         return
     said = f"{short:,.0f} of {count:,.0f} answers have fewer rows than there are"
     before = answers.warmup.summary()
-    whole = (before["count"] or 0) >= LEAST and not before["short_answers"]
+    whole = (before["count"] or 0) >= LEAST and not before["incomplete_results"]
     if exact and short > SHORT_EXACT * count:
         phase.invalidate(f"{said}, of an exact index")
     elif whole and not filtered and short > SHORT * count:

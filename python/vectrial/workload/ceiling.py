@@ -138,7 +138,7 @@ def _late(metrics: Mapping[str, float | None], limits: ClientLimits) -> str | No
     """Whether the schedule was kept badly; not when requests waited for room in flight, which
     is the server's doing."""
     lag, latency = metrics.get("schedule_lag_p99"), metrics.get("latency_p99")
-    if lag is None or latency is None or metrics.get("bound_met"):
+    if lag is None or latency is None or metrics.get("in_flight_limit_hits"):
         return None
     if lag <= limits.lag_us or lag <= limits.lag_share * latency:
         return None

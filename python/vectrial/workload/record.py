@@ -185,7 +185,7 @@ def outcome_of_clients(
         "cpu_ns": cpu_ns,
         "unsent": unsent,
         # A client that is late is what these lanes measure; a fault where requests were lost.
-        "bound_met": late if unsent else 0,
+        "in_flight_limit_hits": late if unsent else 0,
         "peak_in_flight": clients,
         "in_flight_s": in_flight_ns / 1e9,
         "reconnects": 0,
@@ -202,10 +202,11 @@ def _run_faults(outcome: LoadOutcome, seconds: float) -> list[str]:
         faults.append(overloaded)
     if outcome["cancelled"]:
         faults.append("the run was stopped before its end")
-    if outcome["bound_met"]:
+    if outcome["in_flight_limit_hits"]:
         faults.append(
-            f"no room for {outcome['bound_met']} requests beside the {outcome['peak_in_flight']} in"
-            f" flight: they had to wait in the client, and {outcome['unsent']} were not sent"
+            f"no room for {outcome['in_flight_limit_hits']} requests beside the"
+            f" {outcome['peak_in_flight']} in flight: they had to wait in the client,"
+            f" and {outcome['unsent']} were not sent"
         )
     return faults
 
@@ -253,7 +254,7 @@ def _open_loop(outcome: LoadOutcome, record: LoadRecord, seconds: float) -> dict
         "offered_rate": (record["issued"] + unsent) / seconds if seconds else None,
         "sent_rate": record["issued"] / seconds if seconds else None,
         "unsent": unsent,
-        "bound_met": outcome["bound_met"],
+        "in_flight_limit_hits": outcome["in_flight_limit_hits"],
         "littles_law": _little_of_open(outcome),
     }
     if (backlog := outcome["backlog"]) is not None:
@@ -337,7 +338,7 @@ def _stalled(
     )
 
 
-_OF_ANSWERS = ("recall_mean", "recall_p05", "recall_min", "short_answers", "duplicate_answers")
+_OF_ANSWERS = ("recall_mean", "recall_p05", "recall_min", "incomplete_results", "duplicate_answers")
 
 
 def _missing(

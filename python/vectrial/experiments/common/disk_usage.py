@@ -14,7 +14,7 @@ from vectrial.telemetry.disk import allocated_bytes, on_disk
 #: merges come in turns; and the share that is no change: its log's pages.
 _LOOK_S, _REST_S, _STILL = 0.5, 2.0, 0.001
 
-_DISK = ("disk_bytes", "disk_ratio", "disk_empty_bytes")
+_DISK = ("disk_bytes", "disk_ratio", "disk_baseline_bytes")
 _BY_KIND = tuple(kind.metric for kind in FileKind)
 
 
@@ -90,7 +90,7 @@ def _count_blocks(phase: Phase, context: Context, whole: int) -> None:
     found = on_disk(type(context.store), context.data_dirs)
     disk = sum(found.values())
     growth = {"disk_ratio": max(0, disk - empty) / whole}
-    phase.metrics |= {"disk_bytes": disk, "disk_empty_bytes": empty, **growth}
+    phase.metrics |= {"disk_bytes": disk, "disk_baseline_bytes": empty, **growth}
     files = context.store.files
     declared = {*files.values(), FileKind.OTHER} if files else set()
     for kind in FileKind:

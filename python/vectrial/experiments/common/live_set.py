@@ -56,19 +56,19 @@ class Verdict:
                 ("recall_mean", float(np.mean(self.most))),
                 ("recall_min", min(self.most)),
                 ("recall_p05", float(np.quantile(self.most, 0.05))),
-                ("recall_mean_least", float(np.mean(self.least))),
+                ("recall_mean_lower", float(np.mean(self.least))),
                 ("uncertain_rows", float(np.mean(self.uncertain))),
             ):
                 phase.metrics[name] = value
                 phase.missing.pop(name, None)
-        phase.metrics["dead_answers"] = float(self.dead)
+        phase.metrics["stale_results"] = float(self.dead)
         if self.dead:
             phase.invalidate(f"{self.dead} answers name rows that were not there, or no longer")
 
 
 def unjudged(phase: Phase, why: str) -> None:
     """Say of searches that nothing is known of what they should have found."""
-    for name in ("recall_mean", "recall_min", "recall_p05", "dead_answers"):
+    for name in ("recall_mean", "recall_min", "recall_p05", "stale_results"):
         phase.missing[name] = why
 
 

@@ -83,7 +83,7 @@ def run(context: Context, point: Mapping[str, Any], mix: OpenLoopMix) -> Iterato
             clients = mix.clients if context.lane is Lane.SDK else 1
             phase.metrics["warmup_count"] = clients * len(context.dataset.queries[:WARMUP])
         else:
-            phase.missing["dead_answers"] = "an operation has no answer to judge"
+            phase.missing["stale_results"] = "an operation has no answer to judge"
         phases.append(phase)
     yield from phases
     for phase, seen in zip(phases, streamed.seen, strict=True):

@@ -107,7 +107,7 @@ _SHEET = Sheet(
         metric("recall_mean", "Recall", "1"),
         metric("qps", "QPS", "1/s"),
         *LATENCY,
-        metric("short_answers", "Too short", "1"),
+        metric("incomplete_results", "Too short", "1"),
         metric("violations", "Violations", "1"),
         metric("errors", "Errors", "1"),
     ),

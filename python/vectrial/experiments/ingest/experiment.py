@@ -22,6 +22,7 @@ from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Count, PositiveSeconds, Seconds
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, Role, State
+from vectrial.model.results_schema import MetricName
 from vectrial.workload import dispatch
 from vectrial.workload import ingest as bulk
 from vectrial.workload.readback import read_back
@@ -64,6 +65,24 @@ _ARMS = Sheet(
 )
 
 
+_METRICS = (
+    MetricName(
+        "load_overhead",
+        "1",
+        "lower",
+        "load time with over load time without, less 1",
+        "Load overhead",
+    ),
+    MetricName(
+        "ready_overhead",
+        "1",
+        "lower",
+        "ready time with over ready time without, less 1",
+        "Ready overhead",
+    ),
+)
+
+
 class Ingest(Experiment):
     """Load growing parts of the dataset, each into an empty store.
 
@@ -87,6 +106,7 @@ class Ingest(Experiment):
     name: ClassVar[str] = "ingest"
     title: ClassVar[str] = "Loading and indexing"
     place: ClassVar[int] = 20
+    metrics: ClassVar[tuple[MetricName, ...]] = _METRICS
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset({"checkpoints", "concurrency", "batch_rows"})
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)

@@ -47,7 +47,7 @@ _SHEET = Sheet(
     (
         metric("disk_bytes", "Disk", "B"),
         metric("disk_ratio", "× raw", "1"),
-        metric("disk_empty_bytes", "Empty", "B"),
+        metric("disk_baseline_bytes", "Empty", "B"),
         metric("stored_vector_bytes", "Vectors", "B", "As the store tells"),
         metric("index_bytes", "Index", "B", "As the store tells"),
         metric("log_bytes", "Log", "B", "As the store tells"),

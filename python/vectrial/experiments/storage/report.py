@@ -53,7 +53,7 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
         Column("rows", "Rows"),
         Column("phase", "When", numeric=False),
         Column.of("disk_bytes"),
-        Column.of("disk_empty_bytes"),
+        Column.of("disk_baseline_bytes"),
         Column.of("disk_ratio"),
         *(
             Column(metric, how.capitalize(), "B", "Came, by kind of file", spread=True)
@@ -145,7 +145,7 @@ def _bars(held: Sequence[tuple[str, Point]]) -> Callable[[int, bool], dict[str, 
 _FOOTPRINT = (
     STORE,
     Column.of("disk_bytes", group="On disk after flush"),
-    Column.of("disk_empty_bytes", group="On disk after flush"),
+    Column.of("disk_baseline_bytes", group="On disk after flush"),
     Column.of("disk_ratio", group="On disk after flush"),
     Column.of("index_bytes", group="As the store tells"),
     Column.of("log_bytes", group="As the store tells"),

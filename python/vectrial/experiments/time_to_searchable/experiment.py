@@ -18,6 +18,7 @@ from vectrial.experiments.base import Experiment, Target, looking_for, search_po
 from vectrial.experiments.common.readiness import first_search
 from vectrial.model.context import Context
 from vectrial.model.phase import Phase, State
+from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Hits, Store
 from vectrial.workload import ingest
 from vectrial.workload.python.timed import describe, timed_search
@@ -47,6 +48,21 @@ def _moments(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]
 
     title = f"When a load is acknowledged, found and indexed: {facet.title}"
     return report.table(f"searchable-{facet.slug}", title, points, run)
+
+
+_METRICS = (
+    MetricName("elapsed_s", "s", None, "since the load began", "Elapsed"),
+    MetricName(
+        "share_found", "1", "higher", "rows found of acknowledged rows looked for", "Share found"
+    ),
+    MetricName(
+        "searchable_after_s",
+        "s",
+        "lower",
+        "last row acknowledged until as many rows are found as ever are, but one, to the look",
+        "All found after the last row",
+    ),
+)
 
 
 _SHEET = Sheet(
@@ -91,6 +107,7 @@ class TimeToSearchable(Experiment):
     name: ClassVar[str] = "time_to_searchable"
     title: ClassVar[str] = "Searchable while loading"
     place: ClassVar[int] = 50
+    metrics: ClassVar[tuple[MetricName, ...]] = _METRICS
     terms: ClassVar[Mapping[str, str]] = {
         "stage": "stage",
         "loaded": "share loaded",

@@ -97,7 +97,7 @@ def _open_row(run: RunData, point: Point) -> Row:
         errors,
         spread_cell(point, "in_flight_peak", "1"),
         spread_cell(point, "backlog", "1"),
-        count_cell(point, "bound_met"),
+        count_cell(point, "in_flight_limit_hits"),
         plain(point.params.get("arrivals", formatting.NOTHING)),
         at,
     )

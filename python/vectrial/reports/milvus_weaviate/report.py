@@ -55,7 +55,7 @@ def _loaded(note: str = "") -> tuple[Measure, ...]:
             minus=("load_s", "flush_s"), per_row=True, note=f"build and wait; {note}", fewer=_FIXED,
         ),
         Measure(
-            ("storage", "disk"), "ingest", "settled", "disk_bytes", minus=("disk_empty_bytes",),
+            ("storage", "disk"), "ingest", "settled", "disk_bytes", minus=("disk_baseline_bytes",),
             per_row=True, note=f"without what the store takes when it is empty; {note}",
             fewer="what a store reserves in advance weighs more the fewer the rows are",
         ),

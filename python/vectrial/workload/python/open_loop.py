@@ -244,7 +244,7 @@ def phase_of_results(
     )
     phase.metrics |= {
         "concurrency": clients,
-        "bound_met": late,
+        "in_flight_limit_hits": late,
         "warmup_count": sum(one.done.warmed for one in results),
         "warmup_errors": sum(one.done.warmup_errors for one in results),
     }
