@@ -121,13 +121,16 @@ class LoadWindow(TypedDict):
 
 
 class LoadOutcome(TypedDict):
-    """What a run has seen. cpu_ns: processor time of the client threads in the measured stage.
-    unsent: arrivals due before the end for which there was no room in flight.
-    in_flight_limit_hits: arrivals that had to wait for room, by the plan or by what the server lets
-    be in flight on its connections; of a closed loop, clients for whom there was none. in_flight_s: requests in
+    """The counts and times of a run.
+
+    cpu_ns: processor time of the client threads in the measured stage. unsent: arrivals due
+    before the end for which there was no room in flight. in_flight_limit_hits: arrivals that
+    had to wait for room, by the plan or by what the server lets be in flight on its
+    connections; of a closed loop, clients for whom there was none. in_flight_s: requests in
     flight integrated over time, which by Little's law is the sum of service times. backlog: of
     schedules, at the end of each quarter of the duration, arrivals that were due and neither
-    answered nor failed by then; None without a schedule or a duration_s, which is the plan's."""
+    answered nor failed by then; None without a schedule or a duration_s, which is the plan's.
+    """
 
     classes: list[LoadRecord]
     started_ns: int
