@@ -24,7 +24,7 @@ from rich.text import Text
 
 from vectrial.cli.output import say
 from vectrial.model.live import Live
-from vectrial.model.phase import Phase
+from vectrial.model.phase import Phase, Role
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.watcher import Watcher
@@ -215,7 +215,8 @@ def at_work(live: Live) -> str:
 def describe(record: TrialRecord) -> str:
     """One line about a trial: its point, and its first metrics or why it has none."""
     row = record.row
-    point = ", ".join(f"{k}={v}" for k, v in row.params.items() if k != "k")
+    plain = {"k": row.params.get("k"), "returns": "ids"}
+    point = ", ".join(f"{k}={v}" for k, v in row.params.items() if plain.get(k) != v)
     lane = "" if row.lane == "embedded" else f" {row.lane}"
     head = f"{row.store}{lane} {row.experiment}" + (f" ({point})" if point else "")
     if record.status in ("failed", "skipped"):
@@ -253,7 +254,7 @@ _SHOWN = (
 
 
 def _figures(record: TrialRecord) -> str:
-    if len(record.phases) > 4 and record.row.experiment == "crud":
+    if all(phase.role == Role.OPERATION for phase in record.phases):
         parts = []
         for phase in record.phases:
             p50 = phase.metrics.get("latency_p50")
