@@ -23,7 +23,7 @@ from vectrial.report.build import build
 PACKAGE = Path(vectrial.__file__).parent
 MAY_NAME = {"cli/capacity.py", "cli/tune.py"}
 #: What a report says of loads and phases, whichever experiments they are of.
-ACROSS = ("glance", "equal-recall", "latency", "percentiles", "concurrency")
+ACROSS = ("glance", "equal-recall", "percentiles", "concurrency")
 
 
 def others(name: str) -> Iterator[tuple[Path, ast.Module]]:

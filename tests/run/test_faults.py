@@ -342,7 +342,9 @@ def test_a_port_that_was_taken_is_left_for_another(
     told: list[str] = []
     with answering(200, b"7") as port:
         given = iter([[port, *free_ports(1)], free_ports(2)])
-        monkeypatch.setattr("vectrial.servers.local.free_ports", lambda count: next(given))
+        monkeypatch.setattr(
+            "vectrial.servers.managed_process.free_ports", lambda count: next(given)
+        )
         with Local(LITTLE, tmp_path, progress=told.append) as server:
             assert server.address.ports["http"] != port
             assert server.lives()

@@ -18,6 +18,7 @@ from vectrial.document.blocks import (
     spread_cell,
 )
 from vectrial.document.charts.theme import Looks
+from vectrial.experiments.anomaly.metrics import OWN
 from vectrial.util import formatting
 
 _LEAD = (
@@ -55,16 +56,16 @@ _SEARCHED = (
     Column.of("latency_p99", group="Latency"),
     Column.of("recall_mean"),
     Column.of("errors", spread=False),
-    Column.of("duplicate_queries", "of queries", "Copies left out", spread=False),
-    Column.of("stored_queries", "of rows", "Copies left out", spread=False),
+    Column.of(OWN["duplicate_queries"], "of queries", "Copies left out", spread=False),
+    Column.of(OWN["stored_queries"], "of rows", "Copies left out", spread=False),
 )
 _JUDGED = (
     *_shared("auroc", "found", "AUROC"),
     *_shared("detection_rate", "found", "Anomalies announced"),
     *_shared("false_alarm_rate", "found", "False alarms"),
     *_shared("threshold", "found", "Threshold"),
-    Column.of("fixed_detection_rate", "announced", "Fixed threshold"),
-    Column.of("fixed_false_alarm_rate", "false alarms", "Fixed threshold"),
+    Column.of(OWN["fixed_detection_rate"], "announced", "Fixed threshold"),
+    Column.of(OWN["fixed_false_alarm_rate"], "false alarms", "Fixed threshold"),
 )
 
 

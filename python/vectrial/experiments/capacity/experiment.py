@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from vectrial.experiments.base import Experiment, Returns, Target, search_points
+from vectrial.experiments.capacity.metrics import METRICS
 from vectrial.experiments.common.capacity_search import Found, Limit, Purpose, Try, Verdict, seek
 from vectrial.experiments.common.recall_parameter import ladder
 from vectrial.model.context import Context
@@ -38,24 +39,6 @@ _START_SHARE = 0.5
 _PASS_MAX_S = 30.0
 
 
-_METRICS = (
-    MetricName("bracket_high", "1/s", None, "least rate above that did not hold", "Failed at"),
-    MetricName(
-        "confirmations", "1", None, "fresh phases at the answer, all of which held", "Confirmed by"
-    ),
-    MetricName(
-        "steps_down", "1", "lower", "times it was lowered until it was confirmed", "Lowered"
-    ),
-    MetricName(
-        "search_effort",
-        "1",
-        None,
-        "value of the search parameter that trades speed for recall, as the recall asked for it",
-        "Search parameter",
-    ),
-)
-
-
 class Capacity(Experiment):
     """The greatest rate of arrivals that is sustained with p99 ≤ `p99_ms`, recall ≥ `recall` and
     errors ≤ `errors`, found over rates and over the search parameter that trades speed for recall.
@@ -75,7 +58,7 @@ class Capacity(Experiment):
     name: ClassVar[str] = "capacity"
     title: ClassVar[str] = "Highest load within limits"
     place: ClassVar[int] = 5
-    metrics: ClassVar[tuple[MetricName, ...]] = _METRICS
+    metrics: ClassVar[tuple[MetricName, ...]] = METRICS
     terms: ClassVar[Mapping[str, str]] = {
         "p99_ms": "p99 limit (ms)",
         "recall": "recall floor",

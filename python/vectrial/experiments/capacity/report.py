@@ -24,6 +24,7 @@ from vectrial.document.blocks import (
 )
 from vectrial.document.charts import search
 from vectrial.document.charts.theme import Looks
+from vectrial.experiments.capacity.metrics import OWN
 from vectrial.model.phase import Role
 from vectrial.util import formatting
 
@@ -33,10 +34,10 @@ _ANSWERS = (
     Column.of("latency_p99"),
     Column("recall", "Recall", "1", spread=True),
     Column.of("errors"),
-    Column.of("search_effort"),
-    Column.of("confirmations"),
-    Column.of("steps_down"),
-    Column.of("bracket_high"),
+    Column.of(OWN["search_effort"]),
+    Column.of(OWN["confirmations"]),
+    Column.of(OWN["steps_down"]),
+    Column.of(OWN["bracket_high"]),
     Column("repeats", "Repeats", "1"),
     Column("limits", "Within", numeric=False),
 )

@@ -16,6 +16,7 @@ from pydantic import Field
 from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target, looking_for, search_points
 from vectrial.experiments.common.readiness import first_search
+from vectrial.experiments.time_to_searchable.metrics import METRICS
 from vectrial.model.context import Context
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
@@ -48,21 +49,6 @@ def _moments(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]
 
     title = f"When a load is acknowledged, found and indexed: {facet.title}"
     return report.table(f"searchable-{facet.slug}", title, points, run)
-
-
-_METRICS = (
-    MetricName("elapsed_s", "s", None, "since the load began", "Elapsed"),
-    MetricName(
-        "share_found", "1", "higher", "rows found of acknowledged rows looked for", "Share found"
-    ),
-    MetricName(
-        "searchable_after_s",
-        "s",
-        "lower",
-        "last row acknowledged until as many rows are found as ever are, but one, to the look",
-        "All found after the last row",
-    ),
-)
 
 
 _SHEET = Sheet(
@@ -107,7 +93,7 @@ class TimeToSearchable(Experiment):
     name: ClassVar[str] = "time_to_searchable"
     title: ClassVar[str] = "Searchable while loading"
     place: ClassVar[int] = 50
-    metrics: ClassVar[tuple[MetricName, ...]] = _METRICS
+    metrics: ClassVar[tuple[MetricName, ...]] = METRICS
     terms: ClassVar[Mapping[str, str]] = {
         "stage": "stage",
         "loaded": "share loaded",

@@ -10,6 +10,7 @@ from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import Column, Figure, Row, Table, plain, spread_cell
 from vectrial.document.charts import growth, moments
 from vectrial.document.charts.theme import Looks
+from vectrial.experiments.time_to_searchable.metrics import OWN
 from vectrial.util import formatting
 
 
@@ -39,7 +40,7 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
         Column("store", "Store", numeric=False),
         Column.of("load_s", "Last row acknowledged"),
         Column.of("ready_s", "Served by the final index"),
-        Column.of("searchable_after_s"),
+        Column.of(OWN["searchable_after_s"]),
         Column("index", "Index", numeric=False),
     )
     rows = tuple(
