@@ -46,8 +46,8 @@ cpu_share = 100
 ceiling_share = 100
 lag_us = 1e9
 """
-#: Per repeat: memory 2 + 1 + 1 + 2 + 1, hnswlib 2 + 1 + 2 + 2 + 1.
-TRIALS = 2 * (7 + 8)
+#: Per repeat: memory 2 + 1 + 2 + 1 (one client is asked for twice), hnswlib 2 + 1 + 2 + 2 + 1.
+TRIALS = 2 * (6 + 8)
 
 #: A second of measuring.
 TINY = """
@@ -61,6 +61,7 @@ store = "memory"
 index = "flat"
 [[experiments]]
 experiment = "search"
+stores = ["memory"]
 min_s = 0.1
 """
 #: What a library that must not be searched by several threads cannot do.
