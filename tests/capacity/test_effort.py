@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from vectrial.experiments import capacity
+from vectrial.experiments.capacity import experiment as capacity
 from vectrial.experiments.capacity.experiment import Capacity
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import Context

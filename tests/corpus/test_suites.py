@@ -241,7 +241,7 @@ WHOLE = {
     "long-integer": with_top("k = " + "9" * 5000),
     "control": BASE + "\x00",
     "parts-are-tables": 'name = "x"\ndatasets = { name = "a" }\nstores = 1\nexperiments = 2\n',
-    "same-twice": BASE + '[[experiments]]\nexperiment = "search"\n',
+    "same-twice": BASE + '[[experiments]]\nexperiment = "crud"\n' * 2,
     "many-trials": with_top("repeats = 1000").replace(
         'experiment = "search"',
         f'experiment = "search"\nsearch = {{ ef_search = {list(range(1, 501))} }}',
