@@ -195,22 +195,16 @@ def test_no_run_is_a_user_error(tmp_path: Path) -> None:
         RunReader(tmp_path)
 
 
-def test_newer_layout_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("step", "remedy"), [(1, "update vectrial"), (-1, "measure again")])
+def test_a_run_of_another_layout_is_neither_read_nor_added_to(
+    tmp_path: Path, step: int, remedy: str
+) -> None:
     with RunWriter(tmp_path / "r") as writer:
         begin(writer)
-        writer._db.execute("update run set schema_version = 999")
-    with pytest.raises(UserError, match="update vectrial"):
-        RunReader(tmp_path / "r")
-
-
-def test_a_run_of_another_layout_is_not_added_to(tmp_path: Path) -> None:
-    with RunWriter(tmp_path / "r") as writer:
-        begin(writer)
-        writer._db.execute("update run set schema_version = schema_version - 1")
-    with pytest.raises(UserError, match="measure again"):
-        RunWriter(tmp_path / "r")
-    with RunReader(tmp_path / "r"):
-        pass
+        writer._db.execute(f"update run set schema_version = schema_version + {step}")
+    for opened in (RunReader, RunWriter):
+        with pytest.raises(UserError, match=remedy):
+            opened(tmp_path / "r")
 
 
 def test_a_run_that_is_resumed_by_other_code_says_so(tmp_path: Path) -> None:
