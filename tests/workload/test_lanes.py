@@ -337,7 +337,7 @@ def test_rows_that_the_engine_does_not_write_go_through_the_client() -> None:
 
 
 def test_a_native_search_returns_only_what_the_server_can_put_into_it() -> None:
-    text = SUITE.replace("min_s = 0.1", 'min_s = 0.1\nreturns = ["ids", "vectors"]')
+    text = (STORE + SWEEP).replace("min_s = 0.1", 'min_s = 0.1\nreturns = ["ids", "vectors"]')
     text = text.replace('index = "flat"', 'index = "flat"\nlane = ["native", "sdk"]')
     plan = plan_of(text)
     (refused,) = [r for r in plan.refusals if r.row.experiment == "search"]

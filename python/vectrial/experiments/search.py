@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
+from vectrial.document.blocks import Figure
 from vectrial.document.sheet import LATENCY, Sheet, metric
 from vectrial.experiments.base import (
     Experiment,
@@ -35,7 +36,6 @@ from vectrial.workload import dispatch
 if TYPE_CHECKING:
     from vectrial.analysis.analysis import Facet
     from vectrial.analysis.run_data import Point, RunData
-    from vectrial.document.blocks import Figure
     from vectrial.document.charts.theme import Looks
 
 #: Bytes of a file of arrival times: some four million of them.
