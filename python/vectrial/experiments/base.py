@@ -1,4 +1,4 @@
-"""What an experiment is.
+"""Base class of experiments.
 
 An experiment is one file in this package with one frozen class: its fields are its parameters
 (validated by pydantic when the plan is made), `points` expands it to operating points, and
@@ -166,7 +166,7 @@ class Experiment(ExactModel, ABC):
     def points(self, target: Target) -> list[dict[str, Any]]:
         """The operating points, each a flat dict of parameters that defines one trial.
 
-        A point with the key `rows` is measured on the first so many of the dataset's rows.
+        A point with the key `rows` is measured on that many first rows of the dataset.
 
         Raises:
             Unsupported: the store cannot do what is asked.

@@ -343,7 +343,7 @@ def _payload(context: Context) -> int:
 
 
 def _by(context: Context) -> dict[str, str]:
-    """Who reads."""
+    """Label of the client that reads the rows."""
     return {"by": str(python_lane(type(context.store)))}
 
 

@@ -51,8 +51,7 @@ def _require_same_type(given: object, value: object) -> None:
 
 
 def name_fault(name: str) -> str:
-    """What is wrong with a name that is printed and becomes part of file names; empty when nothing
-    is."""
+    """Fault of a name that is printed and becomes part of file names; empty if there is none."""
     if not name.strip():
         return "a name needs a letter"
     if (odd := control_character(name)) is not None:

@@ -10,7 +10,7 @@ from vectrial.model.store import Index, Returning, Schema, Store
 
 
 class Lane(StrEnum):
-    """How requests are issued."""
+    """Method of issuing requests."""
 
     NATIVE = "native"  # by the engine, over the wire
     SDK = "sdk"  # by the store's official Python client, in processes and threads of its own

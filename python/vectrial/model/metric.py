@@ -73,8 +73,8 @@ def distances(query: NDArray[Any], vectors: NDArray[Any], metric: Metric) -> NDA
 def ties(
     distance: NDArray[np.float64], kth: float, metric: Metric, scale: NDArray[np.float64] | float
 ) -> NDArray[np.bool_]:
-    """Which distances count as within the k-th true one: those that, less what float64 leaves
-    uncertain, exceed it by no more than the tolerance, relative to its magnitude.
+    """Mask of the distances that count as within the k-th true one: less the uncertainty of
+    float64, they exceed it by no more than the tolerance, relative to its magnitude.
 
     Args:
         scale: |q||x| for each distance; read under ip only.

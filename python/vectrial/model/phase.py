@@ -9,8 +9,8 @@ from typing import Any
 
 
 class Role(StrEnum):
-    """What a phase's figures say, whichever experiment measured them: reports, prices and
-    comparisons across experiments go by it."""
+    """Meaning of a phase's figures, whatever experiment measured them. Reports, prices and
+    comparisons across experiments rely on it."""
 
     #: The dataset's queries, each answered by its nearest rows, and nothing else going on: recall
     #: and QPS stand beside those of any other such phase.
@@ -40,7 +40,7 @@ class Phase:
     errors: (kind, count, first messages).
     started_ns, ended_ns: `time.perf_counter_ns`. paused_ns: for how long its clock stood still in
         between: it really ended so much later.
-    unsampled: why nobody knows what the server used in it; None where what is sampled from its
+    unsampled: reason why the server's use is unknown; None where what is sampled from its
         start until it is yielded is its own.
     pending: what is to be judged of it when it has been sampled: see `look`.
 
@@ -81,7 +81,7 @@ class Phase:
 
 
 class State(StrEnum):
-    """What an experiment finds when it starts."""
+    """State of the store that an experiment starts from."""
 
     EMPTY = "empty"  # no collection yet: the experiment creates and loads it
     LOADED = "loaded"  # every row of the dataset, in the final index

@@ -351,7 +351,7 @@ def _same(published: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
 
 
 def _why(point: Point | None, metric: str, measure: Measure, arm: Arm, measured: Measured) -> str:
-    """Why there is no value."""
+    """Reason for a missing value."""
     if point is not None:
         return f"skipped: {point.why_missing(metric)}"
     trials = [

@@ -55,7 +55,7 @@ class _Part(ExactModel):
 class DatasetRef(_Part):
     """A dataset by its name in the catalogue or the library.
 
-    rows: only the first so many vectors. queries: only the first so many queries.
+    rows: number of first vectors to use. queries: number of first queries to use.
     metadata: false: the vectors alone, without metadata and filters.
     """
 

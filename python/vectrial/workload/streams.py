@@ -58,7 +58,7 @@ class Stream:
 
 @dataclass
 class Seen:
-    """What became of a stream. spans: int64 (n, 2), ns: from before a request was sent to after it
+    """Outcome of a stream. spans: int64 (n, 2), ns: from before a request was sent to after it
     was done. answers: by number of the search, ids best first."""
 
     spans: NDArray[np.int64]
@@ -203,7 +203,7 @@ def by_clients(
     Args:
         warmup: queries (q, d), asked once by each client before the clock starts.
     """
-    # Taking from an iterator over a list is one step, whoever else takes.
+    # Taking from an iterator over a list is one step, even with several threads.
     pool = _Clients(iter(_requests(streams, schema)), streams, (k, params), int(duration_s * 1e9))
     searches = [store.searcher(k, params) for store in stores]
     for search in searches:
@@ -269,7 +269,7 @@ class _Clients:
     def work(
         self, client: int, store: Store, search: Searcher | None, tell: Callable[[int], None]
     ) -> None:
-        """What one client does until nothing is left. search: made before the clock started."""
+        """Run one client until no work is left. search: made before the clock started."""
         clock, start = perf_counter_ns, self.started_ns
         alone = client == 0 and store.kind == "embedded"
         records = [(Recorder(), Recorder()) for _ in self._streams]
@@ -324,7 +324,7 @@ class _Clients:
     def in_threads(
         self, stores: Sequence[Store], searches: Sequence[Searcher], progress: Progress
     ) -> None:
-        """Every client in a thread; progress is told from the calling one."""
+        """Run every client in a thread; the calling thread reports progress."""
         barrier = threading.Barrier(len(stores), action=self.begin)
 
         def work(client: int) -> None:

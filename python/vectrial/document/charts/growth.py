@@ -64,7 +64,7 @@ def found_over_time(points: Sequence[Point], looks: Looks) -> _Spec:
 
 
 def _moments(points: Sequence[Point], looks: Looks) -> list[dict[str, Any]]:
-    """What is drawn of the moments of whole loads; those that do not count are not."""
+    """Rows drawn for the moments of whole loads; points that do not count are left out."""
     return [
         {
             "series": looks.labels[point.series],

@@ -68,7 +68,7 @@ OWN: Literal["own"] = "own"
 
 @dataclass(frozen=True)
 class _Condition:
-    """What a phase searches under, and what is said of it."""
+    """Condition of a phase's searches, and its description."""
 
     predicate: str
     selectivity: float | str
@@ -308,7 +308,7 @@ class Filtered(Experiment):
                     yield from self._phase(there, asked, arm, one)
 
     def _conditions(self, context: Context, made: Made, arm: str) -> Iterator[_Condition]:
-        """What an arm's store is asked, after the search without a filter."""
+        """Conditions that an arm's store is searched under, after the search without a filter."""
         yield _on_data(context, 1.0)
         if arm == "off":
             for wanted in self._of_data():

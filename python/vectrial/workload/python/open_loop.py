@@ -49,7 +49,7 @@ class Schedule:
     length_ns: int
 
     def split(self, parts: int) -> list[Schedule]:
-        """The arrivals dealt out to so many processes, one to each in turn."""
+        """The arrivals dealt out to this many processes, one to each in turn."""
         return [
             Schedule(self.due[nth::parts], self.queries[nth::parts], self.length_ns)
             for nth in range(parts)
@@ -82,7 +82,7 @@ class ArrivalQueue:
         self, pool: ClientPool, schedule: Schedule, report: Callable[[], None] = lambda: None
     ) -> None:
         self._pool, self._length_ns, self._report = pool, schedule.length_ns, report
-        # Taking from an iterator over a list is one step, whoever else takes.
+        # Taking from an iterator over a list is one step, even with several threads.
         arrivals = zip(
             schedule.due.tolist(),
             schedule.queries.tolist(),
