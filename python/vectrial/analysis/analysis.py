@@ -156,7 +156,7 @@ def loaded_rows(point: Point) -> int:
     return int(rows) if isinstance(rows, int | float) else point.rows
 
 
-#: What stands in columns of its own beside the settings of a point.
+#: Parameters with their own columns beside the settings of a point.
 LOAD = ("k", "clients", "rows", "loop", "rate", "arrivals")
 #: What a look for a capacity says of how it ended.
 VERDICT = ("held", "client_bound", "why")

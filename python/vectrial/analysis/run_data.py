@@ -218,11 +218,11 @@ class RunData:
         )  # fmt: skip
 
     def in_role(self, role: Role, phase: str | None = None) -> list[Point]:
-        """Points of phases with this role (and name), whichever experiment measured them."""
+        """Points of phases with this role (and name), from any experiment."""
         return [p for p in self.points if p.role == role and phase in (None, p.phase)]
 
     def phases_named(self, phase: str) -> list[Point]:
-        """Points of phases with this name, whichever experiment measured them."""
+        """Points of phases with this name, from any experiment."""
         return [p for p in self.points if p.phase == phase]
 
     def select(self, experiment: str, phase: str | None = None) -> list[Point]:

@@ -1,4 +1,4 @@
-"""Cells: what of the two sides stands side by side at one metric, or why nothing does."""
+"""Cells: values of both sides for one metric, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vectrial.model.results_schema import MetricName
 from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.util import formatting
 
-#: Recalls at which curves are compared unless others are asked for.
+#: Default recalls at which curves are compared.
 TARGETS = (0.9, 0.95, 0.99)
 #: Units of what a faster machine does faster.
 _OF_TIME = ("us", "s", "1/s")

@@ -1,4 +1,4 @@
-"""The null server as a process of its own: it answers at once, so that what is measured is the
+"""The null server as a separate process: it answers at once, so that what is measured is the
 client. `python -m vectrial.engine.null_server --family grpc` prints its address and serves until it
 is stopped, or until the process that started it ends.
 """

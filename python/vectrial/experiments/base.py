@@ -89,7 +89,7 @@ class Experiment(ExactModel, ABC):
     terms: ClassVar[Mapping[str, str]] = {}
     #: Terms that bear only on phases with the other one, too: the rest come before it matters.
     only_with: ClassVar[Mapping[str, str]] = {}
-    #: Metrics of its own, beside those of `model.results_schema.METRICS`.
+    #: Metrics of this experiment, in addition to those of `model.results_schema.METRICS`.
     metrics: ClassVar[tuple[MetricName, ...]] = ()
     #: Where its sections stand among those of other experiments: the lowest comes first.
     place: ClassVar[int] = 100
@@ -190,7 +190,7 @@ class Experiment(ExactModel, ABC):
         return 1
 
     def settings(self) -> dict[str, Any]:
-        """The parameters that define a trial beside its point; part of the trial's key."""
+        """The parameters that define a trial in addition to its point; part of the trial's key."""
         return self.model_dump(mode="json", exclude=set(self.axes))
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:

@@ -53,7 +53,7 @@ class Condition(Experiment):
     like them before the clock starts. A store that finds nothing by a column without an index is
     asked with indexes alone, and the results say so.
 
-    samples: conditions of each kind, no two alike: fewer if fewer exist.
+    samples: conditions of each kind, no two alike: fewer where there are not so many.
     limit: most rows asked for. max_s: a kind ends after so long.
     client_scan: read everything in the client also where the store finds by itself.
     indexed: whether the columns are indexed, where a store lets one choose; both are measured.

@@ -23,7 +23,7 @@ NAME_BYTES = 200
 
 
 class ExactModel(BaseModel):
-    """A model in which texts and booleans do not stand for numbers, nor numbers for booleans."""
+    """A model in which texts and booleans are not taken for numbers, nor numbers for booleans."""
 
     @field_validator("*", mode="wrap")
     @classmethod

@@ -86,7 +86,7 @@ def ties(
 
 
 def score_from_distance(kind: ScoreKind, distance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The score of `kind` that belongs to a distance of its own metric."""
+    """The score of `kind` for a distance under its metric."""
     match kind:
         case ScoreKind.L2 | ScoreKind.COSINE_DISTANCE | ScoreKind.NEGATIVE_INNER_PRODUCT:
             return distance

@@ -71,12 +71,12 @@ class Phase:
             pending()
 
     def invalidate(self, why: str) -> None:
-        """The phase may not be trusted, for this reason beside what there is."""
+        """Mark the phase as not to be trusted, with this reason in addition to others."""
         self.valid = False
         self.remark(why)
 
     def remark(self, what: str) -> None:
-        """Something to know of the phase, valid or not, beside what there is."""
+        """Add a note on the phase, valid or not, to those it has."""
         self.reason = "; ".join(filter(None, (self.reason, what)))
 
 

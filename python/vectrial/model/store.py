@@ -428,7 +428,7 @@ class Store(ABC):
         """Make everything written durable, where the store is persistent."""
 
     def build(self) -> None:  # noqa: B027
-        """Build the final index over what was inserted, where that is a step of its own."""
+        """Build the final index over what was inserted, where that is a separate step."""
 
     def wait_indexed(self) -> str:
         """Block until every row is served by the final index; returns how that is known."""

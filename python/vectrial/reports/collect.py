@@ -1,4 +1,4 @@
-"""From runs to cells: beside every published figure what was measured here, or why nothing was."""
+"""From runs to cells: each published figure with the one measured here, or why it is missing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FEW = 30
 
 @dataclass(frozen=True)
 class ComparedFigure:
-    """One published figure and what stands beside it.
+    """One published figure and its measured counterpart.
 
     measured: in the figure's unit. rows: that were loaded. ratio: measured over published.
     valid: None where nothing was measured, and `notes` say why.

@@ -125,7 +125,7 @@ def _place(figure: PublishedFigure) -> str:
 
 
 def _twice(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
-    """A series over clients that stands under two settings: three values or more, all the same."""
+    """A series over clients filed under two settings: three values or more, all the same."""
     of = {
         at: (f.experiment, f.store, f.metric, _settings(f, frozenset({"clients", "queries"})))
         for at, f in enumerate(every)

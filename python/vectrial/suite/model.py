@@ -86,7 +86,7 @@ class StoreRef(_Part):
 
 
 class ExperimentRef(ExactModel):
-    """An experiment by name; every key but `stores` is a parameter of its own.
+    """An experiment by name; every key but `stores` is a parameter of that experiment.
 
     stores: only these stores; all unless set.
     """

@@ -34,7 +34,7 @@ _SLACK = 4.0
 
 
 def judge(context: Context, where: Filters, phase: Phase, answers: PhaseAnswers) -> None:
-    """Write into a phase what its answers say beside their record.
+    """Write into a phase the metrics of its logged answers.
 
     Args:
         where: the filter that every search was under, or one for each of the dataset's queries.

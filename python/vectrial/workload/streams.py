@@ -1,4 +1,4 @@
-"""Several classes of requests at once, each on a schedule of its own: searches, and writes of rows.
+"""Several classes of requests at once, each on its own schedule: searches and writes of rows.
 
 What a class is recorded by is its own; what is known of when its requests were under way goes with
 it, so that answers can be judged afterwards against the rows that were alive.
@@ -247,7 +247,7 @@ def _made(store: Store, k: int, params: Params) -> Searcher | None:
 
 
 class _Clients:
-    """Clients at their work, and what they write down; each writes into recorders of its own."""
+    """Running clients and their records; each client has its own recorders."""
 
     def __init__(
         self, requests: Any, streams: Sequence[Stream], asked: tuple[int, Params], length_ns: int

@@ -127,7 +127,7 @@ def _lines(
     with_legend: bool,
     beside: Sequence[alt.Chart] = (),
 ) -> dict[str, Any]:
-    """beside: what is drawn below the lines."""
+    """beside: marks drawn below the lines."""
     series = list(dict.fromkeys(p.series for p in points))
     key = legend(with_legend, width, len(series))
     chart: Any = lines_of(rows, x, y, looks.scales(series), key)

@@ -52,7 +52,7 @@ Score = Literal["nearest", "mean"]
 
 #: Rows read back in one request.
 _BATCH = 100
-#: Why nothing is said of what the server used while answers are judged.
+#: Reason why the server's resources are not reported while answers are judged.
 _UNTIMED = "answers are judged here, which is not timed"
 #: The likeness of a query that nothing was found for: the least cosine.
 _NOTHING = -1.0

@@ -348,7 +348,7 @@ def _short_of_recall(phase: Phase) -> str:
 
 
 def _labelled(context: Context, label: str, number: int) -> Context:
-    """The same, telling what it is at, and with arrivals and an order of queries of its own."""
+    """The same context with progress messages and its own arrivals and order of queries."""
     return replace(
         context,
         seed=context.seed + 1000 * number,

@@ -55,7 +55,7 @@ class Made:
     pivots: int
 
     def beside(self, dataset: Dataset) -> Dataset:
-        """The dataset with these columns beside its own, without filters of its own."""
+        """The dataset with these columns added to its own, and without its filters."""
         seen = hashlib.sha256(dataset.fingerprint.encode())
         table = dataset.metadata
         for name in self.table.column_names:

@@ -62,7 +62,7 @@ Predicate = Literal["column", "independent", "aligned", "opposed"]
 Arm = Literal["on", "off"]
 
 _NUMBERS = frozenset({FieldType.INT, FieldType.FLOAT})
-#: The value of `selectivity` that stands for the dataset's own filters.
+#: The value of `selectivity` that means the dataset's own filters.
 OWN: Literal["own"] = "own"
 
 
@@ -259,7 +259,7 @@ class Filtered(Experiment):
             )
 
     def _operators(self, data: Data, arm: str) -> frozenset[str]:
-        """Operators of all that the store of an arm is asked."""
+        """Operators of all filters that the store of an arm receives."""
         used = {"range"} if self._made or self.depths else set()
         if max(self.depths, default=1) > 1:
             used |= {"and"} if set(self.shapes) - {"or"} else set()
@@ -270,7 +270,7 @@ class Filtered(Experiment):
         return frozenset(used)
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """As the point says; the most where it stands for several."""
+        """Value of the point; the greatest if it covers several."""
         return int(point.get("clients", max(self.clients)))
 
     # -- measuring -----------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def _bars(held: Sequence[tuple[str, Point]]) -> Callable[[int, bool], dict[str, 
     ]  # fmt: skip
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
-        # A kind has the same colour whichever others are there.
+        # A kind has the same colour, whatever other kinds are shown.
         inks = [ink(f"step{list(KINDS).index(metric) + 1}") for metric in kinds]
         axis = alt.Axis(grid=False, ticks=False, domain=False, labelColor=ink("ink"))
         chart = (

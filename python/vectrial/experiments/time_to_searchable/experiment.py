@@ -199,7 +199,7 @@ class _Watch:
         return {**self.point, "batch_rows": self.context.batch_rows}
 
     def summary(self) -> Phase:
-        """When everything was found that ever is, to the look."""
+        """Time of the look at which everything that is ever found was found."""
         assert self.loaded_s is not None
         assert self.ready_s is not None
         phase = Phase("searchable", self.started_ns, perf_counter_ns(), params=self._given())

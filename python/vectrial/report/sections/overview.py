@@ -288,7 +288,7 @@ def _judge(
     key: Callable[[Spread], float],
     shown: Callable[[Spread], str],
 ) -> tuple[Series, str]:
-    """The first by `key`, and what can be said of its lead."""
+    """The first by `key`, and a note on its lead."""
     order = sorted(spreads, key=lambda s: key(spreads[s]))
     first = order[0]
     rivals = order[1:]

@@ -90,7 +90,7 @@ class TransferResult:
 def together(
     clients: Sequence[BulkClient], progress: Progress, name: str
 ) -> tuple[int, list[TransferResult]]:
-    """Every client in a process of its own, from one common start, which comes first.
+    """Every client in its own process, from one common start, which comes first.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.

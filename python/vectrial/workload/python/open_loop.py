@@ -255,7 +255,7 @@ def phase_of_results(
 
 
 def due_times(load: OpenLoop, seed: int) -> NDArray[np.int64]:
-    """When requests are due, int64 ns from the start, ascending, all before the end; Poisson
+    """Due times of requests, int64 ns from the start, ascending, all before the end; Poisson
     arrivals are drawn from the seed."""
     length_ns, gap_ns = int(load.duration_s * 1e9), 1e9 / load.rate
     rng, due = np.random.default_rng([seed, 1]), np.empty(0)
