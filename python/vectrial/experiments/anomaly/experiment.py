@@ -219,7 +219,7 @@ class Anomaly(Experiment):
         return out
 
     def _held_out(self, asked: _Asked, seed: int) -> NDArray[np.bool_]:
-        """Mask of the normal queries that thresholds are chosen on, a random share of a class."""
+        """Mask of the normal queries for choosing thresholds: a random share of each class."""
         out = np.zeros(len(asked.classes), dtype=bool)
         names = np.array(asked.classes)
         rng = np.random.default_rng(seed)

@@ -322,7 +322,7 @@ class _Dial:
 
     @property
     def named(self) -> dict[str, str]:
-        """Parameters that identify the setting."""
+        """Name of the dial, if there is one."""
         return {"dial": self.name} if self.name and self.values else {}
 
     @property

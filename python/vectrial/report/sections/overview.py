@@ -201,7 +201,7 @@ def _most_within(run: RunData, limits: str, points: Sequence[Point]) -> Answer:
 
 
 def _at_least(point: Point, spreads: Mapping[Series, Spread]) -> float | None:
-    """Rate confirmed for a store that may sustain more; its limit is unknown."""
+    """Rate confirmed for a store whose greatest rate is unknown; None if there is none."""
     if point.state != "invalid":
         return None
     rates = [rate for p in point.phases if (rate := capacity.confirmed(p)) is not None]

@@ -17,7 +17,7 @@ from vectrial.model.store import NativeRows, Schema
 from vectrial.workload.ingest import load_phase, quantiles
 from vectrial.workload.native.rows import columns_of, send
 
-#: Encoded requests held at once, in slabs of about this many bytes together.
+#: Most bytes of encoded requests held at once, in all slabs together.
 SLAB_BYTES = 256 << 20
 #: A component of a vector in the wordiest wire, JSON; its bytes elsewhere are 4.
 _COMPONENT_BYTES = 12
