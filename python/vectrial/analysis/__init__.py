@@ -1,1 +1,1 @@
-"""What is derived from a run: points, fronts, capacity, costs, warnings."""
+"""Data derived from a run: points, fronts, capacity, costs, warnings."""

@@ -1,4 +1,4 @@
-"""Which points of a run belong side by side, and which of them stands for a store."""
+"""Grouping of the points of a run for comparison, and the choice of one point per store."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TARGETS = (0.95, 0.90, 0.99)
 
 @dataclass(frozen=True)
 class Facet:
-    """What is compared on one sheet: the same rows of the same dataset, the same k, and the same
-    returned of each row. returns: what comes beside ids and scores; None: nothing."""
+    """Scope of comparison on one sheet: the same rows of the same dataset, the same k, and the same
+    data returned for each row. returns: data beside ids and scores; None: nothing."""
 
     dataset: str
     rows: int
@@ -151,12 +151,12 @@ def sorted_facets(grouped: Mapping[Facet, list[Point]]) -> list[tuple[Facet, lis
 
 
 def loaded_rows(point: Point) -> int:
-    """How many rows an ingest point loaded: its checkpoint."""
+    """Number of rows that an ingest point loaded: its checkpoint."""
     rows = point.params.get("rows", point.rows)
     return int(rows) if isinstance(rows, int | float) else point.rows
 
 
-#: What stands in columns of its own beside the settings of a point.
+#: Parameters with their own columns beside the settings of a point.
 LOAD = ("k", "clients", "rows", "loop", "rate", "arrivals")
 #: What a look for a capacity says of how it ended.
 VERDICT = ("held", "client_bound", "why")
@@ -171,7 +171,7 @@ def operating_point(point: Point, without: Sequence[str] = LOAD) -> str:
 
 
 def remark(point: Point) -> str:
-    """Why a point does not count, or what its phases say that is to be known of them."""
+    """Reason why a point does not count, or the notes of its phases."""
     said = (phase.reason for phase in point.phases)
     told = point.reason or "; ".join(dict.fromkeys(filter(None, said)))
     return "; ".join(filter(None, (point.doubt, told)))

@@ -25,7 +25,7 @@ _QUANTILES = {
 
 @dataclass(frozen=True)
 class Doubt:
-    """Why figures of a phase cannot be believed."""
+    """Reason why figures of a phase are not credible."""
 
     trial: Trial
     phase: PhaseResult
@@ -47,7 +47,7 @@ def doubts(trials: Sequence[Trial], histograms: Mapping[int, bytes]) -> list[Dou
 
 
 def of_phase(phase: PhaseResult, hdr: bytes | None) -> list[str]:
-    """What of one phase does not agree with itself, or with its histogram, a sentence each."""
+    """Contradictions within one phase, or between it and its histogram, a sentence each."""
     # The answer of `capacity` is of several phases, and has none of its own.
     duration_s = None if hdr is None else phase.duration_s
     return [*_contradicted(phase, duration_s), *([] if hdr is None else _unlike(phase, hdr))]

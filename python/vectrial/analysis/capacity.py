@@ -66,7 +66,7 @@ def confirmed(phase: PhaseResult) -> float | None:
 
 
 def is_bound(phase: PhaseResult) -> bool:
-    """Whether an answer is "at least": a rate was confirmed, and a greater one may hold."""
+    """True if an answer is "at least": a rate was confirmed, and a greater one may hold."""
     return phase.value("sustained_qps") is None and confirmed(phase) is not None
 
 
@@ -99,7 +99,7 @@ def setting(phase: PhaseResult) -> dict[str, Any]:
 
 
 def limits(phase: PhaseResult) -> str:
-    """What the answer is within, in words."""
+    """Limits that the answer is within, in words."""
     given = phase.params
     return (
         f"p99 ≤ {given['p99_ms']:g} ms, recall ≥ {given['recall']:g},"

@@ -22,7 +22,7 @@ _RATE, _BOUND = "sustained_qps", "bracket_low"
 
 @dataclass(frozen=True)
 class Basis:
-    """What a store's price rests on, on one sheet.
+    """Basis of a store's price on one sheet.
 
     store: for people. series: None of a store that was not measured. floor: the recall that counts.
     point: with the most answers per second; None where `reason` says why there is no price.
@@ -39,7 +39,7 @@ class Basis:
 
     @property
     def at_least(self) -> bool:
-        """Whether the rate is only a lower bound, and the price of an answer an upper one: the
+        """True if the rate is only a lower bound, and the price of an answer an upper bound: the
         client was the limit, or no greater rate was to be tried."""
         return self.metric == _BOUND
 
@@ -102,7 +102,7 @@ def _facets(run: RunData, searched: Sequence[Facet]) -> list[Facet]:
 
 
 def _is_of(trial: Trial, facet: Facet) -> bool:
-    """Whether a trial's points are on the sheet; it may leave k to its phases."""
+    """True if a trial's points are on the sheet; the trial may leave k to its phases."""
     own = facet_of(trial, with_k=True)
     return replace(own, k=facet.k) == facet and own.k in (None, facet.k)
 
@@ -165,7 +165,7 @@ def _rate(point: Point, floor: float) -> tuple[str, float | None]:
 def _reasons(
     run: RunData, series: Series, facet: Facet, floor: float, points: Sequence[Point]
 ) -> Iterator[str]:
-    """Why nothing of a store counts: of every load that was to be offered, once."""
+    """Reasons why no point of a store counts, for every load that was to be offered, once each."""
     measured = False
     for load in LOADS:
         own = [point for point in points if load_of(point) == load]
@@ -188,7 +188,7 @@ def _reasons(
 
 
 def _why_none(points: Sequence[Point], floor: float) -> str:
-    """Why none of the points of one experiment counts."""
+    """Reason why none of the points of one experiment counts."""
     sound = [point for point in points if point.state == "ok"]
     if not sound:
         first = points[0]

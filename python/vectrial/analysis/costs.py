@@ -1,4 +1,4 @@
-"""What a measured load costs, by a price sheet."""
+"""Costs of a measured load, by a price sheet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Use:
-    """What a store occupies, and what it answers meanwhile.
+    """Resources that a store occupies, and its QPS meanwhile.
 
     processors: those it may use. memory_bytes: the most it held. disk_bytes: None where it keeps
     nothing on disk. qps: answers per second.
@@ -42,7 +42,7 @@ class Bill:
 
 
 def bill(use: Use, prices: Prices) -> Bill:
-    """What `use` costs.
+    """Cost of `use`.
 
     month = 730 h × (processors × vcpu_hour + GiB of memory × gib_hour) + GiB of disk × gib_month;
     a million answers cost month / (730 h × 3600 s/h × qps) × 10⁶.

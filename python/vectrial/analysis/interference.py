@@ -36,8 +36,8 @@ Place = tuple[Trial, PhaseResult]
 
 @dataclass(frozen=True)
 class Sign:
-    """What was seen at its worst, and what to do about it. where: phases, the worst first.
-    looked: in how many phases one would have been seen."""
+    """Worst case of a disturbance, and its remedy. where: phases, the worst first.
+    looked: number of phases in which it could have been seen."""
 
     seen: str
     remedy: str
@@ -46,9 +46,9 @@ class Sign:
 
 
 def weather(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
-    """What the machine did beside the phases of some trials of a run. Of less than 0.05 s of
-    processor time nothing is said, nor of what keeps processors busy beside a server that was
-    started by somebody else: nobody knows what is its own."""
+    """Activity of the machine beside the phases of some trials of a run. Less than 0.05 s of
+    processor time is not reported, nor is load beside a server that was started by somebody else:
+    the share of that server in it is unknown."""
     processors = (run.run["environment"].get("cpu") or {}).get("logical") or 1
     signs = []
     other = _beyond(watched(trials), "other_cores", OTHER_CORES_SHARE * processors, 1)
@@ -113,8 +113,8 @@ def _beyond(trials: Sequence[Trial], metric: str, limit: float, processors: floa
 
 
 def _clock(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
-    """Whether the processors were slower in a repeat than in another of the same work. Where
-    nothing is asked they sleep, and their clock tells nothing."""
+    """Signs of processors that were slower in one repeat than in another of the same work. Idle
+    processors sleep, and their clock rate says nothing."""
     among = {phase.phase_id: (trial, phase) for trial in trials for phase in trial.phases}
     slow: list[tuple[float, float, Place]] = []
     looked = 0
@@ -144,8 +144,8 @@ def _clock(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
 
 
 def unrest(by_repeat: Mapping[int, float]) -> list[Sign]:
-    """What is amiss with the repeats of one figure, value by number of the repeat in the order
-    they were measured: one stands out, or they drift. Of fewer than five nothing is said."""
+    """Irregularities in the repeats of one figure: an outlier or a drift. by_repeat: value by
+    number of the repeat, in the order of measurement. Fewer than five repeats give no signs."""
     numbers, values = list(by_repeat), list(by_repeat.values())
     signs = []
     if first_stands_out(values):
@@ -201,7 +201,7 @@ def _sentence(sign: Sign, names: _Names) -> str:
 
 def _said_of_repeats(run: RunData, names: _Names) -> Iterator[str]:
     """Of whole repeats first: what slows all figures of a store is the machine's, or the store's.
-    A figure of its own has outliers by chance, and is told of where one is far away."""
+    A single figure has outliers by chance; only one that is far away is reported."""
     jobs: dict[tuple[Series, str, int], list[Point]] = defaultdict(list)
     for point in run.points:
         if len(point.phases) >= LEAST and figure_of(point) is not None:

@@ -1,4 +1,4 @@
-"""Which operating points no other beats, and what they say about a given recall."""
+"""Operating points that no other point beats, and their values at a given recall."""
 
 from __future__ import annotations
 

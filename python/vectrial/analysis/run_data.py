@@ -34,7 +34,7 @@ class Point:
 
     state: 'ok'; 'wrong' when this build failed a gate check that the experiment's figures rest on,
         in whichever repeat; 'invalid' when no repeat may be trusted. `reason` says why it is not
-        'ok', or what is amiss with some repeats when it is.
+        'ok', or the faults of some repeats when it is.
     phases: those that the figures come from: the valid repeats, or all when none is.
     doubt: why the figures are in no headline and on no front although the state is 'ok'; None
         where nothing speaks against them.
@@ -62,7 +62,7 @@ class Point:
 
     @property
     def why_unranked(self) -> str:
-        """Why the figures are not ranked; empty where they are."""
+        """Reason why the figures are not ranked; empty if they are."""
         if self.state == "ok":
             return self.doubt or ""
         return self.reason or self.state
@@ -83,7 +83,7 @@ class Point:
         return None if spread is None else spread.median
 
     def why_missing(self, metric: str) -> str:
-        """Why there is no value of the metric."""
+        """Reason for a missing value of the metric."""
         for phase in self.phases:
             found = phase.metrics.get(metric)
             if found is not None and found.reason:
@@ -96,7 +96,7 @@ class Point:
 
     @property
     def repeats(self) -> int:
-        """How many measurements the figures come from."""
+        """Number of measurements behind the figures."""
         return len(self.phases)
 
 
@@ -120,7 +120,7 @@ class RunData:
 
     @property
     def about(self) -> str:
-        """What the suite says of itself."""
+        """Description that the suite gives of itself."""
         try:
             return str(tomllib.loads(self.suite).get("description", ""))
         except (tomllib.TOMLDecodeError, RecursionError):
@@ -160,7 +160,7 @@ class RunData:
 
     @cached_property
     def differences(self) -> Mapping[str, tuple[str, ...]]:
-        """What each store forces that the others do not."""
+        """Constraints of each store that the others do not have."""
         found: dict[str, dict[str, None]] = defaultdict(dict)
         for trial in self.trials:
             found[trial.series.store].update(dict.fromkeys(trial.differences))
@@ -218,11 +218,11 @@ class RunData:
         )  # fmt: skip
 
     def in_role(self, role: Role, phase: str | None = None) -> list[Point]:
-        """Points of phases with this role (and name), whichever experiment measured them."""
+        """Points of phases with this role (and name), from any experiment."""
         return [p for p in self.points if p.role == role and phase in (None, p.phase)]
 
     def phases_named(self, phase: str) -> list[Point]:
-        """Points of phases with this name, whichever experiment measured them."""
+        """Points of phases with this name, from any experiment."""
         return [p for p in self.points if p.phase == phase]
 
     def select(self, experiment: str, phase: str | None = None) -> list[Point]:
@@ -328,8 +328,8 @@ def _parsed(reader: RunReader, row: dict[str, Any], column: str) -> dict[str, An
 
 
 def _build(trial: Trial) -> tuple[Any, ...]:
-    """What the gate judged, for one experiment: a store's index with its parameters, on so many
-    rows."""
+    """Key of the build that the gate judged for one experiment: a store's index with its
+    parameters, on a number of rows."""
     return (
         trial.dataset, trial.rows, trial.series, stable(trial.index_params), trial.experiment,
     )  # fmt: skip

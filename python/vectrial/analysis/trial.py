@@ -51,14 +51,14 @@ class PhaseResult:
     role: str | None = None
 
     def value(self, metric: str) -> float | None:
-        """What was measured, trusted or not; None where there is no value."""
+        """Measured value, trusted or not; None if there is none."""
         found = self.metrics.get(metric)
         return None if found is None else found.value
 
 
 @dataclass(frozen=True, order=True)
 class Series:
-    """What one line of a chart stands for."""
+    """Key of one line of a chart."""
 
     store: str
     index_kind: str
@@ -93,7 +93,7 @@ class Trial:
 
 
 def point_key(trial: Trial, phase: PhaseResult) -> tuple[Any, ...]:
-    """What a phase has in common with the same phase of other repeats, and with no other."""
+    """Key that a phase shares with the same phase of other repeats, and with no other phase."""
     params = {name: value for name, value in phase.params.items() if name not in _REPORTED}
     return (
         trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,

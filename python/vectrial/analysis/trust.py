@@ -1,4 +1,4 @@
-"""Which measured figures may be ranked: those that nothing else in the run speaks against.
+"""Selection of the figures that may be ranked: nothing else in the run contradicts them.
 
 A figure that is valid by itself is on no front and in no headline where it contradicts what was
 recorded with it, where its answers are remembered ones, or where the same build of the store gave
@@ -17,7 +17,7 @@ from vectrial.model.consistency import remembered
 
 #: How it begins where figures contradict what was recorded with them.
 UNBELIEVED = "it contradicts other recorded values"
-#: Counts of wrong answers, and what is said of so many.
+#: Counts of wrong answers, with the sentence for each.
 _WRONG = {
     "stale_results": "{:,.0f} answers name rows that were not there",
     "unknown_answers": "{:,.0f} answers name rows that were never written",
@@ -28,7 +28,7 @@ _WRONG = {
 
 
 def unranked(trials: Sequence[Trial], histograms: Mapping[int, bytes]) -> Mapping[int, str]:
-    """Why phases may not be ranked, by their ids; of the others nothing is known against them."""
+    """Reasons why phases may not be ranked, by phase id; other phases have no known fault."""
     phases = [(trial, phase) for trial in trials for phase in trial.phases]
     why: dict[int, dict[str, None]] = defaultdict(dict)
     for doubt in doubts(trials, histograms):
@@ -70,6 +70,6 @@ def _values(phase: PhaseResult) -> dict[str, float | None]:
 
 
 def _build(trial: Trial) -> tuple[str, ...]:
-    """The same store with the same index on the same data, whoever asks it."""
+    """Key of the same store with the same index on the same data, in any experiment."""
     built = stable(trial.index_params)
     return trial.series.store, trial.series.index_kind, built, trial.dataset

@@ -35,7 +35,7 @@ ALIASES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """B judged against A. alone: what one of the two has alone. caveats: what was amiss."""
+    """B judged against A. alone: items that only one of the two has. caveats: disturbances."""
 
     a: Side
     b: Side

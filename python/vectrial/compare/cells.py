@@ -1,4 +1,4 @@
-"""Cells: what of the two sides stands side by side at one metric, or why nothing does."""
+"""Cells: values of both sides for one metric, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vectrial.model.results_schema import MetricName
 from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.util import formatting
 
-#: Recalls at which curves are compared unless others are asked for.
+#: Default recalls at which curves are compared.
 TARGETS = (0.9, 0.95, 0.99)
 #: Units of what a faster machine does faster.
 _OF_TIME = ("us", "s", "1/s")
@@ -165,7 +165,7 @@ def _apart(subject: Subject, group: Group, others: Sequence[Group], side: str) -
 
 
 def _failure(experiment: str, groups: Sequence[Group]) -> str | None:
-    """Why a side's trials of an experiment ended before all their phases had come."""
+    """Reason why a side's trials of an experiment ended before all their phases were recorded."""
     faults = (fault for g in groups if g.experiment == experiment for fault in g.faults)
     return next((fault for fault in faults if fault.startswith("failed")), None)
 
@@ -219,7 +219,7 @@ def _compared(subject: Subject, a: Group, b: Group, options: CompareOptions) -> 
 
 
 def _unfit(a: Group, b: Group) -> str:
-    """Why nothing of one of the two may be compared."""
+    """Reason why nothing of one of the two may be compared."""
     for side, group in (("A", a), ("B", b)):
         if group.wrong:
             return f"{side}: {group.wrong}"
@@ -308,7 +308,7 @@ def _without(cell: ComparedCell, reason: str) -> ComparedCell:
 
 
 def _why_none(cell: ComparedCell, points: Sequence[RepeatedPhase], repeats: Sequence[int]) -> str:
-    """Why repeats have no value: what the run says of it, or that the value lies on no curve."""
+    """Reason why repeats have no value: the run's own, or that the value lies on no curve."""
     assert cell.metric is not None
     metric = cell.metric.name
     phases = [point.phases[r] for point in points for r in repeats if r in point.phases]

@@ -60,7 +60,7 @@ def terms_of(experiment: str) -> Mapping[str, str]:
 
 @dataclass
 class RepeatedPhase:
-    """One setting under the group's terms: phases by repeat, and what is amiss with some."""
+    """One setting under the group's terms: phases by repeat, and the faults of some."""
 
     setting: Mapping[str, Any]
     phases: dict[int, PhaseResult] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Group:
         return any(metric in p.metrics for one in self.points.values() for p in one.phases.values())
 
     def why_missing(self, metric: str) -> str:
-        """Why there is no value of the metric."""
+        """Reason for a missing value of the metric."""
         reasons = [
             phase.metrics[metric].reason
             for point in self.points.values()
@@ -134,7 +134,7 @@ class Group:
 
     @property
     def why_unjudged(self) -> str:
-        """Why there is no recall of a point that may be trusted."""
+        """Reason why a point has no recall that may be trusted."""
         reasons = (self.why_missing(name) for name in JUDGED if self.has(name))
         return next(
             (why for why in reasons if why != NOT_RECORDED), next(iter(self.faults), NOT_RECORDED)
@@ -217,7 +217,7 @@ def _settings(experiment: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fault(trial: Trial, phase: PhaseResult) -> str | None:
-    """Why a measured phase may not be compared; the store's answers come before its speed."""
+    """Reason why a measured phase may not be compared; answers are judged before speed."""
     wrong = [c for c in trial.gate if c.passed is False and c.relevant]
     if wrong:
         return f"{_GATE}: " + "; ".join(f"{c.name}: {c.detail}" for c in wrong[:2])

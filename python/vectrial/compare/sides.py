@@ -143,7 +143,7 @@ def _split(text: str) -> tuple[Path, str | None]:
         more, colon, rest = rest.partition(":")
         folder = f"{folder}:{more}"
     path, _, rest = text.partition(":")
-    return Path(path), rest or None  # reading it says what is amiss
+    return Path(path), rest or None  # reading it reports the fault
 
 
 def _side(run: RunData, selector: str | None) -> Side:

@@ -140,7 +140,7 @@ def _key_cell(point: Point, key: str, sheet: Sheet) -> Cell:
 
 
 def _remark(point: Point, key: str) -> str:
-    """Why a row does not count, or what to know of it: once, beside what names it."""
+    """Reason why a row does not count, or a note on it: shown once, beside the row's name."""
     told_by = ("phase", "condition", "page_rows", "rows", "selectivity")
     return remark(point) if key in told_by else ""
 

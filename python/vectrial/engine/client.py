@@ -117,7 +117,7 @@ def closed(
     background: bool = False,
 ) -> LoadSource:
     """Clients with one request each, who send the next when they have an answer; with `passes_s`
-    for whole passes over the requests, until so many seconds have gone."""
+    for whole passes over the requests, until this many seconds have passed."""
     return {
         "arrival": "closed",
         "clients": clients,
@@ -141,7 +141,7 @@ def arrivals(
     in_flight: int = IN_FLIGHT,
     background: bool = False,
 ) -> LoadSource:
-    """A schedule that does not wait for answers: "poisson" or "constant" with so many a second,
+    """A schedule that does not wait for answers: "poisson" or "constant" at `rate` per second,
     or "trace" with `offsets` in ns from the start."""
     return {
         "arrival": kind,

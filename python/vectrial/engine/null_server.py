@@ -1,6 +1,6 @@
-"""The null server as a process of its own: it answers at once, so that what is measured is the
+"""The null server as a separate process: it answers at once, so that what is measured is the
 client. `python -m vectrial.engine.null_server --family grpc` prints its address and serves until it
-is stopped, or until whoever started it is gone.
+is stopped, or until the process that started it ends.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def null_server(
         cores: those it may run on; empty: any.
         replies: messages or bodies that answer requests of other protocols or indexes, by path;
             over RESP replies as they are sent, by command in capitals.
-        faults: what goes wrong, each with every so many requests: ("status", 100), ….
+        faults: kinds of faults, each with its interval in requests: ("status", 100), ….
             status: an error of the protocol's. reset: the request is torn down. break: the
             connection is closed. truncate: the answer ends early. garbage: its bytes make no
             sense. late: it comes `late_s` late. never: it does not come. twice: it names rows

@@ -11,7 +11,7 @@ from vectrial.model.errors import UserError
 
 
 def der(path: Path, label: str) -> list[bytes]:
-    """What a PEM file holds under a label ("CERTIFICATE", "PRIVATE KEY"), decoded.
+    """Content of a PEM file under a label ("CERTIFICATE", "PRIVATE KEY"), decoded.
 
     Raises:
         UserError: the file cannot be read or holds nothing of the kind.

@@ -1,4 +1,4 @@
-"""What crosses the boundary to the load engine and back: plain data, by name."""
+"""Types that cross the boundary to the load engine and back: plain data, by name."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class LoadClass(TypedDict):
 
 
 class LoadSource(TypedDict):
-    """Where requests come from.
+    """Source of requests.
 
-    arrival: "closed" (so many `clients`), or "constant", "poisson" (`rate` a second) or "trace"
+    arrival: "closed" (with `clients`), or "constant", "poisson" (`rate` a second) or "trace"
         (`offsets` from the start in ns) with at most `in_flight` at once.
-    mix: (index of a class, weight) to draw from. count: it ends after so many requests.
+    mix: (index of a class, weight) to draw from. count: it ends after this many requests.
     passes_s: of a closed loop: it ends with the first whole pass over its requests after so many
         seconds, so that every request weighs the same.
     background: the run does not wait for it, and it runs until all others are done."""
@@ -92,7 +92,7 @@ class LoadPlan(TypedDict):
 
 
 class LoadRecord(TypedDict):
-    """What was seen of a class. recorder: finished. warmup: the recorder of the warm-up.
+    """Observations of a class. recorder: finished. warmup: the recorder of the warm-up.
     lag: HDR histogram of actual minus intended send, of everything issued. in_flight: sent, and
     neither answered nor failed at the end. rows: written or read by what succeeded.
     answers: where they were to be kept, queries (n,), ids (n, k) and scores (n, k), with -1 and nan
@@ -109,7 +109,7 @@ class LoadRecord(TypedDict):
 
 
 class LoadWindow(TypedDict):
-    """What a class did in the last second that is over; None where nothing was seen."""
+    """Activity of a class in the last full second; None where nothing was seen."""
 
     second: int
     count: int
@@ -149,7 +149,7 @@ class LoadOutcome(TypedDict):
 class NullSettings(TypedDict):
     """A null server; see `vectrial.engine.null_server.null_server`.
 
-    replies: messages by path. faults: (name, every so many requests). stall_s: (every, for).
+    replies: messages by path. faults: (name, interval in requests). stall_s: (every, for).
     identity: certificates and PKCS #8 key, all in DER, for TLS. room: requests in flight on one
         connection; 0: any."""
 

@@ -1,4 +1,4 @@
-"""What an experiment is.
+"""Base class of experiments.
 
 An experiment is one file in this package with one frozen class: its fields are its parameters
 (validated by pydantic when the plan is made), `points` expands it to operating points, and
@@ -89,7 +89,7 @@ class Experiment(ExactModel, ABC):
     terms: ClassVar[Mapping[str, str]] = {}
     #: Terms that bear only on phases with the other one, too: the rest come before it matters.
     only_with: ClassVar[Mapping[str, str]] = {}
-    #: Metrics of its own, beside those of `model.results_schema.METRICS`.
+    #: Metrics of this experiment, in addition to those of `model.results_schema.METRICS`.
     metrics: ClassVar[tuple[MetricName, ...]] = ()
     #: Where its sections stand among those of other experiments: the lowest comes first.
     place: ClassVar[int] = 100
@@ -166,7 +166,7 @@ class Experiment(ExactModel, ABC):
     def points(self, target: Target) -> list[dict[str, Any]]:
         """The operating points, each a flat dict of parameters that defines one trial.
 
-        A point with the key `rows` is measured on the first so many of the dataset's rows.
+        A point with the key `rows` is measured on that many first rows of the dataset.
 
         Raises:
             Unsupported: the store cannot do what is asked.
@@ -190,7 +190,7 @@ class Experiment(ExactModel, ABC):
         return 1
 
     def settings(self) -> dict[str, Any]:
-        """The parameters that define a trial beside its point; part of the trial's key."""
+        """The parameters that define a trial in addition to its point; part of the trial's key."""
         return self.model_dump(mode="json", exclude=set(self.axes))
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:

@@ -32,7 +32,7 @@ _SCANS = 3
 #: Conditions of each kind that every store is asked before anything is timed, others than those;
 #: of few that there are, at most such a share.
 _WARM_UP, _WARM_UP_SHARE = 20, 0.2
-#: What is told of a kind of conditions.
+#: Descriptions of the kinds of conditions.
 _TOLD = ("latency_p50", "latency_p99", "count", "errors", "ineffective")
 
 
@@ -131,7 +131,7 @@ class Condition(Experiment):
                         yield phase
 
     def _unindexed(self, name: str) -> Phase:
-        """What stands where a store cannot find by a column without an index."""
+        """Phase recorded for a store that cannot find rows by a column without an index."""
         now = perf_counter_ns()
         about = {"condition": name, "payload_index": "off", "limit": self.limit, "by": "store"}
         phase = Phase("find", now, now, about)
@@ -209,7 +209,7 @@ class Condition(Experiment):
 
 
 def _first(made: Sequence[Filter]) -> int:
-    """How many of the conditions of a kind come before the clock."""
+    """Number of conditions of a kind that run before the clock starts."""
     return min(_WARM_UP, int(_WARM_UP_SHARE * len(made)))
 
 

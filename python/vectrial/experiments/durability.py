@@ -1,4 +1,4 @@
-"""Whether acknowledged rows are there after a crash."""
+"""Survival of acknowledged rows after a crash."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class _Crash(ABC):
 
     @abstractmethod
     def reopened(self) -> Store:
-        """The store as it is found afterwards, opened by whoever comes."""
+        """The store after the crash, opened again."""
 
     @abstractmethod
     def close(self) -> None:
@@ -282,7 +282,7 @@ def _kept(context: Context, store: Store) -> NDArray[np.int64]:
 def _each_right(
     context: Context, store: Store, ids: NDArray[np.int64], vectors: NDArray[np.float32]
 ) -> NDArray[np.bool_]:
-    """Which of these rows are as they were written, one by one."""
+    """Mask of the rows that are stored as they were written, one by one."""
     one = (slice(i, i + 1) for i in range(len(ids)))
     return np.array(
         [read_back(store, context.schema, context.index, ids[i], vectors[i]) == 1 for i in one]

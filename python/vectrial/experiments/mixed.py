@@ -180,8 +180,8 @@ class Mixed(Experiment):
         refuse_library(target, point.get("clients", 1), "searches it and writes to it")
 
     def _mix(self) -> str:
-        """What happens beside each kind of operation: "100/s search + 10/s insert", or in shares
-        "90 % search + 10 % insert"; kinds without any are left out."""
+        """Mix of the operations: "100/s search + 10/s insert", or in shares
+        "90 % search + 10 % insert"; unused kinds are left out."""
         if self.rates is not None:
             given, unit = self._rates(), "/s"
         else:
@@ -337,7 +337,7 @@ def _judge(
 
 @dataclass(frozen=True)
 class _Script:
-    """What is done in which order, made before the clock starts.
+    """Operations in their order, made before the clock starts.
 
     subjects: of a search the query's number, else the row's id.
     versions: of every row that a write touches, in order; the first is the dataset's own.

@@ -207,11 +207,11 @@ class Search(Experiment):
         return len(self.trace) / self.trace[-1]
 
     def offsets(self, rate: float) -> NDArray[np.int64]:
-        """The trace in nanoseconds from its start, stretched to so many arrivals per second."""
+        """The trace in nanoseconds from its start, stretched to this many arrivals per second."""
         return np.rint(np.array(self.trace) * 1e9 * self._own_rate() / rate).astype(np.int64)
 
     def _name(self) -> str:
-        """Of the trace, by its times, so that results under two traces are told apart."""
+        """Hash of the trace by its times, so that results under two traces stay distinct."""
         return hashlib.sha256(np.array(self.trace).tobytes()).hexdigest()[:8]
 
     def offered(self, point: Mapping[str, Any]) -> workload.Load:

@@ -1,4 +1,4 @@
-"""Rows in and out in bulk: puts, whole reads, both by turns, and pages."""
+"""Rows in and out in bulk: puts, whole reads, both in turn, and pages."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ class Transport(Experiment):
         return phase
 
     def _mixed(self, context: Context, clients: int, length_s: float) -> Iterator[Phase]:
-        """Puts and gets by turns: both together, and each alone."""
+        """Puts and gets in turn: both together, and each alone."""
         dataset = context.dataset
         work = PutScanLoop(dataset.name, dataset.rows, self.mixed_rows, self.page_rows, length_s)
         load_1m = os.getloadavg()[0]
@@ -314,7 +314,7 @@ def _refuse_unread(target: Target, operations: Sequence[Operation]) -> None:
 
 
 def _warm_up(context: Context) -> None:
-    """A batch into a collection of its own, and out again: what a store sets up for the first one
+    """A batch into a separate collection, and out again: what a store sets up for the first one
     of all is not the time of rows."""
     rows = np.arange(min(_WARM_UP, context.dataset.rows))
     with context.beside("warm-up") as store:
@@ -343,7 +343,7 @@ def _payload(context: Context) -> int:
 
 
 def _by(context: Context) -> dict[str, str]:
-    """Who reads."""
+    """Label of the client that reads the rows."""
     return {"by": str(python_lane(type(context.store)))}
 
 

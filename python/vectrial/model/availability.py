@@ -1,4 +1,4 @@
-"""Whether a store can be used here."""
+"""Availability of stores on this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a store can run here.
+    """Availability of a store on this machine.
 
     works: True; False when it cannot; None when what it needs is made on first use.
     reason: why not, or what happens on first use, with the command; empty when it works.

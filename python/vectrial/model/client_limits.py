@@ -1,4 +1,4 @@
-"""What the client of a trial could do alone, and how near to it a trial may come."""
+"""Limits of a client: the greatest rate it reaches alone, and the share that a trial may use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vectrial.model.placement import Placement
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What the client reached with so many requests in flight: requests a second, and its
+    """Greatest rate of the client at a number of requests in flight: requests per second, and its
     processor time for each in microseconds."""
 
     in_flight: int
@@ -42,8 +42,8 @@ class ClientLimits(ExactModel):
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a trial's client is held to. ceilings: by requests in flight; see `in_flight_for`.
-    lacking: why there are none."""
+    """Limits of a trial's client. ceilings: by requests in flight; see `in_flight_for`.
+    lacking: reason for missing ceilings."""
 
     limits: ClientLimits
     placement: Placement

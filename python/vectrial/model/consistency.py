@@ -1,4 +1,4 @@
-"""What figures of one and the same measurement cannot be, whoever measured it.
+"""Figures that contradict each other within one measurement, whatever its source.
 
 Every phase is held to it when it is recorded (`load.record`), every phase of a run that is kept
 when it is read (`report.audit`), and every published row (`published.doubts`).
@@ -34,7 +34,7 @@ def contradictions(
     clients: float | None = None,
     rounding: float = ROUNDING,
 ) -> list[str]:
-    """What cannot be among the figures of one measurement, a sentence each.
+    """Contradictions among the figures of one measurement, a sentence each.
 
     Args:
         figures: by metric of `vectrial.model.results_schema`, in its units; and `duration_s`, where

@@ -1,4 +1,4 @@
-"""What an experiment may use."""
+"""Resources that an experiment may use."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def search_params(context: Context, point: Mapping[str, Any]) -> Params:
 
 
 def returning_of(point: Mapping[str, Any]) -> Returning:
-    """What the searches of a point bring back."""
+    """Data that the searches of a point return."""
     return Returning(point.get("returns", Returning.IDS))
 
 

@@ -1,4 +1,4 @@
-"""What a dataset and its ground truth are, wherever they came from."""
+"""Datasets and their ground truth, whatever their source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vectrial.model.metric import Metric
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a dataset comes from: shown by `vectrial data list` and kept with every run.
+    """Origin of a dataset: shown by `vectrial data list` and kept with every run.
 
     stand_in_for: the published dataset that this one replaces here, if it does.
     """
@@ -41,7 +41,7 @@ class Dataset:
     metadata: n rows; columns int64, float64, string or bool; None when there is none.
     filters: one per query, None for a query without; None when no query has one.
     query_metadata: q rows of what is known of the queries, as their class, by which answers are
-        judged; no store is told. Columns as in `metadata`; None when nothing is known.
+        judged; stores do not receive it. Columns as in `metadata`; None when nothing is known.
     fingerprint: hash of everything above: part of trial keys and of truth's file name.
     facts: what was found on looking (duplicates, norms, intrinsic dimension, shift).
     """

@@ -1,4 +1,4 @@
-"""What a store's files hold, told by their paths: bytes on disk by kind."""
+"""Categories of a store's files, by their paths: bytes on disk by kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 
 class FileKind(StrEnum):
-    """What a file holds; each has a metric, `disk_<kind>_bytes`."""
+    """Content of a file; each kind has a metric, `disk_<kind>_bytes`."""
 
     ROWS = "rows"  # rows, with their vectors where these are not kept apart
     VECTORS = "vectors"  # vectors apart from the rest of their rows, whole or quantized
@@ -32,5 +32,5 @@ FileKinds = Mapping[str, FileKind]
 
 
 def kind_of(path: str, kinds: FileKinds) -> FileKind:
-    """What lies at `path`, which is written as those of `FileKinds`."""
+    """Kind of the file at `path`; patterns are written as those of `FileKinds`."""
     return next((kind for glob, kind in kinds.items() if fnmatchcase(path, glob)), FileKind.OTHER)

@@ -216,9 +216,9 @@ def _near(bound: float | int) -> float | int:
 
 
 def for_float64(value: int) -> int:
-    """What to say instead of `value` to a store that reads it as a float64, so that it is in the
-    same order with every integer up to ±2^53, and beyond as near as can be: ±(2^53 + 1), which
-    float64 lacks, would be taken for ±2^53."""
+    """Replacement for `value` in a store that reads it as a float64. It keeps the order with every
+    integer up to ±2^53, and beyond that as far as possible: ±(2^53 + 1), which float64 lacks,
+    would be taken for ±2^53."""
     if abs(value) != 2**53 + 1:
         return value
     return value + (1 if value > 0 else -1)

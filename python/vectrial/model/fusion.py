@@ -19,8 +19,8 @@ RANK_CONSTANT = 60
 
 
 class Fusion(StrEnum):
-    """How two rankings become one; v and t are a row's scores by vector and by text, larger is
-    better, and 0 in the ranking that it is not in.
+    """Method of fusing two rankings; v and t are a row's scores by vector and by text, larger is
+    better, and 0 in a ranking that lacks the row.
 
     relative_score: α v' + (1 - α) t', with v' and t' scaled to [0, 1] within their own ranking:
         (s - min) / (max - min), or 1 where all are equal.
@@ -35,7 +35,7 @@ class Fusion(StrEnum):
 
 @dataclass(frozen=True)
 class Blend:
-    """How a hybrid search is asked for.
+    """Parameters of a hybrid search.
 
     field: the schema's text column. alpha: weight of the vector, 0 … 1. candidates: rows that each
     side brings to the fusion, at least k, where the store lets one choose.
@@ -79,7 +79,7 @@ def fuse(dense: Ranking, text: Ranking, alpha: float, fusion: Fusion) -> Ranking
 
 
 def _worth(side: Ranking, fusion: Fusion) -> NDArray[np.float64]:
-    """What a side says of each of its rows."""
+    """Score that a side gives to each of its rows."""
     match fusion:
         case Fusion.WEIGHTED_SUM:
             return side.scores

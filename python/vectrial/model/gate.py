@@ -1,4 +1,4 @@
-"""What a gate check bears on, and what came of it."""
+"""Scopes and results of gate checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GateRow(NamedTuple):
 
 
 class Scope(StrEnum):
-    """What a failed check invalidates: trials whose figures rest on what was checked."""
+    """Trials that a failed check invalidates: their figures depend on what was checked."""
 
     EVERYTHING = "everything"
     FILTERS = "filtered searches"

@@ -23,7 +23,7 @@ NAME_BYTES = 200
 
 
 class ExactModel(BaseModel):
-    """A model in which texts and booleans do not stand for numbers, nor numbers for booleans."""
+    """A model in which texts and booleans are not taken for numbers, nor numbers for booleans."""
 
     @field_validator("*", mode="wrap")
     @classmethod
@@ -51,8 +51,7 @@ def _require_same_type(given: object, value: object) -> None:
 
 
 def name_fault(name: str) -> str:
-    """What is wrong with a name that is printed and becomes part of file names; empty when nothing
-    is."""
+    """Fault of a name that is printed and becomes part of file names; empty if there is none."""
     if not name.strip():
         return "a name needs a letter"
     if (odd := control_character(name)) is not None:

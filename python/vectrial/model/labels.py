@@ -24,8 +24,8 @@ def repeated(
     vectors: NDArray[np.float32],
     vector_classes: Sequence[str],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which queries say nothing new: exact copies of earlier queries of their class, and of rows
-    that are stored under their class.
+    """Find queries that add no information: exact copies of earlier queries of their class, and of
+    rows that are stored under their class.
 
     Args:
         queries: (q, d), with their q classes. vectors: (n, d), with their n classes.

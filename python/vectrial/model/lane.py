@@ -10,10 +10,10 @@ from vectrial.model.store import Index, Returning, Schema, Store
 
 
 class Lane(StrEnum):
-    """How requests are issued."""
+    """Method of issuing requests."""
 
     NATIVE = "native"  # by the engine, over the wire
-    SDK = "sdk"  # by the store's official Python client, in processes and threads of its own
+    SDK = "sdk"  # by the store's official Python client, in its own processes and threads
     EMBEDDED = "embedded"  # as calls of a library in the measuring process
 
 

@@ -1,4 +1,4 @@
-"""What a server may use of the machine."""
+"""Limits on a server's use of the machine."""
 
 from __future__ import annotations
 

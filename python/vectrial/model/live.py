@@ -1,4 +1,4 @@
-"""What a long phase is doing right now."""
+"""Current state of a long phase."""
 
 from __future__ import annotations
 

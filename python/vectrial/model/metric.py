@@ -73,8 +73,8 @@ def distances(query: NDArray[Any], vectors: NDArray[Any], metric: Metric) -> NDA
 def ties(
     distance: NDArray[np.float64], kth: float, metric: Metric, scale: NDArray[np.float64] | float
 ) -> NDArray[np.bool_]:
-    """Which distances count as within the k-th true one: those that, less what float64 leaves
-    uncertain, exceed it by no more than the tolerance, relative to its magnitude.
+    """Mask of the distances that count as within the k-th true one: less the uncertainty of
+    float64, they exceed it by no more than the tolerance, relative to its magnitude.
 
     Args:
         scale: |q||x| for each distance; read under ip only.
@@ -86,7 +86,7 @@ def ties(
 
 
 def score_from_distance(kind: ScoreKind, distance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The score of `kind` that belongs to a distance of its own metric."""
+    """The score of `kind` for a distance under its metric."""
     match kind:
         case ScoreKind.L2 | ScoreKind.COSINE_DISTANCE | ScoreKind.NEGATIVE_INNER_PRODUCT:
             return distance

@@ -9,8 +9,8 @@ from typing import Any
 
 
 class Role(StrEnum):
-    """What a phase's figures say, whichever experiment measured them: reports, prices and
-    comparisons across experiments go by it."""
+    """Meaning of a phase's figures, whatever experiment measured them. Reports, prices and
+    comparisons across experiments rely on it."""
 
     #: The dataset's queries, each answered by its nearest rows, and nothing else going on: recall
     #: and QPS stand beside those of any other such phase.
@@ -40,7 +40,7 @@ class Phase:
     errors: (kind, count, first messages).
     started_ns, ended_ns: `time.perf_counter_ns`. paused_ns: for how long its clock stood still in
         between: it really ended so much later.
-    unsampled: why nobody knows what the server used in it; None where what is sampled from its
+    unsampled: reason why the server's use is unknown; None where what is sampled from its
         start until it is yielded is its own.
     pending: what is to be judged of it when it has been sampled: see `look`.
 
@@ -71,17 +71,17 @@ class Phase:
             pending()
 
     def invalidate(self, why: str) -> None:
-        """The phase may not be trusted, for this reason beside what there is."""
+        """Mark the phase as not to be trusted, with this reason in addition to others."""
         self.valid = False
         self.remark(why)
 
     def remark(self, what: str) -> None:
-        """Something to know of the phase, valid or not, beside what there is."""
+        """Add a note on the phase, valid or not, to those it has."""
         self.reason = "; ".join(filter(None, (self.reason, what)))
 
 
 class State(StrEnum):
-    """What an experiment finds when it starts."""
+    """State of the store that an experiment starts from."""
 
     EMPTY = "empty"  # no collection yet: the experiment creates and loads it
     LOADED = "loaded"  # every row of the dataset, in the final index

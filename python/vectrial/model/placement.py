@@ -1,4 +1,4 @@
-"""Where the client and the server of a store run, so that neither takes the other's time."""
+"""Placement of the client and the server of a store, so that neither takes the other's time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Placement(ExactModel):
 
     @property
     def limits(self) -> Limits:
-        """What servers that are started here may use."""
+        """Limits of servers that are started here."""
         memory = None if self.server_memory is None else size_bytes(self.server_memory)
         return Limits(self.server_cpus, memory)
 

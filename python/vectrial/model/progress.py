@@ -1,4 +1,4 @@
-"""Progress of long work, as functions that whoever starts the work passes down."""
+"""Progress of long work, as functions that the starter of the work passes down."""
 
 from __future__ import annotations
 

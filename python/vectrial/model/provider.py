@@ -1,4 +1,4 @@
-"""Who runs a server."""
+"""Providers of servers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Provider(StrEnum):
-    """Where a server comes from."""
+    """Source of a server."""
 
     EXTERNAL = "external"  # it runs already, at the address that the environment gives
     LOCAL = "local"  # a program of this machine

@@ -187,7 +187,7 @@ class Hybrid:
     """A store's search by a vector and a text at once.
 
     fusions: the default first, each with how the store does it and which rows take part.
-    text: how words are told apart and scored, for the reader.
+    text: tokenization and scoring of words, for the reader.
     whole_text: every row with a word of the query takes part, and not only the best of them.
     """
 
@@ -291,7 +291,7 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a running server listens, and how to be let in.
+    """Address of a running server, and its credentials.
 
     ports: by what listens there ("http", "grpc"), as the store calls them.
     secrets: user, password, key, … by the names the store gives them; never shown or kept.
@@ -428,7 +428,7 @@ class Store(ABC):
         """Make everything written durable, where the store is persistent."""
 
     def build(self) -> None:  # noqa: B027
-        """Build the final index over what was inserted, where that is a step of its own."""
+        """Build the final index over what was inserted, where that is a separate step."""
 
     def wait_indexed(self) -> str:
         """Block until every row is served by the final index; returns how that is known."""

@@ -1,4 +1,4 @@
-"""Where the native engine sends requests."""
+"""Targets of the native engine's requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LoadTarget(TypedDict):
 
 
 class LoadTls(TypedDict):
-    """How a server is known: certificates (DER) that may have signed its own, and its name."""
+    """TLS identity of a server: certificates (DER) that may have signed its own, and its name."""
 
     roots: list[bytes]
     name: str

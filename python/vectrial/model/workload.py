@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: Requests in flight at most in an open loop: so many that meeting the bound is worth a remark.
+#: Most requests in flight in an open loop: large enough that reaching it is worth a remark.
 IN_FLIGHT = 10_000
 
 
@@ -36,7 +36,7 @@ class OpenLoop:
 
     arrivals: "constant" or "poisson" with `rate` a second, or "trace" with `offsets`.
     offsets: int64, ns from the start, ascending. trace: a name that tells them from others.
-    in_flight: at most so many at once; arrivals that find no room wait, and are counted.
+    in_flight: most requests at once; arrivals that find no room wait, and are counted.
     """
 
     rate: float
@@ -48,7 +48,7 @@ class OpenLoop:
 
     @property
     def pattern(self) -> str:
-        """How requests arrive, as results tell it."""
+        """Arrival pattern of requests, as results report it."""
         return f"{self.arrivals} {self.trace}".rstrip()
 
 

@@ -1,4 +1,4 @@
-"""From runs to cells: beside every published figure what was measured here, or why nothing was."""
+"""From runs to cells: each published figure with the one measured here, or why it is missing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FEW = 30
 
 @dataclass(frozen=True)
 class ComparedFigure:
-    """One published figure and what stands beside it.
+    """One published figure and its measured counterpart.
 
     measured: in the figure's unit. rows: that were loaded. ratio: measured over published.
     valid: None where nothing was measured, and `notes` say why.
@@ -351,7 +351,7 @@ def _same(published: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
 
 
 def _why(point: Point | None, metric: str, measure: Measure, arm: Arm, measured: Measured) -> str:
-    """Why there is no value."""
+    """Reason for a missing value."""
     if point is not None:
         return f"skipped: {point.why_missing(metric)}"
     trials = [

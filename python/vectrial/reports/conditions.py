@@ -28,7 +28,7 @@ _REASONS = 2
 class Loaded:
     """The data that a part was measured on.
 
-    stands_for: the report's dataset, where that was not to be had. of: the report's rows.
+    stands_for: the report's dataset, where that was not available. of: the report's rows.
     queries: number of queries; None where nothing was searched.
     """
 

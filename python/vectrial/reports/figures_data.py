@@ -212,7 +212,7 @@ def _dots(
         part = drawing.names.get(figure.metric, figure.metric) if shares else ""
         at = _at(drawing, figure)
         if shares and drawing.x == ("rows",) and rows is not None:
-            at = formatting.rows(int(rows))  # a bar of its own: it can be called what it is
+            at = formatting.rows(int(rows))  # a separate bar: it can have its real name
         x = None
         if drawing.kind == "line":
             (name,) = drawing.x
@@ -263,7 +263,7 @@ def _curve(
 def _moments(
     curve: Curve, report: Reproduction, measured: Mapping[str, Measured]
 ) -> Iterator[Moment]:
-    """When a measured series had done what a load consists of; what does not count is not told."""
+    """Moments at which a measured series finished the steps of a load; only those that count."""
     part = next(part for part in report.parts if part.name == curve.part)
     if part.name not in measured or not curve.moments:
         return

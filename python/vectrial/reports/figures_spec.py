@@ -1,4 +1,4 @@
-"""Which figures of each report are drawn again, and of what."""
+"""Figures of each report that are drawn again, and their data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why some published figures cannot be believed: found in the figures themselves, not typed.
+"""Reasons why some published figures are not credible, derived from the figures themselves.
 
 What is looked for is what the five reports were found to have: rows that break arithmetic, figures
 of one thing that differ from place to place, a series filed under two settings, values that share
@@ -28,7 +28,7 @@ _OURS = {
 }
 #: Two places say the same where they differ by no more, as where one is read off a plot.
 _ALIKE = 0.03
-#: A build that takes so many times as long under other searches.
+#: Ratio of the times of one build under different searches, from which it is reported.
 _UNSTEADY = 1.25
 #: A build that takes this much longer at most for whatever is built.
 _INDIFFERENT = 1.05
@@ -125,7 +125,7 @@ def _place(figure: PublishedFigure) -> str:
 
 
 def _twice(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
-    """A series over clients that stands under two settings: three values or more, all the same."""
+    """A series over clients filed under two settings: three values or more, all the same."""
     of = {
         at: (f.experiment, f.store, f.metric, _settings(f, frozenset({"clients", "queries"})))
         for at, f in enumerate(every)

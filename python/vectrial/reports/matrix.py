@@ -1,5 +1,5 @@
-"""Which experiment works on which store: asked of the planner, not typed; and which one is not
-written yet, as the reports' descriptions tell it.
+"""Matrix of experiments and stores, as the planner allows them; and the experiments that are not
+written yet, from the reports' descriptions.
 
 `python -m vectrial.reports.matrix` prints docs/matrix.md.
 """
@@ -65,7 +65,7 @@ def _support(store: type[Store], experiment: str, lane: Lane | None) -> Support:
 
 
 def _refusal(store: type[Store], kind: str, experiment: str, lane: Lane | None) -> str | None:
-    """Why the planner refuses, or None. lane: the store's default where it is None."""
+    """Reason why the planner refuses, or None. lane: if None, the store's default."""
     can = store.capabilities.under(kind)
     metric = next(metric for metric in Metric if metric in can.scores)
     fields = tuple(Field(str(t), t) for t in FieldType if t in can.field_types)

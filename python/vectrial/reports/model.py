@@ -67,7 +67,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Measure:
-    """Where a published metric is found in our results.
+    """Mapping of a published metric to our results.
 
     covers: parts of the report (`Figure.experiment`) and their metric that this is for.
     given: published parameters that must hold.
@@ -78,7 +78,7 @@ class Measure:
     per_row: the value grows with the rows, so that the ratio is that of the values per row; a rate
         falls so.
     scans: it does so where the index compares with every row.
-    recall: that of the same answers is told beside it, or their agreement with an exact fusion.
+    recall: that of the same answers is shown beside it, or their agreement with an exact fusion.
     note: what to know about the comparison. fewer: and where fewer rows were loaded. chosen: value
         that `where` found → what to know of that one. In all of them "; " parts footnotes.
     absent: why a store may have nothing to compare.
@@ -155,7 +155,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Curve:
-    """Where a drawing's measured series is found, if not in the cells: points of a part's run.
+    """Source of a drawing's measured series, if not the cells: points of a part's run.
 
     x, metric: metrics of ours, or "rows" for x; times: what the metric is multiplied by.
     moments: the phase whose metrics are moments along x, of `report.charts.moments.MOMENTS`; empty
@@ -213,7 +213,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class NotYet:
-    """Why nothing here measures a part of a report.
+    """Reason why nothing here measures a part of a report.
 
     experiment: the one that would, which is not written yet; empty where none is wanting.
     """

@@ -125,7 +125,7 @@ def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
 
 
 def _held(part: Part, rows: int, here: Collection[str]) -> str:
-    """The first source in the library that has so many rows. Where none has, the largest; empty
+    """The first source in the library that has enough rows; else the largest; empty
     where the last source, which can be made, has more."""
     held = {source: library.load(source).rows for source in part.sources if source in here}
     enough = next((source for source, its in held.items() if its >= rows), "")

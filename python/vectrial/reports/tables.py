@@ -26,7 +26,7 @@ class Line:
 
     @property
     def system(self) -> str:
-        """The system, and what stands for it here where that is another."""
+        """The system, and its stand-in here if there is one."""
         return system(self.store, next((c.here for c in self.cells.values() if c.here), ""))
 
 

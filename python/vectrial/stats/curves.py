@@ -61,7 +61,7 @@ def read_within(
 ) -> Reading | None:
     """As `read_at`; below the front, but not below every point, the value at the front's end.
 
-    That end beats every point of less recall: whoever asks for less is served best by it.
+    That end beats every point of less recall: it is the best choice for any lower recall.
     """
     found = read_at(points, recall, higher_is_better=higher_is_better)
     if found is not None:

@@ -1,4 +1,4 @@
-"""How well a likeness tells normal things from anomalies.
+"""Quality of a likeness as a test that separates normal things from anomalies.
 
 Likeness: the greater, the more like what is known to be normal. An anomaly is announced where it is
 below a threshold.

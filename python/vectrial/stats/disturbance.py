@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-#: From so many repeats on there is something to stand out from, or a trend to see.
+#: Least number of repeats for an outlier or a trend to be detected.
 LEAST = 5
-#: Modified z-score beyond which a value stands out (Iglewicz & Hoaglin 1993).
+#: Modified z-score beyond which a value is an outlier (Iglewicz & Hoaglin 1993).
 OUTLYING = 3.5
 #: And how far, as a share of the median, so that a fluke among near-equal values is none.
 OUTLYING_SHARE = 0.1

@@ -1,4 +1,4 @@
-"""How much one side differs from another, judged by their repeats.
+"""Difference between two sides, judged by their repeats.
 
 The unit is the repeat: the requests of one repeat share a server, an index and a minute of the
 machine, so that a million of them are still one look. Repeats are compared as logarithms, whose

@@ -1,4 +1,4 @@
-"""How far repeats of one measurement lie apart."""
+"""Spread of the repeats of one measurement."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from vectrial._engine import histogram_merge, histogram_quantiles
 
-#: From this many repeats on their range is told as an interval; with fewer there is none.
+#: From this many repeats on their range is reported as an interval; with fewer there is none.
 LEAST_REPEATS = 3
-#: Up to so many values the bootstrap 95 % interval of their median is their range: more than 2.5 %
+#: Up to this many values the bootstrap 95 % interval of the median is their range: more than 2.5 %
 #: of the resamples of five have the least value three times or more (5.8 %), of six 0.9 %.
 RANGE_REPEATS = 5
 
@@ -41,12 +41,12 @@ class Spread:
     kind: Literal["interval", "range", "single"]
 
     def overlaps(self, other: Spread) -> bool:
-        """Whether the two ranges share a value; then neither is shown to be the greater."""
+        """True if the two ranges share a value; then neither is shown to be the greater."""
         return self.low <= other.high and other.low <= self.high
 
     @property
     def meaning(self) -> str:
-        """What `low` and `high` are, in words."""
+        """Meaning of `low` and `high`, in words."""
         if self.kind == "interval":
             return f"bootstrap 95 % interval of the median of {self.n} repeats"
         if self.n >= LEAST_REPEATS:
@@ -144,7 +144,7 @@ def _quantile_of(parts: list[bytes], quantile: float) -> float:
 
 
 def _middle(found: NDArray[np.float64], confidence: float) -> tuple[float, float]:
-    """What the middle share of the resampled figures lies between."""
+    """Bounds of the middle share of the resampled figures."""
     if not 0 < confidence < 1:
         raise ValueError("confidence lies between 0 and 1")
     tail = (1 - confidence) / 2

@@ -55,7 +55,7 @@ class _Part(ExactModel):
 class DatasetRef(_Part):
     """A dataset by its name in the catalogue or the library.
 
-    rows: only the first so many vectors. queries: only the first so many queries.
+    rows: number of first vectors to use. queries: number of first queries to use.
     metadata: false: the vectors alone, without metadata and filters.
     """
 
@@ -86,7 +86,7 @@ class StoreRef(_Part):
 
 
 class ExperimentRef(ExactModel):
-    """An experiment by name; every key but `stores` is a parameter of its own.
+    """An experiment by name; every key but `stores` is a parameter of that experiment.
 
     stores: only these stores; all unless set.
     """

@@ -14,7 +14,7 @@ from typing import Any
 from vectrial.model.errors import NotInstalled
 from vectrial.tune.space import Choice, Knob
 
-#: One in so many builds is random, before Optuna learns from results.
+#: One in this many builds is random, before Optuna learns from results.
 _RANDOM_SHARE = 3
 #: Builds measured on fewer rows before one may be dropped.
 _BEFORE_PRUNING = 3

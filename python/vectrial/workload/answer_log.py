@@ -52,7 +52,7 @@ class AnswerLog:
 
 @dataclass
 class PhaseAnswers:
-    """What is known of the answers of a phase.
+    """Data on the answers of a phase.
 
     warmup: recorder of the answers before the clock started.
     first: recorder of the first answers to each query in the phase; later: of those to queries that

@@ -24,7 +24,7 @@ from vectrial.workload.answer_log import AnswerLog, PhaseAnswers
 
 #: Recall under the clock may be less than before it by so much, on the same queries ...
 LOST = 0.01
-#: ... beyond so many standard errors of the difference, of so many queries at least.
+#: ... beyond this many standard errors of the difference, of at least this many queries.
 ERRORS, LEAST = 3.0, 30
 #: The share of answers that may be short: of an exact index, and of another that gave no short one
 #: before the clock started.
@@ -34,7 +34,7 @@ _SLACK = 4.0
 
 
 def judge(context: Context, where: Filters, phase: Phase, answers: PhaseAnswers) -> None:
-    """Write into a phase what its answers say beside their record.
+    """Write into a phase the metrics of its logged answers.
 
     Args:
         where: the filter that every search was under, or one for each of the dataset's queries.
@@ -113,7 +113,7 @@ def _lengths(phase: Phase, answers: PhaseAnswers, *, exact: bool, filtered: bool
 
 
 def _rows(context: Context, where: Filters, phase: Phase, log: AnswerLog) -> None:
-    """What the kept answers name, and the scores that they give."""
+    """Check the rows that the kept answers name, and their scores."""
     phase.metrics["kept_answers"] = len(log)
     if not len(log):
         return

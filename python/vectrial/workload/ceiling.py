@@ -41,7 +41,7 @@ _WARMUP_S, _MEASURE_S = 0.2, 0.6
 
 
 def in_flight_for(clients: int | None) -> int:
-    """The requests in flight at which the ceiling is taken for so many clients of a closed loop,
+    """The requests in flight at which the ceiling is taken for this many clients of a closed loop,
     or for an open one (None)."""
     return MOST_IN_FLIGHT if clients is None else min(clients, MOST_IN_FLIGHT)
 
@@ -119,9 +119,9 @@ def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None
 
 
 def client_bound(phase: Phase, limits: ClientLimits) -> bool:
-    """Whether the client was beyond one of its limits: what a phase of the native lane was marked
-    for, and of the sdk lane the processor time of its processes. An embedded client and its store
-    are one."""
+    """True if the client was beyond one of its limits: in the native lane by the marks of the
+    phase, in the sdk lane by the processor time of its processes. An embedded client and its store
+    are one process."""
     if phase.reason is not None and _MARK in phase.reason:
         return True
     in_processes = phase.metrics.get("client_processes") is not None
@@ -129,14 +129,14 @@ def client_bound(phase: Phase, limits: ClientLimits) -> bool:
 
 
 def beside_client(phase: Phase) -> list[str]:
-    """What is wrong with a phase, the client's own limits aside."""
+    """Faults of a phase apart from the client's own limits."""
     said = (phase.reason or "").partition(f"{_MARK}: ")[0]
     return [fault for fault in said.split("; ") if fault]
 
 
 def _late(metrics: Mapping[str, float | None], limits: ClientLimits) -> str | None:
-    """Whether the schedule was kept badly; not when requests waited for room in flight, which
-    is the server's doing."""
+    """Reason why the schedule was kept badly, or None. Requests that waited for room in flight do
+    not count: the server causes that wait."""
     lag, latency = metrics.get("schedule_lag_p99"), metrics.get("latency_p99")
     if lag is None or latency is None or metrics.get("in_flight_limit_hits"):
         return None

@@ -35,7 +35,7 @@ class Write:
 
 
 class CrashWriter:
-    """A process of its own that creates a store, writes to it, and ends as a crash would.
+    """A separate process that creates a store, writes to it, and ends as a crash would.
 
     As a context manager it leaves no process behind.
 

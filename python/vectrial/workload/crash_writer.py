@@ -1,6 +1,6 @@
 """The process that writes rows to a library and is killed: what it wrote is then looked for.
 
-Run as `python -m vectrial.workload.crash_writer FD PARENT`; it is told everything over the pipe.
+Run as `python -m vectrial.workload.crash_writer FD PARENT`; the pipe carries all its instructions.
 """
 
 from __future__ import annotations

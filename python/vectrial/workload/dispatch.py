@@ -1,4 +1,4 @@
-"""The searches and the loading of an experiment, whoever issues them."""
+"""Searches and loading of an experiment, in any lane."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _one_thread(context: Context, returning: Returning) -> bool:
 
 
 def opening(context: Context, store: Store | None = None) -> Opening:
-    """How another process opens the context's store, or one beside it."""
+    """Opening by which another process opens the context's store, or one beside it."""
     store = context.store if store is None else store
     return Opening(
         store=reference(type(store)),

@@ -68,7 +68,7 @@ class Step:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Duration of the load in seconds."""
         return (self.ended_ns - self.started_ns) / 1e9
 
 
@@ -114,7 +114,7 @@ def load(
 def load_phase(
     started_ns: int, seconds: float, *, taken: int, dim: int, batch_rows: int, clients: int
 ) -> Phase:
-    """The phase `load`, of whichever lane: `taken` rows in so many seconds of the clock.
+    """The phase `load` of any lane: `taken` rows in this many seconds of the clock.
 
     Latencies in it are those of batches; `count` is of rows.
     """
@@ -161,7 +161,7 @@ def quantiles(hdr: bytes) -> dict[str, float | None]:
 
 def finishing(store: Store, progress: Progress) -> Iterator[Step]:
     """Flush, build and wait until everything is served by the final index, each when the one before
-    it was taken: a step is told when it has ended, and what is sampled until then is its own."""
+    it was taken: a step is reported when it ends, and samples until then belong to it."""
     for name, act in (("flush", store.flush), ("build", store.build), ("wait", store.wait_indexed)):
         progress(0, 1, name)
         t0 = perf_counter_ns()

@@ -1,4 +1,4 @@
-"""What a phase of the native lane is doing right now, for whoever looks on."""
+"""Live view of a phase of the native lane."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def follower(
     progress: Progress,
     show: Callable[[Live], None],
 ) -> Callable[[LoadControl], None]:
-    """What `drive` calls a few times a second: it tells how far the run is, and what it does."""
+    """Callback that `drive` calls a few times a second: it reports progress and state of a run."""
     of_s = load.min_s if isinstance(load, ClosedLoop) else load.duration_s
     offered = None if isinstance(load, ClosedLoop) else load.rate
     busy = Busy(time.process_time)
@@ -54,7 +54,7 @@ def follower(
 
 
 class Busy:
-    """How many processors something kept busy in the last second or so.
+    """Number of processors that something kept busy in the last second or so.
 
     Args:
         cpu_s: its processor time until now; None when that is not known.

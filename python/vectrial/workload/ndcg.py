@@ -38,14 +38,14 @@ def ndcg(ids: NDArray[np.int64], relevant: frozenset[int], k: int) -> float:
 
 @cache
 def _most(relevant: int) -> float:
-    """The gain of so many relevant rows in the first places."""
+    """The gain of this many relevant rows in the first places."""
     return sum(1.0 / math.log2(place + 2) for place in range(relevant))
 
 
 @dataclass
 class Gains:
-    """What the answers of one client, or of several, were worth: the sum, and how many; and the
-    sum of what the exact answers to the same requests are worth."""
+    """Gains of the answers of one client or of several: their sum and number; and the sum of the
+    gains of the exact answers to the same requests."""
 
     total: float = 0.0
     exact: float = 0.0
@@ -74,7 +74,7 @@ class NdcgScorer:
 
     @staticmethod
     def of(judgments: RelevanceJudgments, clients: int) -> NdcgScorer:
-        """A scorer for so many clients."""
+        """A scorer for this many clients."""
         return NdcgScorer(judgments, [Gains() for _ in range(clients)])
 
     def add_answer(self, client: int, query: int, ids: NDArray[np.int64]) -> None:

@@ -1,4 +1,4 @@
-"""What timed searches ask: queries that the store has not been asked before.
+"""Queries of timed searches: ones that the store has not seen before.
 
 A store that remembers answers would be measured by how fast it remembers, if the same few queries
 came again and again. So each round of a phase asks every query of the dataset moved a little: too
@@ -53,7 +53,7 @@ class Queries:
         return self.rounds.reshape(-1, self.rounds.shape[2])
 
     def parts(self) -> int:
-        """How many rounds there are, r."""
+        """Number of rounds, r."""
         return len(self.rounds)
 
 
@@ -78,7 +78,7 @@ def drawn(dataset: Dataset, truth: Truth, seed: tuple[int, ...], *, repeat: bool
 
 
 def _reach(dataset: Dataset, truth: Truth) -> NDArray[np.float64]:
-    """How far each query may be moved, (q,)."""
+    """Distance that each query may be moved by, (q,)."""
     known = np.isfinite(truth.distances)
     far = np.abs(np.where(known, truth.distances, 0.0)).max(axis=1, initial=0.0)
     lengths = np.linalg.norm(dataset.queries.astype(np.float64), axis=1)

@@ -1,4 +1,4 @@
-"""Whether rows are in a store as they were written, asked outside every clock."""
+"""Check outside every clock that a store holds rows as they were written."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def read_back(
     vectors: NDArray[np.float32],
     metadata: pa.Table | None = None,
 ) -> int:
-    """How many of these rows, ids (n,), vectors (n, d), metadata of n rows, are there as written.
-
+    """Number of these rows, ids (n,), vectors (n, d), metadata of n rows, stored as written.
+    Rows are compared as the gate compares them.
     What counts as the same is what the gate calls so.
 
     metadata: columns to compare, too; None compares vectors alone.

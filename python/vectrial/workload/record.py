@@ -25,7 +25,7 @@ OPEN_TOLERANCE = 0.01
 #: grows in the third quarter of its time and in the fourth, in each by more than this share of the
 #: arrivals n of a quarter ...
 BACKLOG_SHARE = 0.05
-#: ... and by more than so many times √n, which is how much Poisson arrivals vary by themselves.
+#: ... and by more than this multiple of √n, the standard deviation of Poisson arrivals.
 BACKLOG_DEVIATIONS = 3.0
 
 
@@ -196,7 +196,7 @@ def outcome_of_clients(
 
 
 def _run_faults(outcome: LoadOutcome, seconds: float) -> list[str]:
-    """What is wrong with the run as a whole."""
+    """Faults of the run as a whole."""
     faults = []
     if overloaded := _overloaded(outcome, seconds):
         faults.append(overloaded)
@@ -212,7 +212,7 @@ def _run_faults(outcome: LoadOutcome, seconds: float) -> list[str]:
 
 
 def _overloaded(outcome: LoadOutcome, seconds: float) -> str | None:
-    """Why the rate offered was more than is sustained, if it was: the backlog grew without end.
+    """Reason why the offered rate was more than is sustained, if it was: the backlog kept growing.
 
     With B(t) what was due by t and not done by t, T the time given and n the arrivals in a quarter
     of it: B(3T/4) - B(T/2) and B(T) - B(3T/4) are both above max(`BACKLOG_SHARE` n,
@@ -238,13 +238,13 @@ def _overloaded(outcome: LoadOutcome, seconds: float) -> str | None:
 
 
 def _offered_s(outcome: LoadOutcome, seconds: float) -> float:
-    """How long requests were offered: without the time in which the last were waited for."""
+    """Time during which requests were offered, without the wait for the last ones."""
     duration_s = outcome["duration_s"]
     return seconds if duration_s is None else min(duration_s, seconds)
 
 
 def _open_loop(outcome: LoadOutcome, record: LoadRecord, seconds: float) -> dict[str, float | None]:
-    """What an open loop offered, what became of it, and how late it was sent."""
+    """Metrics of an open loop: the requests offered, their outcomes, and the delay in sending."""
     names, seconds = ("p50", "p99"), _offered_s(outcome, seconds)
     recorder, unsent = record["recorder"], outcome["unsent"]
     answered = bool(recorder.summary()["count"])
@@ -319,8 +319,8 @@ def _phase(
 def _stalled(
     windows: Mapping[str, Sequence[float | int | None]], metrics: dict[str, float | None]
 ) -> str | None:
-    """How often a closed loop stood still, of which its percentiles say little: while it waits, no
-    request is sent that would have to wait, too. Counted as seconds with so long an answer."""
+    """Note on the stalls of a closed loop, which its percentiles hardly show: during a stall no
+    request is sent that would have to wait, too. Counted in seconds with an answer that slow."""
     median = metrics.get("latency_p50")
     longest_us = [value for value in windows["max_us"] if value is not None]
     if median is None or not longest_us:
@@ -364,7 +364,7 @@ def _fault(
     clients: int | None,
     metrics: Mapping[str, float | None],
 ) -> str | None:
-    """What is wrong with a phase, or None. What cannot be is a fault of the harness: every sample
+    """Fault of a phase, or None. An impossible value is a fault of the harness: every sample
     lies within the phase."""
     faults = []
     if count + errors != issued:

@@ -1,4 +1,4 @@
-"""Several classes of requests at once, each on a schedule of its own: searches, and writes of rows.
+"""Several classes of requests at once, each on its own schedule: searches and writes of rows.
 
 What a class is recorded by is its own; what is known of when its requests were under way goes with
 it, so that answers can be judged afterwards against the rows that were alive.
@@ -58,7 +58,7 @@ class Stream:
 
 @dataclass
 class Seen:
-    """What became of a stream. spans: int64 (n, 2), ns: from before a request was sent to after it
+    """Outcome of a stream. spans: int64 (n, 2), ns: from before a request was sent to after it
     was done. answers: by number of the search, ids best first."""
 
     spans: NDArray[np.int64]
@@ -203,7 +203,7 @@ def by_clients(
     Args:
         warmup: queries (q, d), asked once by each client before the clock starts.
     """
-    # Taking from an iterator over a list is one step, whoever else takes.
+    # Taking from an iterator over a list is one step, even with several threads.
     pool = _Clients(iter(_requests(streams, schema)), streams, (k, params), int(duration_s * 1e9))
     searches = [store.searcher(k, params) for store in stores]
     for search in searches:
@@ -247,7 +247,7 @@ def _made(store: Store, k: int, params: Params) -> Searcher | None:
 
 
 class _Clients:
-    """Clients at their work, and what they write down; each writes into recorders of its own."""
+    """Running clients and their records; each client has its own recorders."""
 
     def __init__(
         self, requests: Any, streams: Sequence[Stream], asked: tuple[int, Params], length_ns: int
@@ -269,7 +269,7 @@ class _Clients:
     def work(
         self, client: int, store: Store, search: Searcher | None, tell: Callable[[int], None]
     ) -> None:
-        """What one client does until nothing is left. search: made before the clock started."""
+        """Run one client until no work is left. search: made before the clock started."""
         clock, start = perf_counter_ns, self.started_ns
         alone = client == 0 and store.kind == "embedded"
         records = [(Recorder(), Recorder()) for _ in self._streams]
@@ -324,7 +324,7 @@ class _Clients:
     def in_threads(
         self, stores: Sequence[Store], searches: Sequence[Searcher], progress: Progress
     ) -> None:
-        """Every client in a thread; progress is told from the calling one."""
+        """Run every client in a thread; the calling thread reports progress."""
         barrier = threading.Barrier(len(stores), action=self.begin)
 
         def work(client: int) -> None:

@@ -64,7 +64,7 @@ def found_over_time(points: Sequence[Point], looks: Looks) -> _Spec:
 
 
 def _moments(points: Sequence[Point], looks: Looks) -> list[dict[str, Any]]:
-    """What is drawn of the moments of whole loads; those that do not count are not."""
+    """Rows drawn for the moments of whole loads; points that do not count are left out."""
     return [
         {
             "series": looks.labels[point.series],
@@ -127,7 +127,7 @@ def _lines(
     with_legend: bool,
     beside: Sequence[alt.Chart] = (),
 ) -> dict[str, Any]:
-    """beside: what is drawn below the lines."""
+    """beside: marks drawn below the lines."""
     series = list(dict.fromkeys(p.series for p in points))
     key = legend(with_legend, width, len(series))
     chart: Any = lines_of(rows, x, y, looks.scales(series), key)

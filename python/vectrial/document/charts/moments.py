@@ -1,4 +1,4 @@
-"""When a load was acknowledged and ready: the lines that mark these moments in a chart."""
+"""Lines that mark in a chart when a load was acknowledged and when it was ready."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def recall_qps(sweep: Sweep, looks: Looks, target: float) -> Any:
 
 
 def recall_floor(sweep: Sweep) -> float:
-    """Where the recall axis begins: just below the least recall of a point that counts."""
+    """Start of the recall axis: just below the least recall of a point that counts."""
     recalls = [_recall(p) for p in sweep.points if p.ranked]
     recalls = recalls or [_recall(p) for p in sweep.points] or [0.0]
     floor = min(recalls)
@@ -340,6 +340,6 @@ def rate_of(point: Point) -> float | None:
 
 
 def clients_of(point: Point) -> int | None:
-    """How many closed-loop clients asked, where it is known."""
+    """Number of closed-loop clients, if known."""
     clients = point.params.get("clients", point.value("concurrency"))
     return int(clients) if isinstance(clients, int | float) and clients > 0 else None

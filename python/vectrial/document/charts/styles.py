@@ -105,5 +105,5 @@ def variables(stores: Sequence[str], dark: bool) -> dict[str, str]:
 
 
 def variable_of(stores: Sequence[str]) -> dict[str, str]:
-    """Colour of a light drawing → the variable that stands for it."""
+    """Colour of a light drawing → its variable."""
     return {value: name for name, value in variables(stores, dark=False).items()}

@@ -1,4 +1,4 @@
-"""What all charts have in common: type, colours, axes, legends."""
+"""Common parts of all charts: type, colours, axes, legends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ink(name: str) -> str:
 
 @dataclass(frozen=True)
 class Looks:
-    """How the series of a run look in charts."""
+    """Looks of the series of a run in charts."""
 
     labels: Mapping[Series, str]
     stores: Sequence[str]
@@ -88,7 +88,7 @@ def beside_names(width: int) -> int:
 
 
 def log_ticks(values: Sequence[float]) -> list[float]:
-    """Where a log axis has lines: 1, 2, 5 of each decade, or whole decades over a wide range."""
+    """Lines of a log axis: 1, 2, 5 of each decade, or whole decades over a wide range."""
     known = [value for value in values if value > 0]
     if not known:
         return []

@@ -36,7 +36,7 @@ def export(figure: Figure, folder: Path) -> None:
 
 
 def alone(figure: Figure) -> str:
-    """The figure as an SVG text that stands alone: with title and legend, on white."""
+    """The figure as a standalone SVG text: with title and legend, on white."""
     specification = {
         **figure.spec(EXPORT, True),
         "background": ink("paper"),

@@ -45,7 +45,7 @@ class Page:
 
 
 class Place(Protocol):
-    """Where a page is served: what it leads to. crumbs, links: (name, address)."""
+    """Place where a page is served, with its links. crumbs, links: (name, address)."""
 
     @property
     def crumbs(self) -> Sequence[tuple[str, str]]:

@@ -52,7 +52,7 @@ Score = Literal["nearest", "mean"]
 
 #: Rows read back in one request.
 _BATCH = 100
-#: Why nothing is said of what the server used while answers are judged.
+#: Reason why the server's resources are not reported while answers are judged.
 _UNTIMED = "answers are judged here, which is not timed"
 #: The likeness of a query that nothing was found for: the least cosine.
 _NOTHING = -1.0
@@ -219,7 +219,7 @@ class Anomaly(Experiment):
         return out
 
     def _held_out(self, asked: _Asked, seed: int) -> NDArray[np.bool_]:
-        """Which normal queries thresholds are chosen on: of each class the share, drawn."""
+        """Mask of the normal queries for choosing thresholds: a random share of each class."""
         out = np.zeros(len(asked.classes), dtype=bool)
         names = np.array(asked.classes)
         rng = np.random.default_rng(seed)
@@ -235,7 +235,7 @@ class Anomaly(Experiment):
         anomalous: NDArray[np.bool_],
         held_out: NDArray[np.bool_],
     ) -> tuple[dict[str, float | None], dict[str, str]]:
-        """What the likeness of the answers, and that of exact search, is good for."""
+        """Detection figures of the measured likeness and of the likeness by exact search."""
         judged = ~anomalous & ~held_out
         figures: dict[str, float | None] = {
             "anomalous_queries": float(anomalous.sum()),

@@ -70,7 +70,7 @@ _JUDGED = (
 
 
 def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
-    """How fast, and what was found, class by class."""
+    """Sections on speed and on detection, class by class."""
     blocks: list[Table] = []
     for facet, members in by_facet(points):
         blocks.append(_searches(run, facet, [p for p in members if p.phase == "search"]))
@@ -150,7 +150,7 @@ def _by_class(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
 
 
 def _rule(point: Point) -> str:
-    """How thresholds came about, in words."""
+    """Rule by which thresholds are chosen, in words."""
     alarms, fixed = point.params["false_alarms"], point.params["fixed"]
     alike = "the mean cosine" if point.params["score"] == "mean" else "the nearest cosine"
     return (
@@ -163,7 +163,7 @@ def _rule(point: Point) -> str:
 
 
 def _queries(points: Sequence[Point]) -> str:
-    """How many queries the figures of a class rest on."""
+    """Number of queries behind the figures of a class."""
     parts = []
     for name, what in (
         ("anomalous_queries", "anomalies"),

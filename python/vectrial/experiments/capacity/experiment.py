@@ -189,8 +189,8 @@ class Capacity(Experiment):
         return phase, Verdict(not faults, bound)
 
     def _faults(self, phase: Phase) -> list[str]:
-        """Why the rate of a phase did not hold; nothing where it did. A client at its limit makes
-        latencies longer, never shorter: what is within the limits all the same, held."""
+        """Reasons why the rate of a phase did not hold; empty if it held. A client at its limit
+        makes latencies longer, never shorter: latencies within the limits still count as held."""
         metrics = phase.metrics
         count, errors = metrics["count"] or 0, metrics["errors"] or 0
         if not count:
@@ -206,8 +206,8 @@ class Capacity(Experiment):
         return [*faults, *(fault.partition(":")[0] for fault in beside_client(phase))]
 
     def _lacks_recall_alone(self, phase: Phase) -> bool:
-        """Whether the rate would hold if searches looked at more. Where it is beyond the store, or
-        nothing is answered at all, they only take longer."""
+        """True if the rate would hold with a wider search. A wider search only takes longer if the
+        rate is beyond the store, or if there are no answers at all."""
         return self._faults(phase) == [_short_of_recall(phase)]
 
     def _answer(self, found: Found, tried: Sequence[Phase], dial: _Dial) -> Phase:
@@ -268,7 +268,7 @@ class Capacity(Experiment):
         return phase
 
     def _hopeless(self, alone: Phase, dial: _Dial) -> str | None:
-        """Why no rate can hold, where one client alone has shown it."""
+        """Reason why no rate can hold, if a single client has shown it; else None."""
         recall, p50 = alone.metrics["recall_mean"], alone.metrics["latency_p50"]
         if recall is None or p50 is None:
             return f"nothing was answered: {alone.reason}"
@@ -322,12 +322,12 @@ class _Dial:
 
     @property
     def named(self) -> dict[str, str]:
-        """Which it is."""
+        """Name of the dial, if there is one."""
         return {"dial": self.name} if self.name and self.values else {}
 
     @property
     def label(self) -> str:
-        """For whoever looks on."""
+        """Setting of the dial, for progress messages."""
         return "".join(f", {name} = {value}" for name, value in self.setting.items())
 
     def raised(self) -> bool:
@@ -348,7 +348,7 @@ def _short_of_recall(phase: Phase) -> str:
 
 
 def _labelled(context: Context, label: str, number: int) -> Context:
-    """The same, telling what it is at, and with arrivals and an order of queries of its own."""
+    """The same context with progress messages and its own arrivals and order of queries."""
     return replace(
         context,
         seed=context.seed + 1000 * number,

@@ -1,1 +1,1 @@
-"""What several experiments share."""
+"""Parts that several experiments share."""

@@ -14,13 +14,13 @@ from enum import StrEnum
 _STRIDE = 2.0
 #: What two looks at a rate say alike is believed; where they differ, a third decides.
 _ALIKE = 2
-#: Steps down at the end, after which nothing is confirmed; every so many they grow longer.
+#: Steps down at the end, after which nothing is confirmed; they grow after each group of this size.
 MOST_STEPS = 12
 _LONGER_EVERY = 2
 
 
 class Purpose(StrEnum):
-    """Why a rate is tried."""
+    """Reason for trying a rate."""
 
     BRACKET = "bracket"  # one rate that holds, and one that does not
     NARROW = "narrow"  # closer to where it ends
@@ -37,10 +37,10 @@ class Try:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a rate held. client: the client was at its own limit meanwhile, which makes latencies
-    longer and never shorter: a rate that did not hold then says nothing of the store, one that held
-    is held all the same. moved: after this look the store is asked for more, so that neither it nor
-    those before it confirm anything."""
+    """Verdict on a rate: held or not. client: the client was at its limit, which makes latencies
+    longer, never shorter. A rate that then did not hold says nothing about the store; one that held
+    still counts. moved: after this look the store is asked for more, so neither this look nor
+    earlier ones confirm anything."""
 
     held: bool
     client: bool = False
@@ -48,7 +48,7 @@ class Verdict:
 
 
 class Limit(StrEnum):
-    """What keeps the answer from being greater."""
+    """Factor that keeps the answer from being greater."""
 
     STORE = "store"
     CLIENT = "client"  # the store does at least as much
@@ -57,7 +57,7 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True)
 class Found:
-    """How a search ended.
+    """Result of a search.
 
     rate: the greatest that was confirmed; None: none was.
     low, high: before it was confirmed, the greatest that held (None: none did), and the least that
@@ -108,7 +108,7 @@ def seek(
 
 @dataclass
 class _Above:
-    """What did not hold, each rate below the one before.
+    """Rates that did not hold, each below the one before.
 
     rate: the least of those that narrowed; last: how the least of all was judged; less_than: the
     least that did not hold while the client was within its limits.
@@ -137,7 +137,7 @@ class _Above:
 def _bracket(
     start: float, least: float, most: float, above: _Above
 ) -> Generator[Try, Verdict, float | None]:
-    """The greatest rate that holds (None: none does); what did not is told to `above`."""
+    """The greatest rate that holds (None: none does); rates that did not hold go to `above`."""
     low: float | None = None
     rate = start
     while True:
@@ -167,7 +167,7 @@ def _look(rate: float, purpose: Purpose) -> Generator[Try, Verdict, Verdict]:
 def _decided(
     rate: float, purpose: Purpose, first: Verdict | None = None
 ) -> Generator[Try, Verdict, Verdict]:
-    """What two looks at a rate say alike."""
+    """Verdict on which two looks at a rate agree."""
     looks = [] if first is None else [first]
     while True:
         for held in (True, False):

@@ -65,7 +65,7 @@ def conditions(
 ) -> Mapping[str, Sequence[Filter]]:
     """By name, `samples` conditions on the columns `names` that need no other operators: for one
     row, a hundredth, a tenth, and a hundredth by two conditions at once. No two are alike, since a
-    second answer may come from a cache: there are fewer where there are not so many."""
+    second answer may come from a cache: there are fewer if fewer exist."""
     rng, tenth = np.random.default_rng(seed), max(1, rows // 10)
     numbers = rng.permutation(rows)[:samples].tolist()
     starts = rng.permutation(max(1, rows - tenth))[:samples].tolist()

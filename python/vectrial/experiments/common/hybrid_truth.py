@@ -118,8 +118,8 @@ def _one_of_each(order: Sequence[int], values: Sequence[object]) -> list[int]:
 
 @dataclass(frozen=True)
 class Exact:
-    """What an exact fusion finds for every query, the k best with ties; and what is relevant, with
-    what those are worth, where that was asked."""
+    """Results of an exact fusion for every query: the k best with ties; and the relevant rows with
+    their gains, where these were requested."""
 
     truth: Truth
     judgments: RelevanceJudgments | None

@@ -32,7 +32,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search found. span: from sent to answered. query: its number in the dataset."""
+    """Rows found by a search. span: from sent to answered. query: its number in the dataset."""
 
     query: int
     span: Span

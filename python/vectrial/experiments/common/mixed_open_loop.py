@@ -35,7 +35,7 @@ NOISE = 0.05
 
 @dataclass(frozen=True)
 class OpenLoopMix:
-    """What is offered. rates: requests per second by kind; arrivals: "poisson" or "constant"."""
+    """Offered load. rates: requests per second by kind; arrivals: "poisson" or "constant"."""
 
     rates: Mapping[str, float]
     duration_s: float
@@ -132,7 +132,7 @@ def _send(
 
 
 class _Script:
-    """What is done when, drawn before the clock starts.
+    """Schedule of operations, drawn before the clock starts.
 
     A row is written at most once: inserted under a fresh id, or updated, or deleted, the latter two
     among the dataset's own. So no outcome depends on the order of two writes under way at once.

@@ -17,7 +17,7 @@ PAIRS = {"indexes": ("on", "off"), "columns": ("off", "none"), "both": ("fixed",
 
 
 def load_arm(context: Context, arm: str, fields: int) -> Phase:
-    """The phase "arm": the context's rows with so many generated columns, loaded into an empty
+    """The phase "arm": the context's rows with this many generated columns, loaded into an empty
     store beside until they are ready.
 
     arm: "none", "off", "on" or "fixed".

@@ -55,7 +55,7 @@ class Made:
     pivots: int
 
     def beside(self, dataset: Dataset) -> Dataset:
-        """The dataset with these columns beside its own, without filters of its own."""
+        """The dataset with these columns added to its own, and without its filters."""
         seen = hashlib.sha256(dataset.fingerprint.encode())
         table = dataset.metadata
         for name in self.table.column_names:
@@ -110,7 +110,7 @@ def _ranks(
 
 
 def matches(rows: int, share: float) -> int:
-    """How many rows a filter of this share keeps."""
+    """Number of rows that a filter of this share keeps."""
     return min(rows, max(1, round(share * rows)))
 
 
@@ -171,7 +171,7 @@ def _joins_all(shape: Shape, at: int) -> bool:
 
 @dataclass(frozen=True)
 class Stated:
-    """What filters are, on the rows and for the queries they were asked with.
+    """Properties of filters, on the rows and for the queries that they were used with.
 
     selectivity: share of the rows kept, for each query, (q,).
     correlation: of a sample of the queries, of those whose filter keeps some rows and not all.
@@ -244,7 +244,7 @@ def _all_kept(
     mask: NDArray[np.bool_],
     found: NDArray[np.int64],
 ) -> bool:
-    """Whether every id found is one of a row that the mask keeps. order: that sorts `ids`."""
+    """True if the mask keeps the row of every id found. order: the order that sorts `ids`."""
     at = np.minimum(np.searchsorted(ids, found, sorter=order), len(ids) - 1)
     rows = order[at]
     return bool((ids[rows] == found).all() and mask[rows].all())

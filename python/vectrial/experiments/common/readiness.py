@@ -1,4 +1,4 @@
-"""Whether a store that says it is ready is: its first search, and the cold ones after it."""
+"""Readiness of a store that reports itself ready: its first search and the cold ones after it."""
 
 from __future__ import annotations
 

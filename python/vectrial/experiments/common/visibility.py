@@ -1,5 +1,5 @@
-"""Whether searches see that rows were written, moved or deleted: asked of the measured store,
-outside every clock."""
+"""Checks that searches see written, moved and deleted rows. The measured store is asked, outside
+every clock."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Vectors = NDArray[np.float32]
 BUDGET_S, _NEAR_DELETED = 1.0, 500
 #: Rows that are looked for before anything has changed.
 _BEFORE = 100
-#: A row is out of place where so many times as many rows as were asked for are nearer than it.
+#: A row is out of place if more than this multiple of the requested rows are nearer than it.
 _FAR = 4
 _BLOCK = 65_536
 #: Rows that are out of place beyond which no further ones are judged.
@@ -88,7 +88,7 @@ class Changes:
         _told(phase, min(len(ids), done), [(len(seen), shown)] if seen else [])
 
     def vectors(self, ids: Ids) -> Vectors:
-        """Where rows are now, (n, d); NaN for those that are not there."""
+        """Current vectors of the rows, (n, d); NaN for deleted rows."""
         at = np.minimum(np.searchsorted(self._sorted, ids), len(self._sorted) - 1)
         known = self._sorted[at] == ids
         found = np.array(self._dataset.vectors[self._order[at]], dtype=np.float32)
@@ -146,7 +146,7 @@ class Changes:
         return stale
 
     def _out_of_place(self, id_: int, named: Ids, vector: Vectors) -> bool:
-        """Whether far more rows are nearer to a vector (d,) than this one, which was named."""
+        """True if far more rows are nearer to a vector (d,) than this returned row."""
         metric, dataset = self._context.schema.metric, self._dataset
         own = float(distances(vector, self._written[id_][None], metric)[0])
         others = self.vectors(named[named != id_])
@@ -167,7 +167,7 @@ class Changes:
 
 
 def _whole(phase: Phase) -> bool:
-    """Whether every operation had its effect, as reading by id tells; and so searches are asked."""
+    """True if every operation had its effect, read by id; only then are searches checked."""
     whole = not phase.metrics.get("errors") and not phase.metrics.get("ineffective")
     if not whole:
         why = "not every operation had its effect, so that searches were not asked"

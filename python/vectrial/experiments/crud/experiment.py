@@ -124,7 +124,7 @@ class Crud(Experiment):
         else:
             yield _unsupported("delete", "delete")
 
-    # Each is told when it has ended; what is read back afterwards is not its time.
+    # Each step is reported when it ends; the time of reading back does not count.
 
     def _read(self, context: Context, rng: np.random.Generator) -> Iterator[Phase]:
         rows = rng.integers(0, context.dataset.rows, self.samples)
@@ -345,7 +345,7 @@ def _new_rows(dataset: Dataset, count: int, rng: np.random.Generator) -> Rows:
 
 
 def _present(context: Context, rows: Rows, done: int) -> int:
-    """How many of the first `done` rows are read back as they were written."""
+    """Number of the first `done` rows that are read back as they were written."""
     assert rows.vectors is not None
     what = rows.ids[:done], rows.vectors[:done]
     return read_back(context.store, context.schema, context.index, *what)

@@ -62,13 +62,13 @@ Predicate = Literal["column", "independent", "aligned", "opposed"]
 Arm = Literal["on", "off"]
 
 _NUMBERS = frozenset({FieldType.INT, FieldType.FLOAT})
-#: The value of `selectivity` that stands for the dataset's own filters.
+#: The value of `selectivity` that means the dataset's own filters.
 OWN: Literal["own"] = "own"
 
 
 @dataclass(frozen=True)
 class _Condition:
-    """What a phase searches under, and what is said of it."""
+    """Condition of a phase's searches, and its description."""
 
     predicate: str
     selectivity: float | str
@@ -259,7 +259,7 @@ class Filtered(Experiment):
             )
 
     def _operators(self, data: Data, arm: str) -> frozenset[str]:
-        """Operators of all that the store of an arm is asked."""
+        """Operators of all filters that the store of an arm receives."""
         used = {"range"} if self._made or self.depths else set()
         if max(self.depths, default=1) > 1:
             used |= {"and"} if set(self.shapes) - {"or"} else set()
@@ -270,7 +270,7 @@ class Filtered(Experiment):
         return frozenset(used)
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """As the point says; the most where it stands for several."""
+        """Value of the point; the greatest if it covers several."""
         return int(point.get("clients", max(self.clients)))
 
     # -- measuring -----------------------------------------------------------------------------
@@ -308,7 +308,7 @@ class Filtered(Experiment):
                     yield from self._phase(there, asked, arm, one)
 
     def _conditions(self, context: Context, made: Made, arm: str) -> Iterator[_Condition]:
-        """What an arm's store is asked, after the search without a filter."""
+        """Conditions that an arm's store is searched under, after the search without a filter."""
         yield _on_data(context, 1.0)
         if arm == "off":
             for wanted in self._of_data():

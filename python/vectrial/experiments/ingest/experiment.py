@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: Rows that are read back after a load.
 VERIFIED = 100
-#: Seconds, and a share of the time until ready: probing for longer than both is told beside it.
+#: Seconds, and a share of the time until ready: probing for longer than both is reported beside it.
 _UNTOLD_S, _UNTOLD = 0.1, 0.02
 
 

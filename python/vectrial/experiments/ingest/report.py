@@ -191,7 +191,7 @@ _DURABILITY = (
 
 
 def _durability(run: RunData, load: Point) -> str:
-    """What writes were asked to be, and whether anybody looked."""
+    """Durability requested for writes, and the result of its check, if there was one."""
     asked = load.params.get("durability")
     if asked is None:
         return formatting.NOTHING
@@ -209,7 +209,7 @@ def _durability(run: RunData, load: Point) -> str:
 
 
 def _known_by(run: RunData, facet: Facet) -> str:
-    """How each store's wait knew its end, stores that say the same together."""
+    """Signal by which each store's wait ended; stores with the same signal are listed together."""
     said: dict[str, dict[str, None]] = defaultdict(dict)
     for p in run.phases_named("wait"):
         if p.dataset == facet.dataset and "known_by" in p.params:

@@ -39,7 +39,7 @@ def told_apart(points: Sequence[Point]) -> list[Point]:
 
 
 def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[Table]:
-    """A row for each of the points that are told apart, with the kinds that any of them has; no
+    """A row for each distinct point, with the kinds that any of them has; no
     table where there is none.
 
     run: that of the points, which names their stores.
@@ -81,7 +81,7 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
 
 
 def figure(name: str, title: str, points: Sequence[Point], names: Sequence[str]) -> list[Figure]:
-    """Stacked bars of the points that are told apart, of which `names` are the names; no figure
+    """Stacked bars of the distinct points, of which `names` are the names; no figure
     where there is none."""
     held = [(how, p) for how, p in zip(names, points, strict=True) if told_apart([p])]
     if not held:
@@ -117,7 +117,7 @@ def _bars(held: Sequence[tuple[str, Point]]) -> Callable[[int, bool], dict[str, 
     ]  # fmt: skip
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
-        # A kind has the same colour whichever others are there.
+        # A kind has the same colour, whatever other kinds are shown.
         inks = [ink(f"step{list(KINDS).index(metric) + 1}") for metric in kinds]
         axis = alt.Axis(grid=False, ticks=False, domain=False, labelColor=ink("ink"))
         chart = (

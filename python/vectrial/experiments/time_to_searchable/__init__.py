@@ -1,1 +1,1 @@
-"""How much of what was acknowledged a search finds, while loading and afterwards."""
+"""Share of the acknowledged rows that a search finds, while loading and afterwards."""

@@ -1,4 +1,4 @@
-"""How much of what was acknowledged a search finds, while loading and afterwards."""
+"""Share of the acknowledged rows that a search finds, while loading and afterwards."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class TimeToSearchable(Experiment):
 
 @dataclass
 class _Watch:
-    """What is known of a load under way, and what was seen of it.
+    """State of a load under way, and the observations of it.
 
     acknowledged: rows so far. loaded_s, ready_s: when the last was, and when the store was ready.
     paused_s: time spent looking that the load stood still for.
@@ -151,7 +151,7 @@ class _Watch:
         return (perf_counter_ns() - self.started_ns) / 1e9 - self.paused_s
 
     def due(self) -> Mapping[str, Any] | None:
-        """What the look that is due now is called, once; None when none is."""
+        """Parameters of the look that is due now, returned once; None when none is due."""
         if self.loaded_s is None:
             reached = self.acknowledged * self.looks // self.context.dataset.rows
             if self.done < reached < self.looks:
@@ -195,11 +195,11 @@ class _Watch:
         self.phases.append(phase)
 
     def _given(self) -> dict[str, Any]:
-        """What the figures depend on, beside when they were taken."""
+        """Conditions that the figures depend on, apart from the time of the look."""
         return {**self.point, "batch_rows": self.context.batch_rows}
 
     def summary(self) -> Phase:
-        """When everything was found that ever is, to the look."""
+        """Time of the look at which everything that is ever found was found."""
         assert self.loaded_s is not None
         assert self.ready_s is not None
         phase = Phase("searchable", self.started_ns, perf_counter_ns(), params=self._given())

@@ -15,7 +15,7 @@ from vectrial.util import formatting
 
 
 def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
-    """What was found while loading."""
+    """Figures of the rows found while loading."""
     return [
         Figure(
             f"searchable-{facet.slug}",

@@ -151,13 +151,13 @@ def _cores(run: RunData) -> list[int]:
 
 
 def _server(run: RunData, series: Series) -> Mapping[str, Any]:
-    """How the store's server was run; empty of a library."""
+    """Settings of the store's server; empty for a library."""
     own = (trial.server for trial in run.trials if trial.series == series)
     return next((facts for facts in own if facts is not None), {})
 
 
 def _shared(run: RunData, suite: Suite, series: Series) -> bool:
-    """Whether the client ran on processors that the store is billed for."""
+    """True if the client ran on processors that the store is billed for."""
     server, cores = _server(run, series), _cores(run)
     if server.get("provider") == "external":
         return False

@@ -16,7 +16,7 @@ _GROUP = "Scope of the check"
 
 
 def wrong_stores(run: RunData) -> Iterator[str]:
-    """Who failed the gate, by what that invalidates, as far as it was measured."""
+    """Stores that failed the gate, by the measured figures that the failure invalidates."""
     stores: dict[str, dict[str, None]] = defaultdict(dict)
     for trial in run.trials:
         for check in trial.gate:
@@ -31,7 +31,7 @@ def wrong_stores(run: RunData) -> Iterator[str]:
 
 
 def gate(run: RunData) -> Section | None:
-    """Which checks each store passed, what each demands and invalidates, and the failures."""
+    """Checks passed by each store, their demands, the figures they invalidate, and the failures."""
     asked: dict[str, Check] = {}
     found: dict[tuple[str, Series], dict[str, Check]] = defaultdict(dict)
     for trial in run.trials:
@@ -83,7 +83,7 @@ def _answers_table(
 
 
 def _scope_cell(checks: Sequence[Check]) -> Cell:
-    """What the checks of one scope found of one store; details in the note."""
+    """Results of the checks of one scope for one store; details in the note."""
     asked = [check for check in checks if check.passed is not None]
     failed = [check for check in asked if not check.passed]
     note = "; ".join(

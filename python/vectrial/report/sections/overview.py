@@ -111,7 +111,7 @@ def _glance_row(run: RunData, sweep: Sweep, series: Series) -> Row:
 
 
 def _not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, Tone, Point | None]:
-    """Why a series has no search points: what its trials say."""
+    """Reason why a series has no search points, as its trials give it."""
     own = [t for t in run.trials if t.series == series and t.dataset == facet.dataset]
     told = [t for t in own if any(p.role == Role.SEARCH for p in t.phases)] or own
     if wrong := next(filter(None, map(run.why_wrong, told)), None):
@@ -201,7 +201,7 @@ def _most_within(run: RunData, limits: str, points: Sequence[Point]) -> Answer:
 
 
 def _at_least(point: Point, spreads: Mapping[Series, Spread]) -> float | None:
-    """What was confirmed of a store of which it is not known how much more it sustains."""
+    """Rate confirmed for a store whose greatest rate is unknown; None if there is none."""
     if point.state != "invalid":
         return None
     rates = [rate for p in point.phases if (rate := capacity.confirmed(p)) is not None]
@@ -288,7 +288,7 @@ def _judge(
     key: Callable[[Spread], float],
     shown: Callable[[Spread], str],
 ) -> tuple[Series, str]:
-    """The first by `key`, and what can be said of its lead."""
+    """The first by `key`, and a note on its lead."""
     order = sorted(spreads, key=lambda s: key(spreads[s]))
     first = order[0]
     rivals = order[1:]

@@ -190,7 +190,7 @@ def _shown(value: Any) -> str:
 
 
 def method(run: RunData) -> Section:
-    """How it was measured, in short, and how to do it again."""
+    """Method of measurement in short, and the steps to reproduce it."""
     notes = (
         "Throughput, latency, recall and errors of a row come from the same requests.",
         "Closed loop: a client sends its next request when the last one is answered. Latency "

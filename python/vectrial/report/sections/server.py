@@ -1,4 +1,4 @@
-"""What the servers were, and what each phase cost them."""
+"""Servers of the run, and the resources that each phase used."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ _RUN_BY = (
 
 
 def servers(run: RunData) -> Section | None:
-    """How the server of each store was had and what it was allowed."""
+    """Origin of each store's server, and the resources it was allowed."""
     ways: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for trial in run.trials:
         if trial.server is not None:

@@ -20,7 +20,7 @@ from vectrial.util import formatting
 #: A load average that is above the cores by this share when a phase began deserves a warning, since
 #: something else was using the machine.
 BUSY = 0.5
-#: Loads shorter than so many seconds, and latencies of fewer operations, deserve one.
+#: Loads shorter than this (seconds) and latencies of fewer operations give a warning.
 BRIEF_S, THIN = 0.1, 10
 #: A setting that answers faster by this share than one of less work, beyond the spread of both, is
 #: told: the work does not explain it.
@@ -80,7 +80,7 @@ def warnings(run: RunData) -> tuple[str, ...]:
 
 
 def _unranked(run: RunData) -> Iterator[str]:
-    """What was measured and is on no front, store by store, but for what cannot be believed."""
+    """Measured points that are on no front, store by store, except those that are not credible."""
     said: dict[str, dict[str, None]] = defaultdict(dict)
     for point in run.points:
         if point.state == "ok" and point.doubt and not point.doubt.startswith(UNBELIEVED):
@@ -177,7 +177,7 @@ def _turned_up(less: Point, more: Point) -> str | None:
 
 
 def _faster(less: Point, more: Point) -> float:
-    """How many times as fast `more` was at least, by the spread of both."""
+    """Least ratio of the speed of `more` to that of `less`, by the spread of both."""
     slow, fast = less.spread("qps"), more.spread("qps")
     return fast.low / slow.high if slow and fast and slow.high else 0.0
 

@@ -11,7 +11,7 @@ from vectrial.reports.model import Arm, Ask, Note, Part, Reproduction, Scalar
 _SAME: dict[str, Scalar | list[Scalar]] = {"m": 16, "ef_construction": 100}
 #: Where DocArray read every document and chose among them: all but its own stores, which find so.
 _SCANNED = ("annlite", "qdrant", "weaviate", "elasticsearch")
-#: What became of ef: Elasticsearch looked at so many candidates, and Qdrant was given none.
+#: Treatment of ef: Elasticsearch examined that many candidates, and Qdrant was given none.
 _SEARCHED: dict[str, dict[str, Any]] = {
     "elasticsearch": {"search": {"ef_search": 10_000}},
     "qdrant": {"search": {}},

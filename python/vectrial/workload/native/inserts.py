@@ -17,7 +17,7 @@ from vectrial.model.store import NativeRows, Schema
 from vectrial.workload.ingest import load_phase, quantiles
 from vectrial.workload.native.rows import columns_of, send
 
-#: Encoded requests held at once, all slabs being of so many bytes or a little less.
+#: Most bytes of encoded requests held at once, in all slabs together.
 SLAB_BYTES = 256 << 20
 #: A component of a vector in the wordiest wire, JSON; its bytes elsewhere are 4.
 _COMPONENT_BYTES = 12
@@ -36,7 +36,7 @@ def load(
     clients: int = 1,
     stop: int | None = None,
 ) -> Phase:
-    """Insert rows 0 … stop in batches, by so many clients with one request each.
+    """Insert rows 0 … stop in batches, by this many clients with one request each.
 
     What is encoded at once is bounded; between two slabs, while the next is encoded, the clock
     stands still, as it does in the other lanes while the next batch is cut. A batch that fails,
@@ -93,7 +93,7 @@ def _teller(
 
 @dataclass
 class _Seen:
-    """What the slabs of a load have seen, together."""
+    """Combined observations of the slabs of a load."""
 
     load_1m: float
     started_ns: int = 0

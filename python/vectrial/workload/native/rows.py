@@ -65,7 +65,7 @@ def send(
     max_s: float | None = None,
     progress: Callable[[LoadControl], None] | None = None,
 ) -> LoadOutcome:
-    """Send every row once, `batch` in a request, by so many clients of a closed loop.
+    """Send every row once, `batch` in a request, by this many clients of a closed loop.
 
     With one client requests go out in the order of the rows. None is sent `max_s` seconds after
     the start or later.

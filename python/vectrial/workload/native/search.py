@@ -26,7 +26,7 @@ from vectrial.workload.live import follower
 from vectrial.workload.record import phase_of_outcome
 from vectrial.workload.searchers import NativeSearches
 
-#: Queries that are asked after a phase, and for how many seconds at most.
+#: Number of queries sent after a phase, and the most seconds for them.
 PROBED, PROBED_S = 500, 2.0
 
 #: Seconds that the warm-up may take, as in the other lanes.

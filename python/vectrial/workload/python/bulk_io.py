@@ -49,7 +49,7 @@ class FullScan:
 
 @dataclass(frozen=True)
 class PutScanLoop:
-    """Put so many rows into a collection of one's own, then read all of it, by turns for
+    """Put this many rows into a separate collection, then read all of it, by turns for
     `length_s` seconds. It grows with every turn; the first turn comes before the clock."""
 
     dataset: str
@@ -61,7 +61,7 @@ class PutScanLoop:
 
 @dataclass(frozen=True)
 class BulkClient:
-    """What one process does. opening: of the collection that it puts into and reads."""
+    """Work of one process. opening: of the collection that it puts into and reads."""
 
     opening: Opening
     work: FullScan | PutScanLoop
@@ -70,7 +70,7 @@ class BulkClient:
 
 @dataclass(frozen=True)
 class TransferResult:
-    """What a client did within the clock.
+    """Result of a client within the clock.
 
     puts, gets: packed records; a get is a whole pass. put_bytes, got_bytes: of the Arrow batches,
     which is ids, vectors and metadata. wrong: passes that did not bring every row once.
@@ -90,7 +90,7 @@ class TransferResult:
 def together(
     clients: Sequence[BulkClient], progress: Progress, name: str
 ) -> tuple[int, list[TransferResult]]:
-    """Every client in a process of its own, from one common start, which comes first.
+    """Every client in its own process, from one common start, which comes first.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
@@ -161,7 +161,7 @@ def alternate(
 
 
 class _TransferLog:
-    """What a client has done since the start."""
+    """Work of a client since the start."""
 
     def __init__(self, started_ns: int) -> None:
         self.puts, self.gets = Recorder(), Recorder()

@@ -231,9 +231,9 @@ class ClientPool:
         return True
 
     def _logs(self, client: int) -> bool:
-        """Whether the answers of a client's next block are logged: the first `MIN_LOGGED` of all
-        clients are, and then those of ever fewer blocks (the 2nd, 4th, 8th …), so that some are of
-        every part of the phase, however long it is. Settled before they are asked for."""
+        """True if the answers of a client's next block are logged: the first `MIN_LOGGED` of all
+        clients are, and then fewer and fewer blocks (the 2nd, 4th, 8th …), so that every part of
+        the phase is sampled, however long it is. Decided before the queries are sent."""
         self._blocks[client] += 1
         nth = self._blocks[client]
         early = len(self.answer_logs[client]) < MIN_LOGGED / self.of
@@ -251,7 +251,7 @@ class ClientPool:
         """Send the requests of `batch`. Returns whether there is time for more."""
         clock = _clock
         answer, rest, done = self._answer_sink(client, recorder), iter(batch), self.ended[client]
-        going = clock() < stop  # whoever was held up on the way here sends nothing any more
+        going = clock() < stop  # a client delayed on the way here sends nothing
         try:
             while going:
                 pause = min(stop, self.report_at[client])

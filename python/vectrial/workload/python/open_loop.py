@@ -49,7 +49,7 @@ class Schedule:
     length_ns: int
 
     def split(self, parts: int) -> list[Schedule]:
-        """The arrivals dealt out to so many processes, one to each in turn."""
+        """The arrivals dealt out to this many processes, one to each in turn."""
         return [
             Schedule(self.due[nth::parts], self.queries[nth::parts], self.length_ns)
             for nth in range(parts)
@@ -82,7 +82,7 @@ class ArrivalQueue:
         self, pool: ClientPool, schedule: Schedule, report: Callable[[], None] = lambda: None
     ) -> None:
         self._pool, self._length_ns, self._report = pool, schedule.length_ns, report
-        # Taking from an iterator over a list is one step, whoever else takes.
+        # Taking from an iterator over a list is one step, even with several threads.
         arrivals = zip(
             schedule.due.tolist(),
             schedule.queries.tolist(),
@@ -255,7 +255,7 @@ def phase_of_results(
 
 
 def due_times(load: OpenLoop, seed: int) -> NDArray[np.int64]:
-    """When requests are due, int64 ns from the start, ascending, all before the end; Poisson
+    """Due times of requests, int64 ns from the start, ascending, all before the end; Poisson
     arrivals are drawn from the seed."""
     length_ns, gap_ns = int(load.duration_s * 1e9), 1e9 / load.rate
     rng, due = np.random.default_rng([seed, 1]), np.empty(0)

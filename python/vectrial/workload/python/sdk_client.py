@@ -68,7 +68,7 @@ def _measure(share: Share, pipe: Connection) -> Done | WorkerResult:
 
 def main() -> None:
     """Do what comes over the pipe whose file descriptor is the first argument; the
-    second is the process id of whoever sends it."""
+    second is the process id of the sender."""
     die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     with Connection(int(sys.argv[1])) as pipe:

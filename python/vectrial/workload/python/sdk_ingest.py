@@ -23,8 +23,8 @@ from vectrial.workload.python.timed import record_operation, timed
 
 @dataclass(frozen=True)
 class Portion:
-    """What one process inserts: every `of`-th batch of rows 0 … stop of a dataset of the library,
-    from the `first`-th on."""
+    """Share of one process in an ingest: every `of`-th batch of rows 0 … stop of a dataset of the
+    library, from the `first`-th on."""
 
     opening: Opening
     dataset: str

@@ -34,7 +34,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class Opening:
-    """How another process opens a store that exists. store: "module:Class"."""
+    """Instructions for another process to open an existing store. store: "module:Class"."""
 
     store: str
     location: Path

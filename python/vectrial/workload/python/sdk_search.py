@@ -53,7 +53,7 @@ class Asked(Protocol):
 
     @property
     def opening(self) -> Opening:
-        """How to open it."""
+        """Opening of the store."""
         ...
 
     def searchers(self, store: Store) -> Searcher | Sequence[Searcher]:
@@ -200,7 +200,7 @@ def _closed_phase(
 
 
 def split(whole: Share, processes: int, schedule: Schedule | None = None) -> list[Share]:
-    """The shares of so many processes: the clients as evenly as can be, and the arrivals dealt out
+    """The shares of the processes: the clients as evenly as can be, and the arrivals dealt out
     in turn."""
     clients = whole.load.clients
     counts = [clients // processes + (n < clients % processes) for n in range(processes)]

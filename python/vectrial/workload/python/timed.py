@@ -19,7 +19,7 @@ from vectrial.model.store import Hits, Searcher
 A = TypeVar("A")
 T = TypeVar("T")
 
-#: Raised, whoever raises it, because it ends the program. Every other error is recorded, also one
+#: Always raised again, because it ends the program. Every other error is recorded, also one
 #: that does not derive from Exception, such as a panic in a Rust library.
 FATAL = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
