@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from vectrial.cli.app import app
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.filters import Filter
-from vectrial.model.store import Environment, Params, Searcher
+from vectrial.model.store import Environment, IndexKind, Params, Searcher
 from vectrial.stores import registry
 from vectrial.stores.memory import MemoryStore
 from vectrial.worker import probe
@@ -216,3 +216,15 @@ def test_a_probe_asks_the_gate() -> None:
 def test_an_unknown_store_ends_the_command() -> None:
     told = CliRunner().invoke(app, ["stores", "fais"])
     assert isinstance(told.exception, UserError)
+
+
+class _Effort(Params):
+    ef_search: int = 10
+
+
+@pytest.mark.parametrize("name", ["high_recall_params", "strong_consistency_params"])
+def test_an_index_names_only_parameters_that_it_has(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}: _Effort has no ef"):
+        IndexKind(search=_Effort, **{name: {"ef": 512}})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="tuning_ranges: NoParams has no m"):
+        IndexKind(tuning_ranges={"m": (4, 64)})

@@ -275,12 +275,16 @@ def _results(record: TrialRecord) -> list[Phase]:
     return [phase for phase in record.phases if "sustained_qps" in phase.metrics]
 
 
+def _about(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+
+
 def dry_run_table(plan: Plan) -> RenderableType:
     """The plan: one row per store, index and number of rows, then the skipped trials."""
     table = Table(
         box=SIMPLE_HEAD,
         title=f"{plan.suite.name}: {len(plan.trials)} trials in {len(plan.jobs)} jobs",
-        caption=f"about {plan.estimate_s / 60:,.0f} min of measuring, after datasets are here",
+        caption=f"about {_about(plan.estimate_s)} of measuring, after datasets are here",
     )
     loads: dict[tuple[str, str, str, int], list[PlannedTrial]] = {}
     for job in plan.jobs:

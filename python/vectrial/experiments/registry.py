@@ -26,7 +26,8 @@ def _class(found: object) -> type[Experiment]:
 def _named(name: str, found: object) -> type[Experiment]:
     experiment = _class(found)
     if experiment.name != name:
-        raise ValueError(f"is an experiment named '{experiment.name}'")
+        name = experiment.name
+        raise ValueError(f"is an experiment named '{name}': name the entry point so, too")
     return experiment
 
 

@@ -162,6 +162,20 @@ class IndexKind:
     unsupported: frozenset[str] = frozenset()
     exact_scores: bool = True
 
+    def __post_init__(self) -> None:
+        """Refuse parameters that no model of this kind has.
+
+        Raises:
+            ValueError: naming them.
+        """
+        for field_name, names, model in (
+            ("high_recall_params", self.high_recall_params, self.search),
+            ("strong_consistency_params", self.strong_consistency_params, self.search),
+            ("tuning_ranges", self.tuning_ranges, self.build),
+        ):
+            if unknown := sorted(set(names) - model.model_fields.keys()):
+                raise ValueError(f"{field_name}: {model.__name__} has no {', '.join(unknown)}")
+
     @property
     def dial(self) -> str | None:
         """The search parameter that trades speed for recall; None where there is none."""

@@ -27,7 +27,7 @@ def _class(found: object) -> type[Store]:
 def _named(name: str, found: object) -> type[Store]:
     store = _class(found)
     if store.name != name:
-        raise ValueError(f"is a store named '{store.name}'")
+        raise ValueError(f"is a store named '{store.name}': name the entry point so, too")
     return store
 
 
