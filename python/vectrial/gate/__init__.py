@@ -1,9 +1,9 @@
-"""The gate: correct before fast.
+"""The gate: correctness checks before any timing.
 
 Every store passes it after each load, before a search is timed. Reading checks run on the loaded
 store. Checks that change rows, and those that need data made to tell one fault from another, run
-on a small store of the same kind beside it, since an index that was updated and deleted from is
-no longer the one that was asked for.
+on a separate small store of the same kind, since updates and deletes would change the index under
+test.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _BESIDE = (
 
 
 def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
-    """Every check; `folder` is absent, and removed afterwards.
+    """Run every check. `folder` must not exist; it is removed afterwards.
 
-    A check that does not apply to the store has `passed` None and says why; one that raises has
-    failed, with what was raised. What each demands and invalidates is in `gate.checks`.
+    A check that does not apply to the store has `passed` None and gives the reason; one that raises
+    has failed with that error. `gate.checks` defines what each demands and invalidates.
     """
     report = Report()
     rng = np.random.default_rng(subject.seed)

@@ -1,6 +1,6 @@
-"""The checks of the gate: what each demands, and what it invalidates where it fails.
+"""The checks of the gate: what each demands, and what its failure invalidates.
 
-This is the one place that says so: results and reports carry it from here.
+They are defined only here; results and reports take them from this module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Filters to ask a store with: made from a dataset's own values, so that each keeps some rows."""
+"""Filters for checking a store, made from a dataset's values so that each keeps some rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, operators
 from vectrial.model.store import Field, FieldType
 
-#: Columns that are asked about, and filters made of them.
+#: Most columns used, and most filters made from them.
 MOST_COLUMNS, MOST_FILTERS = 6, 12
 
 
@@ -22,8 +22,8 @@ def conditions(
     rng: np.random.Generator,
 ) -> list[Filter]:
     """At most `MOST_FILTERS` filters over the first `MOST_COLUMNS` of `fields`, of `honoured`
-    operators only. Every operator that these columns allow is there before any comes again, and
-    every column before any comes again."""
+    operators only. No operator that these columns allow repeats before all have occurred, and no
+    column before all have."""
     made = [
         list(_of_column(field, metadata.column(field.name), rng)) for field in fields[:MOST_COLUMNS]
     ]
@@ -78,7 +78,7 @@ def _combined(simple: Sequence[Filter]) -> Iterable[Filter]:
 
 
 def _varied(possible: Sequence[Filter]) -> list[Filter]:
-    """The same filters, those that show an operator for the first time before the others."""
+    """The same filters, the first of each operator before the others."""
     seen, first, rest = set[str](), list[Filter](), list[Filter]()
     for where in possible:
         new = operators(where) - seen

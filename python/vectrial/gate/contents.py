@@ -1,4 +1,4 @@
-"""Checks that every row that was loaded is there, and that searches find it."""
+"""Checks that every loaded row is present, and that searches find it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from vectrial.gate.sought import NEIGHBOURS, Sought, look_for, loss_found, may_b
 from vectrial.stores.common.arrow import ids_of
 
 CHECKS = ("all_rows_kept", "rows_found_by_search")
-#: Rows that are looked for at most: with 95 % one of them is missing where one in a thousand is.
+#: Most rows to look for: if one row in a thousand is missing, 95 % of samples have one.
 MOST = 3000
-#: Seconds that reading out may take, and reading by id and searching.
+#: Time limits in seconds: reading all rows, and reading by id and searching.
 SCAN_S, READ_S, SEARCH_S = 1.0, 1.0, 1.5
-#: Bytes of vectors beyond which a store is not read out.
+#: Bytes of vectors beyond which not all rows are read.
 SCAN_BYTES = 64 << 20
 #: Rows of a read by id.
 _PAGE = 300
 
 
 def kept(subject: Subject, report: Report) -> None:
-    """`all_rows_kept`: every id where the store can be read out in a moment, else of a sample."""
+    """`all_rows_kept`: every id if the store can be read quickly, else a sample of ids."""
     rows = subject.rows
     if subject.can.scan and rows.vectors.nbytes <= SCAN_BYTES:
         read = _read_out(subject)
@@ -48,7 +48,7 @@ def kept(subject: Subject, report: Report) -> None:
 
 
 def _read_out(subject: Subject) -> Ids | None:
-    """The ids of all rows; None where they do not come in time."""
+    """The ids of all rows; None if they do not arrive in time."""
     end, parts = time.perf_counter() + SCAN_S, [np.empty(0, np.int64)]
     with closing(_generator(subject)) as batches:
         for batch in batches:
@@ -59,7 +59,7 @@ def _read_out(subject: Subject) -> Ids | None:
 
 
 def _generator(subject: Subject) -> Generator[pa.RecordBatch, None, None]:
-    """A scan that can be closed, whatever kind of iterator the store gives."""
+    """A scan that can be closed, for any kind of iterator that the store returns."""
     yield from subject.store.scan()
 
 
@@ -77,8 +77,8 @@ def _compared(read: NDArray[np.int64], written: NDArray[np.int64]) -> tuple[bool
 def searchable(subject: Subject, report: Report, true_share: float) -> None:
     """`rows_found_by_search`: rows drawn at random are found by their own vectors.
 
-    true_share: of the rows that the loaded store returned at the generous setting. Where it
-    reaches the index's floor the rows have structure, and the floor is demanded here, too.
+    true_share: share of true neighbours that the loaded store returned at the generous setting. If
+    it reaches the index's floor the rows have structure, and the floor is demanded here, too.
     """
     rows = subject.rows
     at = np.random.default_rng([subject.seed, 2]).permutation(len(rows.ids))[:MOST]

@@ -1,7 +1,7 @@
 """Checks of searches under filters and of finds by condition.
 
-They are put to the loaded store, under filters made from the dataset's own values, and to the
-small store, under filters that reach from common to rare.
+They run on the loaded store with filters made from the dataset's values, and on the small store
+with filters from common to rare.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ BUDGET_S, FIND_BUDGET_S = 0.5, 3.0
 
 @dataclass(frozen=True)
 class Probe:
-    """A store and the filters to ask it with.
+    """A store and the filters to check it with.
 
-    on: what its rows are, for messages. floor: least share of true neighbours.
+    on: description of its rows, for messages. floor: least share of true neighbours.
     """
 
     subject: Subject
@@ -61,7 +61,7 @@ class _Filtered:
 
 
 def searches(probes: Sequence[Probe], report: Report) -> None:
-    """`SEARCH_CHECKS`: every row holds the filter, all that there are, and the nearest of them."""
+    """`SEARCH_CHECKS`: every row matches the filter, none is missing, and they are the nearest."""
     given = [(probe, answers) for probe in probes if (answers := _answers(probe))]
     if not given:
         for name in SEARCH_CHECKS:
@@ -82,7 +82,7 @@ def searches(probes: Sequence[Probe], report: Report) -> None:
 
 
 def finds(probes: Sequence[Probe], report: Report) -> None:
-    """`FIND_CHECK`: ids found by a condition hold it, each once, all of them up to the limit."""
+    """`FIND_CHECK`: found ids match the condition, each once and complete up to the limit."""
     faults, asked = [], 0
     for probe in probes:
         rows, end = probe.subject.rows, time.perf_counter() + FIND_BUDGET_S
@@ -107,7 +107,7 @@ def finds(probes: Sequence[Probe], report: Report) -> None:
 
 
 def _answers(probe: Probe) -> list[_Filtered]:
-    """Answers under every filter there is, with our own truth under it."""
+    """Answers under every filter, with the true neighbours under it."""
     subject, rows = probe.subject, probe.subject.rows
     usable = probe.usable(subject.can.filters)
     given: list[tuple[int, int, Answer]] = []
@@ -135,7 +135,7 @@ def _answers(probe: Probe) -> list[_Filtered]:
 
 
 def _outside(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
-    """For each filter that some returned row does not hold, how many, and one of them."""
+    """One message per filter that some returned rows do not match: their number and an example."""
     rows = probe.subject.rows
     assert rows.metadata is not None
     found: dict[Filter, NDArray[np.int64]] = {}
@@ -157,8 +157,8 @@ def _outside(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
 
 
 def _short(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
-    """For each filter under which answers lack rows, or have more than were asked for, how many
-    are returned on average."""
+    """One message per filter with too few or too many rows in its answers: the average number
+    returned."""
     k = probe.subject.k
     lengths: dict[Filter, list[int]] = {}
     wanted: dict[Filter, int] = {}
@@ -174,8 +174,8 @@ def _short(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
 
 
 def _share(probe: Probe, answers: Sequence[_Filtered]) -> float:
-    """Of the distinct rows that hold their filter, the share that are true neighbours under it.
-    Rows outside it, left out, or beyond k are for other checks."""
+    """Share of true neighbours among the distinct returned rows that match their filter. Other
+    checks cover rows outside it, missing rows and rows beyond k."""
     right = held = 0
     for one in answers:
         inside = np.intersect1d(one.answer[0][: probe.subject.k], probe.subject.rows.ids[one.mask])

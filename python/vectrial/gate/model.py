@@ -1,4 +1,4 @@
-"""What a gate looks at, and what it says."""
+"""Inputs and results of the gate."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from vectrial.stores.common.arrow import ids_of, vectors_of
 
 #: Relative error of a float64 in metadata: four units in the last place.
 FLOAT_TOLERANCE = 4 * 2.0**-52
-#: Recall that an exact index must reach: float32 may order near-ties otherwise than float64.
+#: Recall that an exact index must reach: float32 may order near-ties differently from float64.
 EXACT_FLOOR = 0.999
-#: What an approximate index must reach of its floor on any data: uniform data in many dimensions
-#: have no structure for a graph to follow.
+#: Fraction of its floor that an approximate index must reach on any data: uniform data in many
+#: dimensions have no structure for a graph to follow.
 SHARE_OF_FLOOR = 0.1
-#: Searches under way at once where each waits for what was written before it.
+#: Concurrent searches where each waits for the writes before it.
 _FRESH_AT_ONCE = 8
 
 Ids = NDArray[np.int64]
@@ -41,14 +41,14 @@ Answer = tuple[Ids, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class GateResult:
-    """What one check found. `passed` is None when the check does not apply to the store."""
+    """Result of one check. `passed` is None if the check does not apply to the store."""
 
     check_name: str
     passed: bool | None
     detail: str
 
     def row(self, scopes: Container[Scope]) -> GateRow:
-        """The result as kept with a trial whose figures depend on `scopes`."""
+        """The result as recorded with a trial whose figures depend on `scopes`."""
         check = CHECKS[self.check_name]
         relevant = check.invalidates in scopes
         return GateRow(
@@ -58,14 +58,14 @@ class GateResult:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a store should hold: ids (n,), vectors (n, d), metadata (n rows) or None."""
+    """Expected content of a store: ids (n,), vectors (n, d), metadata (n rows) or None."""
 
     ids: Ids
     vectors: Vectors
     metadata: pa.Table | None = None
 
     def positions(self, ids: Ids) -> Ids:
-        """Where each of some ids stands in `self.ids`; -1 for those that do not."""
+        """Position of each id in `self.ids`; -1 for ids that are not there."""
         order, ascending = self._order
         at = np.minimum(np.searchsorted(ascending, ids), len(ascending) - 1)
         return np.where(ascending[at] == ids, order[at], -1)
@@ -78,9 +78,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Subject:
-    """A loaded store, and what it should hold and answer.
+    """A loaded store with its expected content and answers.
 
-    make: a new store of the same kind in a folder.
+    make: creates a new store of the same kind in a folder.
     queries: (q, d). judge: knows their true neighbours among `rows`, for `k`.
     """
 
@@ -101,18 +101,18 @@ class Subject:
 
     @property
     def can(self) -> Capabilities:
-        """What the store can do under the index."""
+        """Capabilities of the store under the index."""
         return self.store.capabilities.under(self.index.kind)
 
     @property
     def floor(self) -> float:
         """The recall that the index must reach at the generous setting, on data with structure.
-        An exact index may lose what float32 cannot tell apart."""
+        An exact index may miss neighbours that float32 cannot distinguish."""
         return self._floor(filtered=False)
 
     @property
     def filtered_floor(self) -> float:
-        """The same of searches under a filter."""
+        """The recall that searches under a filter must reach."""
         return self._floor(filtered=True)
 
     def _floor(self, *, filtered: bool) -> float:
@@ -132,8 +132,8 @@ class Subject:
         budget_s: float = math.inf,
         fresh: bool = False,
     ) -> list[Answer]:
-        """Answers at the generous setting, one per vector; after `budget_s` no more are asked for
-        than the first `least`. `fresh`: they must know of what was just changed."""
+        """Answers at the generous setting, one per vector; after `budget_s` only the first `least`
+        are requested. `fresh`: they must reflect all earlier changes."""
         settings = {
             **self.kind.high_recall_params,
             **(self.kind.strong_consistency_params if fresh else {}),
@@ -146,7 +146,7 @@ class Subject:
             return np.array(ids, dtype=np.int64), np.array(scores, dtype=np.float32)
 
         if fresh and self.kind.strong_consistency_params and self.can.concurrent_search:
-            # Each waits until the server knows of every write: as well all at once.
+            # Each waits until the server has seen every write, so they can all run at once.
             with ThreadPoolExecutor(_FRESH_AT_ONCE) as pool:
                 return list(pool.map(ask, vectors))
         end = time.perf_counter() + budget_s
@@ -160,7 +160,7 @@ class Subject:
 
 @dataclass
 class Report:
-    """Collects results; a check that raises has failed, with what was raised."""
+    """Collects results; a check that raises has failed with that error."""
 
     results: list[GateResult] = field(default_factory=list)
 
@@ -170,8 +170,8 @@ class Report:
 
     @contextmanager
     def check(self, *names: str) -> Iterator[None]:
-        """Whatever the body raises becomes the failure of those of `names` not yet reported; it
-        is raised on when all of them are."""
+        """Turn an error of the body into the failure of those of `names` not yet reported; if all
+        are reported, raise it again."""
         try:
             yield
         except Exception as error:
@@ -184,7 +184,7 @@ class Report:
 
 
 def difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:
-    """The first difference between the rows at positions `at` and what was read, or None."""
+    """The first difference between the rows at positions `at` and the rows read, or None."""
     rows = subject.rows
     position = {int(rows.ids[i]): int(i) for i in at}
     got = ids_of(table)
@@ -205,7 +205,7 @@ def difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:
 
 
 def same_value(got: Any, want: Any) -> bool:
-    """Equal; floats may lose their last bits, as where a store keeps them as decimal text."""
+    """True if equal; floats may lose their last bits, as in a store that keeps decimal text."""
     if isinstance(got, float) and isinstance(want, float):
         same = math.isclose(got, want, rel_tol=FLOAT_TOLERANCE)
         return same or (math.isnan(got) and math.isnan(want))
@@ -213,7 +213,7 @@ def same_value(got: Any, want: Any) -> bool:
 
 
 def same_vector(got: Vectors, want: Vectors, schema: Schema, kind: IndexKind) -> bool:
-    """Whether a vector (d,) read from a store under an index of this kind is the one written:
+    """True if a vector (d,) read from a store under an index of this kind is the one written:
     equal up to float32; under cosine only the direction is kept, under compression less."""
     g, w = np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64)
     if schema.metric is Metric.COSINE:

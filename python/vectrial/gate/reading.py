@@ -1,4 +1,4 @@
-"""Checks that read the loaded store and leave it as it is."""
+"""Checks that read the loaded store and do not change it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vectrial.gate.model import Answer, Ids, Report, Subject, Vectors, differenc
 from vectrial.gate.scores import compare
 from vectrial.model.metric import LARGER_IS_CLOSER, ScoreKind
 
-#: Queries and rows that a check looks at.
+#: Queries and rows that a check uses.
 PROBES = 50
 #: Searches stop after this time, though not before `LEAST`: a store that scans everything in
 #: Python would take minutes for what others do in a moment.
@@ -29,7 +29,7 @@ ANSWER_CHECKS = (
 
 
 def row_count(subject: Subject, report: Report) -> None:
-    """The store says that it has the rows that were written."""
+    """The store's row count is the number of rows written."""
     count, expected = subject.store.count(), len(subject.rows.ids)
     report("row_count", count == expected, f"{count} of {expected} rows")
 
@@ -45,8 +45,8 @@ def round_trip(subject: Subject, report: Report, rng: np.random.Generator) -> No
 
 
 def answers(subject: Subject, report: Report) -> float:
-    """Answers at the generous setting: `ANSWER_CHECKS`. Returns the share of their rows that are
-    true neighbours."""
+    """`ANSWER_CHECKS` on answers at the generous setting. Returns the share of their rows that
+    are true neighbours."""
     queries = np.asarray(subject.queries[:PROBES], dtype=np.float32)
     given = subject.answer(queries, least=LEAST, budget_s=BUDGET_S)
     queries = queries[: len(given)]
@@ -71,9 +71,9 @@ def answers(subject: Subject, report: Report) -> float:
 
 
 def true_share(subject: Subject, judge: Judge, given: Sequence[Answer]) -> float:
-    """Of the distinct rows that answers to the first queries name, the mean share that are true
-    neighbours. It is recall where answers are whole: rows that are missing, unknown, named twice
-    or more than were asked for are faults of other names."""
+    """Mean share of true neighbours among the distinct rows in the answers to the first queries.
+    It is the recall if answers are complete: other checks cover rows that are missing, unknown,
+    repeated or more than requested."""
     shares = []
     for i, (ids, _) in enumerate(given):
         known = np.unique(ids[: subject.k][subject.rows.positions(ids[: subject.k]) >= 0])
@@ -91,7 +91,7 @@ def _found(bad: list[int], answers: list[Answer], what: str) -> str:
 
 
 def _best_first(kind: ScoreKind, scores: NDArray[np.float32]) -> bool:
-    scores = scores[np.isfinite(scores)]  # what is no number is no score: `scores_agree`
+    scores = scores[np.isfinite(scores)]  # `scores_agree` covers scores that are not numbers
     steps = np.diff(scores.astype(np.float64))
     slack = 1e-6 * np.abs(scores).max(initial=0)
     return bool((steps <= slack).all() if kind in LARGER_IS_CLOSER else (steps >= -slack).all())
@@ -100,7 +100,7 @@ def _best_first(kind: ScoreKind, scores: NDArray[np.float32]) -> bool:
 def _scores_agree(
     subject: Subject, queries: Vectors, answers: list[Answer], at: list[Ids]
 ) -> tuple[bool, str]:
-    """Against distances computed again in float64."""
+    """Compare with distances computed again in float64."""
     metric = subject.schema.metric
     told = compare(
         metric,

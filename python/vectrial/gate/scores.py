@@ -1,4 +1,4 @@
-"""Scores that a store returned, held against distances computed again in float64."""
+"""Comparison of a store's scores with distances computed again in float64."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from vectrial.model.metric import Metric, ScoreKind, distances, score_from_dista
 
 #: How far a float32 computation may be off, relative to the scale of what it adds up.
 FLOAT32_SLACK = 2e-5
-#: Estimates from compressed vectors correlate at least so much, and are off by this share at most,
-#: in the median.
+#: For estimates from compressed vectors: least correlation, and largest median relative error.
 CORRELATION, OFF = 0.8, 0.5
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What became of a comparison. wrong: of `count` scores those that differ; of estimates, which
-    are judged together, all or none. detail: for people."""
+    """Result of a comparison. wrong: number of the `count` scores that differ; for estimates, which
+    are judged together, all or none. detail: a message."""
 
     wrong: int
     count: int
@@ -38,12 +37,12 @@ def compare(
     exact: bool,
     slack: float = 1.0,
 ) -> Compared:
-    """Compare the scores of answers with those of the rows that they name.
+    """Compare the scores of answers with those of the rows in them.
 
     Args:
-        queries: (d,) of each answer. rows: the vectors that it names, (m, d). scores: (m,).
-        exact: they are those of the vectors; else estimates from compressed ones.
-        slack: how many times as far off as `FLOAT32_SLACK` they may be.
+        queries: (d,) of each answer. rows: its vectors, (m, d). scores: (m,).
+        exact: the scores are exact; else they are estimates from compressed vectors.
+        slack: allowed error as a multiple of `FLOAT32_SLACK`.
     """
     got: list[float] = []
     want: list[float] = []
@@ -53,7 +52,7 @@ def compare(
         got += told.tolist()
         scale += _scale(query, vectors, metric).tolist()
     g, w, s = np.array(got), np.array(want), np.array(scale)
-    if kind is ScoreKind.INVERSE_L2:  # compared as the distances they stand for
+    if kind is ScoreKind.INVERSE_L2:  # compared as the underlying distances
         with np.errstate(divide="ignore"):
             g, w, s = 1.0 / g - 1.0, 1.0 / w - 1.0, s + 1.0
     if kind in (ScoreKind.L2, ScoreKind.INVERSE_L2):
@@ -63,7 +62,7 @@ def compare(
     if not exact:
         return _estimates(g, w)
     off = np.abs(g - w)
-    bad = ~(off <= slack * (FLOAT32_SLACK * s + 1e-5 * np.abs(w)))  # what is no number is bad
+    bad = ~(off <= slack * (FLOAT32_SLACK * s + 1e-5 * np.abs(w)))  # NaN is bad
     detail = f"{int(bad.sum())} of {len(g)} scores differ from the {kind} computed again"
     if bad.any():
         worst = int(np.argmax(np.where(np.isfinite(off), off - FLOAT32_SLACK * s, np.inf)))
@@ -74,7 +73,7 @@ def compare(
 def _scale(
     query: NDArray[np.float32], vectors: NDArray[np.float32], metric: Metric
 ) -> NDArray[np.float64]:
-    """The size of what is added up: rounding is relative to it, not to the result."""
+    """Magnitude of the sum's terms: rounding is relative to it, not to the result."""
     if metric is Metric.COSINE:
         return np.ones(len(vectors))
     norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
@@ -83,7 +82,7 @@ def _scale(
 
 
 def _estimates(got: NDArray[Any], want: NDArray[Any]) -> Compared:
-    """Scores from compressed vectors must still say the same: correlated, and of the same size."""
+    """Compare scores from compressed vectors, which must correlate and have the same magnitude."""
     correlation = float(np.corrcoef(got, want)[0, 1]) if np.ptp(want) > 0 else 1.0
     off = float(np.median(np.abs(got - want) / np.maximum(np.abs(want), 1e-30)))
     detail = f"estimates: correlation {correlation:.3f}, median relative error {off:.2f}"

@@ -1,4 +1,4 @@
-"""Checks on a small store of the same kind, loaded with rows made to tell faults apart."""
+"""Checks on a small store of the same kind, loaded with rows made to distinguish faults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vectrial.model.store import Field, FieldType, Schema, Store
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.common.temporary import temporary_store
 
-#: Rows of the small store, queries put to it, neighbours asked for.
+#: Rows of the small store, number of queries, neighbours per query.
 ROWS, QUERIES, K = 2000, 50, 10
 #: Rows that are updated, and deleted.
 CHANGED = 20
@@ -29,7 +29,7 @@ CHANGED = 20
 
 @contextmanager
 def small_store(subject: Subject, folder: Path) -> Iterator[Subject]:
-    """A store of the same kind and index, loaded with rows made to tell faults apart."""
+    """A store of the same kind and index, loaded with rows made to distinguish faults."""
     with temporary_store(subject.make, folder) as store:
         yield _load_small(subject, store)
 
@@ -114,7 +114,7 @@ def metric_and_floor(small: Subject, report: Report) -> None:
 
 
 def probe_filters(small: Subject) -> list[Filter]:
-    """Filters of the columns there are, from common to rare."""
+    """Filters on the existing columns, from common to rare."""
     candidates: list[Filter] = [
         filters.Eq("flag", True),
         filters.Eq("bucket", 3),
@@ -134,8 +134,8 @@ def probe_filters(small: Subject) -> list[Filter]:
 
 
 def updates(small: Subject, report: Report, rng: np.random.Generator) -> None:
-    """Move rows to where nothing was, with other metadata; they must be there and as written, and
-    no longer where they were. `small.rows` is changed along with the store."""
+    """Move rows to empty places, with other metadata; they must be found there as written, and no
+    longer at their old places. `small.rows` changes along with the store."""
     if not small.can.upsert:
         report("updated_rows_found", None, "the store has no upsert")
         return
@@ -149,11 +149,11 @@ def updates(small: Subject, report: Report, rng: np.random.Generator) -> None:
         source[at] = np.roll(at, 1)
         metadata = metadata.take(source)
     now = replace(small, rows=replace(rows, metadata=metadata))
-    small.answer(old, fresh=True)  # who remembers answers will give these once more
+    small.answer(old, fresh=True)  # a store that caches answers would return these again
     small.store.upsert(_batch(small.schema, now.rows, at))
     due, lost = _due_and_lost(now, at)
     fault = _stale(now, at, old)
-    # A graph may lose sight of a row, updated or not: no more of them than its floor allows.
+    # A graph may lose a row, updated or not, but no more rows than its floor allows.
     allowed = int((1 - small.floor) * due + 1e-9)
     if fault is None and len(lost) > allowed:
         fault = (
@@ -169,8 +169,8 @@ def updates(small: Subject, report: Report, rng: np.random.Generator) -> None:
 
 
 def _due_and_lost(now: Subject, at: Ids) -> tuple[int, list[int]]:
-    """Of the rows at positions `at`: how many are the very nearest to their own vectors, as under
-    inner product not all are; and the ids of those that a search there misses."""
+    """Of the rows at positions `at`: the number that are nearest to their own vectors (under inner
+    product not all are), and the ids of those that a search there misses."""
     due, lost = 0, list[int]()
     vectors = now.rows.vectors[at]
     for own, vector, (ids, _) in zip(at, vectors, now.answer(vectors, fresh=True), strict=True):
@@ -182,7 +182,7 @@ def _due_and_lost(now: Subject, at: Ids) -> tuple[int, list[int]]:
 
 
 def _stale(now: Subject, at: Ids, old: Vectors) -> str | None:
-    """Which of the rows at positions `at` is found where it no longer is; None if none."""
+    """Message about the first row at positions `at` still found at its old place; None if none."""
     for own, vector, (ids, _) in zip(at, old, now.answer(old, fresh=True), strict=True):
         id_ = int(now.rows.ids[own])
         if id_ in ids and _rank(now, own, vector) > 4 * now.k:
@@ -191,7 +191,7 @@ def _stale(now: Subject, at: Ids, old: Vectors) -> str | None:
 
 
 def _rank(now: Subject, own: np.int64, vector: Vectors) -> int:
-    """How many rows are nearer to `vector` than the one at position `own`."""
+    """Number of rows nearer to `vector` than the one at position `own`."""
     near = distances(vector, now.rows.vectors, now.schema.metric)
     return int((near < near[own]).sum())
 
@@ -208,7 +208,7 @@ def deletes(small: Subject, report: Report) -> None:
     small.store.delete(gone)
     fault = _undeleted(small, at, left)
     if fault is None:
-        # What a flush or a background task brings back was never deleted.
+        # A row that a flush or a background task brings back was never deleted.
         small.store.flush()
         small.store.wait_indexed()
         if (fault := _undeleted(small, at, left)) is not None:
@@ -217,8 +217,8 @@ def deletes(small: Subject, report: Report) -> None:
 
 
 def _undeleted(small: Subject, at: Ids, left: int) -> str | None:
-    """Where the rows at positions `at`, which were deleted, still show, or what else
-    than `left` is counted; None if nothing."""
+    """Message if the deleted rows at positions `at` still appear, or the row count is not `left`;
+    None if all is well."""
     gone = small.rows.ids[at]
     answers = small.answer(small.rows.vectors[at], fresh=True)
     for id_, (ids, _) in zip(gone.tolist(), answers, strict=True):

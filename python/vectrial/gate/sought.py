@@ -1,4 +1,4 @@
-"""Looking for rows by their own vectors: each is among the nearest there, unless others are as
+"""Searches for rows by their own vectors: each is among the nearest there, unless others are as
 near."""
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from vectrial.gate.scores import FLOAT32_SLACK
 from vectrial.model.metric import Metric, distances
 from vectrial.model.store import Capabilities, Index, Params, Searcher
 
-#: Neighbours asked for: some stores refuse more than their search effort.
+#: Neighbours per search: some stores refuse more than their search effort.
 NEIGHBOURS = 10
-#: Standard deviations by which a sample of an approximate index may lie below its floor.
+#: Standard deviations by which a sample of an approximate index may be below its floor.
 _DEVIATIONS = 3.0
 
 
 @dataclass
 class Sought:
-    """What came of looking for rows.
+    """Result of searching for rows.
 
-    tried: searches of which it is known whether they found their row; lost: ids of those that did
-        not, although they named rows that are farther away, or too few.
+    tried: number of searches with a known outcome; lost: ids of rows that were not found although
+        the answer had rows that are farther away, or too few rows.
     """
 
     tried: int = 0
@@ -35,7 +35,7 @@ class Sought:
 
 
 def high_recall_params(can: Capabilities, index: Index) -> Params:
-    """Search parameters at which an honest index is nearly exact, and sees every change."""
+    """Search parameters at which a correct index is nearly exact and reflects every change."""
     kind = can.indexes[index.kind]
     return kind.search.model_validate({**kind.high_recall_params, **kind.strong_consistency_params})
 
@@ -43,8 +43,8 @@ def high_recall_params(can: Capabilities, index: Index) -> Params:
 def answers(
     search: Searcher, vectors: Iterable[Vectors], *, budget_s: float, least: int = 20
 ) -> Iterator[Ids]:
-    """The ids that searches near vectors (d,) name; no search is begun after `budget_s`, though the
-    first `least` are."""
+    """The ids that searches near vectors (d,) return; after `budget_s` only the first `least`
+    searches are started."""
     end = time.perf_counter() + budget_s
     for number, vector in enumerate(vectors):
         if number >= least and time.perf_counter() > end:
@@ -64,11 +64,11 @@ def look_for(
 ) -> Sought:
     """Search for rows, by their ids, near their own vectors, (d,) each.
 
-    A row that is missed is not lost where `wanted` others were named that are as near as itself,
-    as float32 can tell: its copies, or longer vectors under inner product.
+    A missed row is not lost if the answer has `wanted` others that are as near to float32
+    precision: its copies, or longer vectors under inner product.
 
     Args:
-        vectors_of: the vectors (n, d) of rows by their ids (n,), NaN for those that are not there.
+        vectors_of: the vectors (n, d) of rows by their ids (n,), NaN for missing rows.
         wanted: rows that an answer should have.
         budget_s: as of `answers`.
     """
@@ -85,7 +85,7 @@ def look_for(
 
 
 def _all_as_near(vector: Vectors, others: Vectors, metric: Metric) -> bool:
-    """Whether all of `others` (n, d) are as near to a row's vector (d,) as the row itself."""
+    """True if all of `others` (n, d) are as near to a row's vector (d,) as the row itself."""
     own = float(distances(vector, vector[None], metric)[0])
     far = distances(vector, others, metric)
     norms = np.linalg.norm(others.astype(np.float64), axis=1)
@@ -97,8 +97,8 @@ def _all_as_near(vector: Vectors, others: Vectors, metric: Metric) -> bool:
 
 
 def may_be_lost(tried: int, floor: float) -> int:
-    """Of rows looked for, how many an index of this recall floor may miss: what the floor leaves,
-    and by how much a sample may differ. An exact index may miss none."""
+    """Number of `tried` rows that an index of this recall floor may miss: those beyond the floor,
+    plus a margin for sampling. An exact index may miss none."""
     if floor >= 1.0:
         return 0
     spread = _DEVIATIONS * math.sqrt(tried * floor * (1 - floor))
@@ -106,5 +106,5 @@ def may_be_lost(tried: int, floor: float) -> int:
 
 
 def loss_found(sample: int) -> float:
-    """The least share of faulty rows of which a random sample has one with 95 %."""
+    """Least share of faulty rows at which a random sample contains one with 95 % probability."""
     return 1.0 - float(0.05 ** (1.0 / sample))

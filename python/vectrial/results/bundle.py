@@ -1,10 +1,10 @@
 """Sealed bundles: one file that holds a run, to be kept, sent, checked and repeated.
 
 A bundle is a gzipped tar: `manifest.json` first, then the run's files under `run/`. The manifest
-names every file with its size and SHA-256; the seal is the SHA-256 of the manifest, so whoever was
-told it knows that nothing was changed since. Without it only careless changes are found: whoever
-writes files and manifest anew makes a bundle that is whole. The same run gives the same bytes when
-it is sealed again by the same version of Vectrial: the manifest names it.
+names every file with its size and SHA-256. The seal is the SHA-256 of the manifest, so anyone who
+knows it can verify that nothing has changed. Without it only accidental changes are found: a
+rewritten manifest can match changed files. Sealing the same run again with the same version of
+Vectrial, which the manifest names, gives the same bytes.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ SUFFIX = ".vectrial.tar.gz"
 FORMAT = 1
 _MANIFEST, _RUN = "manifest.json", "run"
 _SEAL = re.compile(r"[0-9a-fA-F]{64}")
-#: What a run folder holds that is measured, or says how it was; the report is made from these.
+#: Files with a run's measurements and their circumstances; the report is made from these.
 _KEPT = (DATABASE, f"{DATABASE}.wal", "suite.toml", CHOSEN, "environment.json", "logs/**/*")
-#: What a run cannot be read, or repeated, without.
+#: Files required to read or repeat a run.
 _NEEDED = (DATABASE, "suite.toml")
 
 
 class Sealed(BaseModel):
-    """A file of a bundle: its place below the run's folder, and what it must be."""
+    """A file of a bundle: its path in the run's folder, its size and its checksum."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,7 +56,7 @@ class Sealed(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What a bundle says of itself."""
+    """The manifest of a bundle."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -79,7 +79,7 @@ class Bundle:
 
     @property
     def size_bytes(self) -> int:
-        """Of the bundle itself, packed."""
+        """Size of the packed bundle in bytes."""
         return self.path.stat().st_size
 
 
@@ -88,14 +88,14 @@ def seal(run: Path, out: Path | None = None) -> Bundle:
 
     Args:
         run: its folder; a link such as `runs/latest` is followed.
-        out: the file to write, *.gz, or a folder to write it into, which is made where it is not
-            there; beside the run's folder unless given.
+        out: the file to write, *.gz, or a folder for it, which is created if it is missing; next
+            to the run's folder by default.
 
     Raises:
-        UserError: no run is there, it is being written, it lacks a file that a bundle must have,
-            or there is a file of that name already.
+        UserError: there is no run, it is being written, it lacks a file that a bundle must have,
+            or a file of that name exists.
     """
-    with RunReader(run) as reader:  # refuses what is no run, or one under way
+    with RunReader(run) as reader:  # raises if there is no run, or it is under way
         record, folder = reader.run(), reader.folder
         _hide_secrets(reader)
     target = _target(folder, out)
@@ -123,15 +123,15 @@ def seal(run: Path, out: Path | None = None) -> Bundle:
 
 @contextmanager
 def opened(path: Path, expected: str | None = None) -> Iterator[tuple[Bundle, Path]]:
-    """A bundle that was checked, and the run's folder in it, which is gone when the block ends.
+    """A checked bundle and its run's folder, which is removed when the block ends.
 
-    expected: the seal that it must have, of 64 hexadecimal digits; any unless given.
+    expected: the seal that it must have, 64 hexadecimal digits; any seal by default.
 
     Raises:
-        DataError: it is no bundle, or not what it was when it was sealed: the first file that
-            differs is named. It has another seal than the expected one, or says other things of its
-            run than the database in it does.
-        UserError: `expected` is no seal.
+        DataError: it is not a bundle, or it has changed since it was sealed (the message names the
+            first file that differs), or its seal is not the expected one, or its manifest
+            contradicts the run's database.
+        UserError: `expected` is not a seal.
     """
     with tempfile.TemporaryDirectory(prefix="vectrial-bundle-") as scratch:
         root = Path(scratch) / "content"
@@ -140,7 +140,7 @@ def opened(path: Path, expected: str | None = None) -> Iterator[tuple[Bundle, Pa
 
 @contextmanager
 def run_folder(run: Path) -> Iterator[Path]:
-    """The folder of a run that is given as such, or as a bundle, which is checked."""
+    """The folder of a run given as a folder or as a bundle; a bundle is checked."""
     if not run.is_file():
         yield run
         return
@@ -149,7 +149,7 @@ def run_folder(run: Path) -> Iterator[Path]:
 
 
 def unpack(path: Path, into: Path, expected: str | None = None) -> Bundle:
-    """Check a bundle, and lay its run into the folder `into`, which does not exist yet.
+    """Check a bundle and unpack its run into the folder `into`, which must not exist.
 
     expected: as of `opened`.
 
@@ -169,16 +169,16 @@ def unpack(path: Path, into: Path, expected: str | None = None) -> Bundle:
 
 
 def _hide_secrets(reader: RunReader) -> None:
-    """Take out of the run's logs what the environment gives as secrets: a run of an earlier version
-    that was killed did not come to it.
+    """Remove the environment's secrets from the run's logs: a run of an earlier version that was
+    killed did not do so itself.
 
     Raises:
-        UserError: one is where it cannot be taken out.
+        UserError: a secret is in a place from which it cannot be removed.
     """
     redaction = of_environment()
     if not redaction:
         return
-    # What a short one is taken for may be anything, and no reason to refuse a run.
+    # A short secret may match unrelated text, which is no reason to refuse a run.
     sure = Redaction(one for one in environment_secrets().values()
                      if not any(map(is_short, one.values())))  # fmt: skip
     texts = [(DATABASE, repr(row)) for query in _WORDS for row in reader.rows(query)]
@@ -198,7 +198,7 @@ def _hide_secrets(reader: RunReader) -> None:
             redaction.file(path)
 
 
-#: Where a run keeps words of others.
+#: Queries for the parts of a run that hold text from elsewhere.
 _WORDS = (
     "select command, environment from run",
     "select * from trial",
@@ -218,10 +218,10 @@ def _target(folder: Path, out: Path | None) -> Path:
 
 
 def _publish(packed: Path, target: Path) -> None:
-    """Put the bundle in its place, whole.
+    """Move the complete bundle to its place.
 
     Raises:
-        FileExistsError: something is there.
+        FileExistsError: the target exists.
     """
     try:
         os.link(packed, target)  # unlike a rename, never replaces what is there
@@ -261,7 +261,7 @@ def _bytes_of(manifest: Manifest) -> bytes:
 
 
 def _pack(packed: Path, manifest: bytes, folder: Path, told: Manifest) -> None:
-    """Neither times nor owners nor the file's name go in: the same run gives the same bytes.
+    """Write the archive, without times, owners or its own name: one run always gives one content.
 
     Raises:
         UserError: a file is no longer what the manifest says, since the run is measured again.
@@ -284,13 +284,13 @@ def _pack(packed: Path, manifest: bytes, folder: Path, told: Manifest) -> None:
 
 
 class _Read:
-    """A file while it is packed, and the checksum of what was read of it."""
+    """A file being packed, and the checksum of the bytes read so far."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._digest = file, hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        """As a file; EOFError where it holds less."""
+        """Read like a file; raises EOFError if the file is shorter than expected."""
         part = self._file.read(size)
         if len(part) < size:
             raise EOFError
@@ -299,7 +299,7 @@ class _Read:
 
     @property
     def sha256(self) -> str:
-        """Of all that was read, in hex."""
+        """SHA-256 of the bytes read, in hex."""
         return self._digest.hexdigest()
 
 
@@ -379,7 +379,7 @@ def _manifest(written: bytes, path: Path) -> Manifest:
 
 
 def _compare(path: Path, run: Path, manifest: Manifest, files: set[str]) -> None:
-    """Refuse what is not as it was sealed."""
+    """Refuse a bundle whose files differ from its manifest."""
     named = {f"{_RUN}/{one.path}" for one in manifest.files}
     for what, extra in (("not sealed", files - named - {_MANIFEST}), ("missing", named - files)):
         if extra:
@@ -391,12 +391,12 @@ def _compare(path: Path, run: Path, manifest: Manifest, files: set[str]) -> None
 
 
 def _require_told(path: Path, run: Path, manifest: Manifest) -> None:
-    """Refuse a manifest that contradicts the database: one of them was written anew."""
+    """Refuse a manifest that contradicts the database: one of them was changed."""
     try:
         with RunReader(run) as reader:
             record = reader.run()
             reader.suite()
-    except UserError as error:  # which names a folder that is gone by then
+    except UserError as error:  # it names a folder that is gone by then
         inside = Path(error.where).name
         inside = inside if inside == "suite.toml" else DATABASE
         raise DataError(error.what, where=f"{path}: {inside}", remedy=error.remedy) from error
@@ -413,7 +413,7 @@ def _require_told(path: Path, run: Path, manifest: Manifest) -> None:
 
 
 def _instant(told: str | None) -> datetime | None:
-    """Of a manifest; None where it is none that can be compared."""
+    """A time from a manifest; None if it cannot be compared."""
     try:
         found = datetime.fromisoformat(told or "")
     except ValueError:

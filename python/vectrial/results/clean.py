@@ -1,7 +1,7 @@
-"""Text of somebody else's, without what is no text: characters that steer a terminal, that XML
-forbids, or that turn what is read around. Each becomes U+FFFD, the replacement character.
+"""Cleans text from other sources: characters that control a terminal, that XML forbids, or that
+change the direction of writing become U+FFFD, the replacement character.
 
-It is done once, as a run is read or recorded, and again where a line goes to the terminal.
+This is done once when a run is read or recorded, and again when a line goes to the terminal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 INSTEAD = "\ufffd"
-#: C0 but tab and newline; DEL and C1; directions of writing; surrogates; what XML forbids.
+#: C0 except tab and newline; DEL and C1; directions of writing; surrogates; code points not in XML.
 _NO_TEXT = (
     "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f"
     "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff"
@@ -20,38 +20,38 @@ _NO_TEXT = (
 _FAULT = re.compile(f"[{_NO_TEXT}\ud800-\udfff]")
 _FAULT_SHOWN = re.compile(f"[{_NO_TEXT}\ud800-\udc7f\udd00-\udfff]")
 _FAULT_IN_NAME = re.compile(f"[{_NO_TEXT}\ud800-\udfff\t\n]")
-#: For RE2, which knows no surrogates; nor can what it searches hold any.
+#: For RE2, which does not support surrogates; the text that it searches cannot hold any.
 PATTERN, PATTERN_IN_NAME = f"[{_NO_TEXT}]", f"[{_NO_TEXT}\t\n]"
 
 
 def clean(text: str) -> str:
-    """Text of any number of lines. A line that ends as those of Windows do ends with a newline."""
+    """Clean text of any number of lines. Windows line ends become newlines."""
     if _FAULT.search(text) is None:
         return text
     return _FAULT.sub(INSTEAD, text.replace("\r\n", "\n"))
 
 
 def shown(text: str) -> str:
-    """As `clean`, but for bytes of a file's name that are no text, which stand as surrogates."""
+    """Like `clean`, but keeps surrogates, which represent undecodable bytes of a file's name."""
     if _FAULT_SHOWN.search(text) is None:
         return text
     return _FAULT_SHOWN.sub(INSTEAD, text.replace("\r\n", "\n"))
 
 
 def clean_name(text: str) -> str:
-    """A name, or whatever else is one line."""
+    """Clean a name, or any other text of one line."""
     return _FAULT_IN_NAME.sub(INSTEAD, text)
 
 
 def parsed(text: str) -> Any:
-    """JSON, with every text in it cleaned, and None in place of numbers that are not finite.
+    """Parse JSON, clean every text in it and replace numbers that are not finite by None.
 
     Raises:
-        ValueError: it is none, or it is nested too deep to be read.
+        ValueError: it is not JSON, or it is nested too deeply.
     """
     try:
         found = json.loads(text, parse_constant=lambda name: None, parse_float=_finite)
-        # Only by an escape can a character get in that the text itself does not hold.
+        # Only an escape can add a character that the text itself does not hold.
         return _cleaned(found) if "\\" in text else found
     except RecursionError:
         raise ValueError("JSON that is nested too deep") from None

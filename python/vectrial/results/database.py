@@ -1,4 +1,4 @@
-"""Opening a run's database, and saying what is wrong when it cannot be."""
+"""Opens a run's database, and explains why it cannot be opened."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ DATABASE = "run.duckdb"
 
 
 class BeingWritten(UserError):
-    """A run that another process has open: the one that writes it lets nobody else read it."""
+    """Another process has the run open: while one writes it, no other can read it."""
 
 
 class NotWritten(UserError):
-    """What was to be added to a run could not be: its disk is full, or fails. What had been
-    committed is there."""
+    """A run could not be extended, because its disk is full or failing. Committed data is kept."""
 
 
-#: What reading a run may take, whoever made it.
+#: Limits for reading a run from any source.
 _READING: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": "768MB",
     "threads": "2",
@@ -36,23 +35,22 @@ _READING: dict[str, str | bool | int | float | list[str]] = {
 
 
 def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-    """The database of the run in `folder`; one that is to be written is made if it is not there.
+    """Open the database of the run in `folder`; for writing, create it if it is missing.
 
-    Times come out of it in UTC, wherever it is read. It reaches no other file and no address: a
-    run may be somebody else's. One that is read holds tables alone, with the columns of a run's:
-    a view could run for ever.
+    Times are in UTC. The connection has no access to other files or the network, since a run may
+    come from elsewhere. A database opened for reading holds only the tables and columns of a run:
+    a view could run forever.
 
     Raises:
         BeingWritten: another process has it open, and one of the two writes.
         NotWritten: the disk is full.
-        UserError: it is damaged, or it has another layout: to be read
-            a newer one, to be written any other.
+        UserError: it is damaged, or its layout is newer (for reading) or different (for writing).
     """
     path = folder / DATABASE
     try:
         db = duckdb.connect(str(path), read_only, _READING if read_only else {})
     except duckdb.Error as error:
-        # The message holds the path, and that of a damaged file the word "block".
+        # The message contains the path; for a damaged file also the word "block".
         if "Could not set lock on file" in str(error):
             raise BeingWritten(
                 "another process has it open",
@@ -82,24 +80,23 @@ def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection
 
 
 def has_tables(db: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the tables of a run were made."""
+    """True if the tables of a run exist."""
     found = db.execute("select count(*) from duckdb_tables() where table_name = 'run'").fetchone()
     return found != (0,)
 
 
 def finished_keys(db: duckdb.DuckDBPyConnection) -> set[str]:
-    """Keys of the trials that need not be measured again: those that were measured. Failed and
-    skipped ones are tried again."""
+    """Keys of the measured trials, which are not measured again. Failed and skipped ones are."""
     rows = db.execute("select key from trial where status in ('ok', 'invalid')").fetchall()
     return {row[0] for row in rows}
 
 
 @contextmanager
 def reading(folder: Path) -> Iterator[None]:
-    """What is read inside may be damaged: only a part of a database is looked at as it is opened.
+    """Report damage found while reading: opening a database checks only a part of it.
 
     Raises:
-        UserError: it is.
+        UserError: the database is damaged.
     """
     try:
         yield
@@ -109,14 +106,14 @@ def reading(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """What is written inside may find the disk full, or failing.
+    """Report a full or failing disk found while writing.
 
     Raises:
-        NotWritten: it did.
+        NotWritten: the disk is full or failing.
     """
     try:
         yield
-    # What else it may refuse, such as a row that does not fit its table, is a fault of ours.
+    # Any other error, such as a row that does not fit its table, is a bug in Vectrial.
     except (duckdb.OperationalError, duckdb.FatalException, duckdb.InternalException) as error:
         raise _not_written(folder, error) from error
 
@@ -134,7 +131,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _fault(folder: Path, error: Exception) -> UserError:
-    """What is said of a database that cannot be opened, on one line."""
+    """One-line error for a database that cannot be opened."""
     if os.strerror(errno.ENOSPC) in str(error):
         return _not_written(folder, error)
     if any(os.strerror(one) in str(error) for one in (errno.EROFS, errno.EACCES, errno.EPERM)):
@@ -147,12 +144,12 @@ def _fault(folder: Path, error: Exception) -> UserError:
 
 
 def _damaged(folder: Path, error: Exception) -> UserError:
-    """What is said of a database that cannot be read, on one line."""
+    """One-line error for a database that cannot be read."""
     return not_a_runs(folder, _first_line(error))
 
 
 def not_a_runs(folder: Path, why: str) -> UserError:
-    """What is said of a database that holds what no run does."""
+    """Error for a database with content that no run has."""
     return UserError(
         f"its {DATABASE} is damaged, or not a run's: {clean_name(why)}",
         where=str(folder),
@@ -161,7 +158,7 @@ def not_a_runs(folder: Path, why: str) -> UserError:
 
 
 def _foreign(db: duckdb.DuckDBPyConnection) -> str:
-    """What a database holds that no run's does; empty where there is nothing of the kind."""
+    """Description of content that no run's database has; empty if there is none."""
     views = "select view_name from duckdb_views() where not internal limit 1"
     if found := db.execute(views).fetchone():
         return f"'{found[0]}' is a view"
@@ -188,7 +185,7 @@ def _columns() -> Mapping[tuple[str, str], str]:
 
 
 def _layout(db: duckdb.DuckDBPyConnection) -> int | None:
-    """None for a run that has not begun."""
+    """Layout version of the database; None for a run that has not begun."""
     if not has_tables(db):
         return None
     found = db.execute("select schema_version::integer from run limit 2").fetchall()

@@ -1,18 +1,18 @@
-"""What belongs to a run's folder, and how its files are replaced: it may have come from somebody
-else, links and all."""
+"""Files of a run's folder, and their replacement. The folder may come from elsewhere and contain
+links."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-#: The suite that measures a choice of `vectrial tune` anew.
+#: The suite that measures a choice of `vectrial tune` again.
 CHOSEN = "chosen.toml"
 
 
 def is_own(folder: Path, path: Path) -> bool:
-    """Whether a path below `folder` is a file, and no link leads out of the folder to it. What
-    cannot be looked at is none."""
+    """True if a path below `folder` is a file and no link leads out of the folder to it. False if
+    it cannot be accessed."""
     try:
         return path.is_file() and Path(os.path.realpath(path)).is_relative_to(
             os.path.realpath(folder)
@@ -22,7 +22,7 @@ def is_own(folder: Path, path: Path) -> bool:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file in one step: an interruption, or a full disk, leaves the one that was there."""
+    """Replace a file atomically: after an interruption or on a full disk, the old one remains."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         fresh.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What somebody else's run may make of a program that expects one of its own."""
+"""Errors caused by runs from elsewhere, whose values may not be as the program expects."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from vectrial.model.errors import UserError
 from vectrial.results.clean import clean_name
 
-#: The variable that, where it is set, lets a fault end the program with its traceback.
+#: Environment variable: if set, such an error ends the program with its traceback.
 TRACEBACK = "VECTRIAL_TRACEBACK"
-#: How a value that no run of ours holds shows itself, wherever it is used.
+#: Exceptions raised when a value that no run of Vectrial's has is used.
 FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
           ValueError)  # fmt: skip
 
 
 def fault(error: Exception, where: str) -> UserError:
-    """What is said of such a value, on one line."""
+    """One-line error for such a value."""
     return UserError(
         f"it holds what no run of Vectrial's does: {type(error).__name__}: {_line(error)}",
         where=where,
@@ -27,12 +27,12 @@ def fault(error: Exception, where: str) -> UserError:
 
 @contextmanager
 def understood(where: object) -> Iterator[None]:
-    """What is read inside was perhaps not written by us.
+    """Convert errors in the block, which uses a run from any source, into a `UserError`.
 
     where: the run.
 
     Raises:
-        UserError: it holds what no run does.
+        UserError: the run has a value that no run of Vectrial's has.
     """
     try:
         yield

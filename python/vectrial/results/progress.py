@@ -1,7 +1,7 @@
-"""How far a run under way is, in a small file of its folder: its database is its writer's alone.
+"""Progress of a run, in a small file of its folder, since only the writer can open its database.
 
-The file is replaced in one step, so that whoever reads it sees a whole one: at most once a second
-while a trial is measured, which is not disturbed so, and at once when a job begins, a trial ends,
+The file is replaced atomically, so that readers always see a complete one: at most once a second
+while a trial is measured, so as not to disturb it, and immediately when a job begins, a trial ends
 or there is something to note.
 """
 
@@ -18,13 +18,13 @@ STATUS = "progress.json"
 
 
 class Status(BaseModel):
-    """A run under way.
+    """Status of a run under way.
 
     pid: of the process that writes the run. began, updated: seconds since 1970.
-    trials: of the whole plan, those that are skipped too; done: of them, by this process or, where
-        the run is resumed, an earlier one; counts: those of this process by status.
-    job: what is loaded now, the number-th of `jobs`. what: the work under way; part_done of
-        part_of of it are done (0 of 0: not known).
+    trials: number in the whole plan, including skipped ones; done: number of finished ones,
+        including those before a resume; counts: those of this process by status.
+    job: the job that is loaded now, the number-th of `jobs`. what: the work under way; part_done
+        of part_of are done (0 of 0: unknown).
     live: the last second of a long phase. recent: the last lines about trials, the newest last.
     ended: the process has left the run, finished or not.
     """
@@ -54,7 +54,7 @@ def write_status(folder: Path, status: Status) -> None:
 
 
 def read_status(folder: Path) -> Status | None:
-    """The status that a run's folder holds; None where there is none that can be read."""
+    """The status in a run's folder; None if there is no readable one."""
     try:
         return Status.model_validate_json((folder / STATUS).read_bytes())
     except (OSError, ValidationError):

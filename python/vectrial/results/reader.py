@@ -24,10 +24,10 @@ from vectrial.util import apart
 
 T = TypeVar("T")
 
-#: Of a suite's file. Those of ours have a few thousand.
+#: Limit for a suite's file. Vectrial's own have a few thousand.
 _SUITE_BYTES = 4 << 20
 
-#: One row per measured value, joined with everything that says what it is.
+#: One row per measured value, joined with everything that identifies it.
 _MEASURED = """
 select t.trial_id, p.phase_id, t.store, t.store_version, t.lane, t.dataset, t.rows, t.dim,
        t.metric_space, t.experiment, p.name as phase, t.index_kind, t.index_params,
@@ -40,10 +40,10 @@ order by t.trial_id, p.ordinal, m.name
 
 
 def measured_keys(folder: Path) -> set[str]:
-    """Keys of the trials that a run which is gone on with leaves out; none where it has not begun.
+    """Keys of the trials that a resumed run leaves out; none if the run has not begun.
 
     Raises:
-        UserError: it is being written, or it is damaged or newer than this.
+        UserError: it is being written, or it is damaged or of a newer version.
     """
     if not (folder / DATABASE).is_file():
         return set()
@@ -54,15 +54,15 @@ def measured_keys(folder: Path) -> set[str]:
 class RunReader:
     """A finished (or interrupted) run, read-only. Use as a context manager.
 
-    It is read in a process of its own, with limits of memory and time: it may be somebody else's.
-    What comes out of it is clean text (`vectrial.results.clean`), and numbers that are finite.
+    It is read in a separate process with limits on memory and time, since it may come from
+    elsewhere. Text is cleaned (`vectrial.results.clean`), and numbers are finite.
     """
 
     def __init__(self, folder: Path) -> None:
         """Open the run in `folder` (a symlink such as `runs/latest` is followed).
 
         Raises:
-            UserError: there is no run, it is being written, or it is damaged or newer than this.
+            UserError: there is no run, it is being written, or it is damaged or of a newer version.
         """
         self.folder = folder.resolve()
         if not (self.folder / DATABASE).is_file():
@@ -121,14 +121,14 @@ class RunReader:
         )
 
     def table(self, name: str) -> pa.Table:
-        """One of the tables of `vectrial.model.results_schema`, whole."""
+        """A whole table of `vectrial.model.results_schema`."""
         return self.query(f'select * from "{name}"')
 
     def query(self, sql: str, parameters: list[Any] | None = None) -> pa.Table:
-        """Any read-only SQL over the run's tables. Times are in UTC.
+        """Result of any read-only SQL over the run's tables. Times are in UTC.
 
         Raises:
-            UserError: what is asked for is damaged, or not there, or more than may be read.
+            UserError: the data is damaged, missing or more than the limits allow.
         """
         _, content = self._ask({"do": "query", "sql": sql, "parameters": parameters or []})
         with pa.ipc.open_stream(content) as stream:
@@ -137,14 +137,14 @@ class RunReader:
         return found
 
     def rows(self, sql: str, parameters: list[Any] | None = None) -> list[dict[str, Any]]:
-        """As `query`, as plain dicts."""
+        """Like `query`, as plain dicts."""
         return self.query(sql, parameters).to_pylist()
 
     def parsed(self, text: str, kind: type[T]) -> T:
-        """What a json column holds, which is of this kind.
+        """Parse the value of a JSON column, which must be of this kind.
 
         Raises:
-            UserError: it is not.
+            UserError: it is of another kind.
         """
         try:
             found = parsed(text)
@@ -155,14 +155,14 @@ class RunReader:
         return found
 
     def texts(self, text: str) -> tuple[str, ...]:
-        """As `parsed`, of a list of texts."""
+        """Like `parsed`, for a list of texts."""
         found = self.parsed(text, list)
         if not all(isinstance(one, str) for one in found):
             raise self.unlike(f"a list of texts is expected, and it holds {text[:40]!r}")
         return tuple(found)
 
     def unlike(self, why: str) -> UserError:
-        """What is said of a run that holds what no run does."""
+        """Error for a run with content that no run has."""
         return not_a_runs(self.folder, why)
 
     def measurements(self) -> pa.Table:
@@ -170,7 +170,7 @@ class RunReader:
         return self.query(_MEASURED)
 
     def measured(self) -> list[dict[str, Any]]:
-        """As `measurements`, as plain dicts; json columns as dicts."""
+        """Like `measurements`, as plain dicts; JSON columns as dicts."""
         rows = self.measurements().to_pylist()
         for row in rows:
             for column in ("index_params", "trial_params", "phase_params"):
@@ -178,11 +178,10 @@ class RunReader:
         return rows
 
     def suite(self) -> str:
-        """The suite as it was run, TOML; empty where the folder does not hold it, or a link that
-        leads out of it.
+        """The suite as it was run, TOML; empty if it is missing or a link leads out of the folder.
 
         Raises:
-            UserError: it is no text.
+            UserError: it is not text.
         """
         kept = self.folder / "suite.toml"
         if not is_own(self.folder, kept):

@@ -1,4 +1,4 @@
-"""The process that reads runs, for `vectrial.results.reader`, and what it may take.
+"""The process that reads runs for `vectrial.results.reader`, and its limits.
 
 Requests: open a run's folder, put a query to it, close it. A query is answered by an Arrow stream.
 """
@@ -28,11 +28,11 @@ from vectrial.results.database import (
 )
 from vectrial.util import apart
 
-#: The variable that holds the seconds of processor time that reading one run may take.
+#: Environment variable: seconds of processor time that reading one run may take.
 SECONDS = "VECTRIAL_READ_S"
-#: Rows of an answer that are made at once.
+#: Rows of an answer that are built at once.
 _BATCH = 65_536
-#: Columns of text of several lines. A name has one.
+#: Columns with text of several lines. A name has one line.
 _LINES = frozenset({"reason", "detail", "messages", "notes", "environment", "facts", "server"})
 _MEMORY_BYTES = 1536 << 20
 
@@ -41,12 +41,12 @@ PROCESSES = apart.Pool("vectrial.results.reading", _MEMORY_BYTES, most=4)
 
 
 class TookTooLong(UserError):
-    """A run could not be read in the time that it may take."""
+    """Reading a run exceeded its time limit."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What reading one run may take: seconds of processor time, rows in all, bytes of an answer."""
+    """Limits for reading one run: seconds of processor time, rows in total, bytes per answer."""
 
     seconds: float = 20.0
     rows: int = 2_000_000
@@ -54,10 +54,10 @@ class Limits:
 
     @classmethod
     def given(cls) -> Limits:
-        """With the seconds that the environment gives.
+        """Limits with the seconds from the environment.
 
         Raises:
-            UserError: they are no number of seconds.
+            UserError: the variable is not a number of seconds.
         """
         text = os.environ.get(SECONDS)
         if not text:
@@ -72,7 +72,7 @@ class Limits:
 
 
 def error_of(answer: Mapping[str, Any]) -> UserError:
-    """The error that the process told."""
+    """The error that the process reported."""
     kinds = {kind.__name__: kind for kind in (BeingWritten, NotWritten, UserError)}
     kind = kinds.get(answer["error"], UserError)
     return kind(answer["what"], where=answer["where"], remedy=answer["remedy"])
@@ -91,7 +91,7 @@ class _Reading:
         self._folder = Path()
 
     def handle(self, asked: Mapping[str, Any], content: bytes) -> apart.Answer:
-        """Answer a request; what cannot be read is an answer, too."""
+        """Answer a request; a failure to read is also an answer."""
         try:
             if asked["do"] == "query":
                 return {}, self._query(asked)
@@ -149,7 +149,7 @@ def _clean(column: pa.Array[Any], name: str) -> pa.Array[Any]:
         if pc.any(pc.match_substring_regex(column, pattern)).as_py():
             cleaned: pa.Array[Any] = pc.replace_substring_regex(column, pattern, clean.INSTEAD)
             return cleaned
-    elif name != "value" and pa.types.is_floating(column.type):  # of that it is said why
+    elif name != "value" and pa.types.is_floating(column.type):  # a value has a reason
         finite = pc.is_finite(column)
         if not pc.all(finite).as_py():
             known: pa.Array[Any] = pc.if_else(finite, column, pa.scalar(None, column.type))

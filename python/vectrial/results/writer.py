@@ -25,9 +25,9 @@ _ROWS_OF_STATEMENT = 100
 
 @dataclass(frozen=True)
 class TrialRow:
-    """What identifies a trial, as kept in the table `trial`.
+    """Identity of a trial, as kept in the table `trial`.
 
-    environment_name: of the store's own Python environment, None where it shares Vectrial's.
+    environment_name: of the store's own Python environment, None if it shares Vectrial's.
     """
 
     key: str
@@ -49,15 +49,15 @@ class TrialRow:
 
 @dataclass
 class TrialRecord:
-    """Everything one trial left behind.
+    """Everything recorded about one trial.
 
     status: ok, invalid (measured, but not to be trusted: `reason`), failed or skipped.
     started_ns: `perf_counter_ns` at the trial's start; phases and telemetry count from it.
-    telemetry: rows with the columns of the table `telemetry` but trial_id and phase_id,
-        `phase` (ordinal or None) instead.
-    server: how the store's server was run, as `Server.facts` and the choice of it tell.
-    notes: what a reader should know of the trial, one sentence each.
-    metrics: those that its phases have beside `METRICS`.
+    telemetry: rows with the columns of the table `telemetry`, but with `phase` (ordinal or None)
+        in place of trial_id and phase_id.
+    server: facts about the store's server, from `Server.facts` and its selection.
+    notes: remarks for the reader, one sentence each.
+    metrics: those that its phases have in addition to `METRICS`.
     """
 
     row: TrialRow
@@ -78,18 +78,18 @@ class TrialRecord:
 class RunWriter:
     """The one writer of a run folder. Use as a context manager.
 
-    Whatever writes raises `NotWritten` where the disk is full, or fails; what had been written
-    before is kept.
+    Every method that writes raises `NotWritten` if the disk is full or failing; earlier data is
+    kept.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open `folder`, making it and its tables when they are not there.
+        """Open `folder`, and create it and its tables if they are missing.
 
         Raises:
-            UserError: it cannot be made, another process writes this run, or its layout is another
-                version's.
+            UserError: it cannot be created, another process writes this run, or its layout is that
+                of another version.
         """
-        # Of --out, too, nothing is left of a run that could not begin.
+        # A run that could not begin leaves nothing behind, not even the folder of --out.
         self._above = None if folder.parent.exists() else folder.parent
         try:
             self._made = _make(folder)
@@ -117,15 +117,15 @@ class RunWriter:
                     self._above.rmdir()
 
     def discard(self) -> None:
-        """Leave no folder behind, of a run that could not begin. One that was there before, or
-        that holds a trial, stays as it is."""
-        with suppress(duckdb.Error):  # what cannot be read is not removed
+        """Remove the folder of a run that could not begin. A folder that existed before, or that
+        holds a trial, is kept."""
+        with suppress(duckdb.Error):  # an unreadable run is not removed
             trials = self._db.execute("select count(*) from trial").fetchone()
             self._discarded = self._made and trials == (0,)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All that is written inside is committed, or nothing of it."""
+        """Commit everything written in the block, or nothing."""
         with writing(self.folder):
             self._db.begin()
             try:
@@ -139,8 +139,8 @@ class RunWriter:
     def begin(
         self, *, suite_name: str, command: str, version: str, environment: Mapping[str, Any]
     ) -> None:
-        """Record the run itself; on a resumed run the first record stays, and is told of another
-        revision of Vectrial. The run is not complete until `finish`, however often it was."""
+        """Record the run itself. A resumed run keeps its first record, and notes a different
+        revision of Vectrial. The run counts as incomplete until the next `finish`."""
         git = environment.get("git")
         revision = git.get("revision") if isinstance(git, Mapping) else None
         with self._transaction():
@@ -173,7 +173,7 @@ class RunWriter:
         """Record a dataset as it is loaded (columns of the table `dataset`), unless it is known.
 
         Raises:
-            UserError: the run knows other content under this name and number of rows.
+            UserError: the run has other content under this name and number of rows.
         """
         name, rows = facts["name"], facts["rows"]
         known = self._db.execute(
@@ -200,7 +200,7 @@ class RunWriter:
             return finished_keys(self._db)
 
     def trial(self, record: TrialRecord) -> None:
-        """Write everything of one trial, or nothing. An earlier failure of the key is replaced."""
+        """Write one trial completely or not at all. An earlier failure of the key is replaced."""
         with self._transaction():
             self._forget(record.row.key)
             trial_id = self._next("trial", "trial_id")
@@ -242,7 +242,7 @@ class RunWriter:
         return int(found[0])
 
     def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        # One statement for many rows: `executemany` runs one for each.
+        # One statement for many rows: `executemany` runs one per row.
         for at in range(0, len(rows), _ROWS_OF_STATEMENT):
             part = rows[at : at + _ROWS_OF_STATEMENT]
             marks = ", ".join(["(" + ", ".join("?" * len(part[0])) + ")"] * len(part))
@@ -250,7 +250,7 @@ class RunWriter:
 
 
 def _make(folder: Path) -> bool:
-    """Make a folder that may be there; returns whether it was not."""
+    """Create a folder if it is missing; returns True if it was created."""
     try:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:

@@ -1,7 +1,7 @@
-"""What runs a folder holds, and what the list says of each, kept so that it need not be read again.
+"""The runs in a folder and their entries in the list, cached so that no run is read twice.
 
-A run is spoken of by its id, which is looked up in the listing: no path is ever made of what a
-request says. A link is followed where it leads to another place in the same folder.
+A run is identified by its id, which is looked up in the listing: no path is ever built from a
+request. A link is followed if its target is in the same folder.
 """
 
 from __future__ import annotations

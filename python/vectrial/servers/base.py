@@ -41,8 +41,8 @@ class Refused(ServerError):
 
 
 class NotReady(Exception):
-    """Why a server is not ready yet. Raised by `Recipe.ready`, which is called until the
-    deadline."""
+    """A server is not ready yet; the message gives the reason. Raised by `Recipe.ready`, which is
+    called until the deadline."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Runs the conformance suite on one store, in a process of its own."""
+"""Runs the conformance suite on one store, in a separate process."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _PASSED, _FAILED = 0, 1
 
 @dataclass(frozen=True)
 class Check:
-    """How one check ended, on one index and metric.
+    """Outcome of one check on one index and metric.
 
     module: the part of the suite. case: "STORE-INDEX-METRIC". outcome: "passed", "failed", or
-    "skipped" where the store does not declare what is checked. reason: of what did not pass.
+    "skipped" if the store does not declare the capability. reason: empty unless it did not pass.
     """
 
     module: str

@@ -20,17 +20,17 @@ MUST_RUN = "VECTRIAL_MUST_RUN"
 
 
 def must_run(recipe: Recipe) -> bool:
-    """Whether tests of this server may not be skipped."""
+    """True if tests of this server must not be skipped."""
     return _named(recipe.name)
 
 
 def no_program(recipe: Recipe, why: object) -> NoReturn:
-    """End the test, whose server cannot be had: it is skipped, or fails where it must run."""
+    """End a test whose server is not available: skip it, or fail it if it must run."""
     not_here(recipe.name, why)
 
 
 def not_here(name: str, why: object) -> NoReturn:
-    """End the test, which needs what cannot be had: it is skipped, or fails where it must run."""
+    """End a test that needs something unavailable: skip it, or fail it if it must run."""
     if _named(name):
         pytest.fail(f"{MUST_RUN} names {name}, which cannot be had: {why}")
     pytest.skip(f"{name}: {why}")

@@ -174,8 +174,8 @@ def _plan_ids(
 
 
 def odd_ids(batches: Iterable[Any], kind: pa.DataType) -> str | None:
-    """Why a column of integers cannot be the ids: negative numbers mean 'no row', and stores have
-    64 signed bits. None when it can.
+    """Reason why a column of integers cannot hold the ids; None if it can. Negative numbers mean
+    'no row', and stores have 64 signed bits.
 
     batches: arrays of the column, which has the type `kind`.
     """

@@ -110,7 +110,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def _reason(report: pytest.TestReport) -> str:
-    """Why a check did not pass, in a line; empty where it did."""
+    """Reason why a check did not pass, on one line; empty if it passed."""
     if report.passed:
         return ""
     if isinstance(report.longrepr, tuple):

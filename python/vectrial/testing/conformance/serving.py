@@ -58,7 +58,7 @@ def in_folder(folder: Path) -> Iterator[None]:
 
 
 def address(store: type[Store]) -> Address:
-    """Where the server of `store` listens; see `Servers.server`."""
+    """Address of the server of `store`; see `Servers.server`."""
     return server(store).address
 
 

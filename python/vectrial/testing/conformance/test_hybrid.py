@@ -179,7 +179,7 @@ def test_it_fuses_its_own_rankings_by_the_formula_it_declares(
 
 
 def accepted(texts_world: World, exact: Ranking, ids: np.ndarray) -> int:
-    """How many of the answer are among the k best, ties with the last one included."""
+    """Number of ids in the answer that are among the k best, including ties with the last one."""
     least = exact.scores[min(K, len(exact.rows)) - 1]
     # Scores that are kept in fewer digits tie with more.
     within = exact.rows[exact.scores >= least - 1e-3 * abs(least)]

@@ -1,4 +1,4 @@
-"""What a search brings back of each row: asked for it, the server says so much more."""
+"""Data that a search returns with each row: if requested, the server's answers grow by it."""
 
 from __future__ import annotations
 
