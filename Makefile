@@ -4,7 +4,7 @@ SHELL := bash
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
-UV_VERSION := 0.13.8
+UV_VERSION := 0.13.9
 
 .PHONY: matrix results-pages setup setup-stores setup-servers test test-fast fuzz demo bench lint lock clean help
 
