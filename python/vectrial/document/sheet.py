@@ -23,8 +23,6 @@ COUNTS = (
     "stale_results", "unsent",
 )  # fmt: skip
 SHARES = ("load_overhead", "ready_overhead", "share_found")
-
-
 #: Stands for the search parameters among a row's keys.
 SETTING = "setting"
 

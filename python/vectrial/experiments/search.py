@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from vectrial.document.blocks import Figure
-from vectrial.document.sheet import LATENCY, Sheet, metric
+from vectrial.document.sheet import LATENCY, SETTING, Sheet, metric
 from vectrial.experiments.base import (
     Experiment,
     Numbers,
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 #: Bytes of a file of arrival times: some four million of them.
 _TRACE_BYTES = 64 << 20
-
-
 #: Seconds of an open loop that is not given any.
 _OPEN_S = 10.0
 
@@ -53,9 +51,9 @@ def _size_figure(run: RunData, facet: Facet, points: Sequence[Point], looks: Loo
         Figure(
             f"search-sizes-{facet.slug}",
             f"Latency as the collection grows: {facet.dataset}",
-            "Median latency of a search by one client. Each marker is a separate collection, "
-            "loaded and indexed alone. A line that rises with the rows is a full scan.",
-            f"Latency of find by vector against rows on {facet.dataset}.",
+            "Median latency of a search. Each marker is a separate collection, loaded and "
+            "indexed alone. A line that rises with the rows is a full scan.",
+            f"Latency of a search against rows on {facet.dataset}.",
             growth.against_size(points, "latency_p50", looks),
             run.ordered(points),
         )
@@ -64,9 +62,9 @@ def _size_figure(run: RunData, facet: Facet, points: Sequence[Point], looks: Loo
 
 _SHEET = Sheet(
     "Latency as the collection grows",
-    "The same searches by one client. Each size is loaded into a separate store.",
+    "The same searches at each size. Each size is loaded into a separate store.",
     ("search",),
-    (("rows", "Rows"),),
+    (("rows", "Rows"), ("clients", "Clients"), ("rate", "Offered/s"), (SETTING, "Setting")),
     (
         *LATENCY,
         metric("qps", "QPS", "1/s"),

@@ -133,7 +133,7 @@ class Anomaly(Experiment):
         return int(point["clients"])
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        asked = _asked(context)
+        asked = _anomaly_queries(context)
         where = [Eq(CLASS, name) for name in asked.classes]
         phase = self._timed(asked, point)
         phase.metrics |= {"duplicate_queries": asked.twice, "stored_queries": asked.stored}
@@ -143,7 +143,7 @@ class Anomaly(Experiment):
         yield phase
         yield from self._judged(asked, params, point, where)
 
-    def _timed(self, asked: _Asked, point: Mapping[str, Any]) -> Phase:
+    def _timed(self, asked: _AnomalyQueries, point: Mapping[str, Any]) -> Phase:
         """The searches by the clock."""
         context, classes = asked.context, asked.classes
         every = np.arange(len(classes))
@@ -161,7 +161,11 @@ class Anomaly(Experiment):
         )
 
     def _judged(
-        self, asked: _Asked, params: Mapping[str, Any], point: Mapping[str, Any], where: Filters
+        self,
+        asked: _AnomalyQueries,
+        params: Mapping[str, Any],
+        point: Mapping[str, Any],
+        where: Filters,
     ) -> Iterator[Phase]:
         """Every query once more, untimed, and what its answer is good for: a phase for each class,
         one for the mean of them, and one for all together under one threshold."""
@@ -218,7 +222,7 @@ class Anomaly(Experiment):
                 out[at] = cosines.max() if self.score == "nearest" else cosines.mean()
         return out
 
-    def _held_out(self, asked: _Asked, seed: int) -> NDArray[np.bool_]:
+    def _held_out(self, asked: _AnomalyQueries, seed: int) -> NDArray[np.bool_]:
         """Mask of the normal queries for choosing thresholds: a random share of each class."""
         out = np.zeros(len(asked.classes), dtype=bool)
         names = np.array(asked.classes)
@@ -268,7 +272,7 @@ class Anomaly(Experiment):
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _AnomalyQueries:
     """The queries that say something new. context: with these queries alone. twice, stored: copies
     of others and of stored rows, which are left out."""
 
@@ -279,7 +283,7 @@ class _Asked:
     stored: int
 
 
-def _asked(context: Context) -> _Asked:
+def _anomaly_queries(context: Context) -> _AnomalyQueries:
     """The queries without copies.
 
     Raises:
@@ -297,7 +301,7 @@ def _asked(context: Context) -> _Asked:
         raise StoreError("every query is a copy of another, or of a stored row")
     if len(keep) < len(classes):
         context = _only(context, keep, classes)
-    return _Asked(
+    return _AnomalyQueries(
         context,
         tuple(classes[i] for i in keep.tolist()),
         anomalous[keep],

@@ -33,7 +33,7 @@ _NOTE = (
 )
 
 
-def told_apart(points: Sequence[Point]) -> list[Point]:
+def with_file_kinds(points: Sequence[Point]) -> list[Point]:
     """Those whose store says what its files hold."""
     return [p for p in points if any(p.value(metric) is not None for metric in KINDS)]
 
@@ -44,7 +44,7 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
 
     run: that of the points, which names their stores.
     """
-    held = told_apart(points)
+    held = with_file_kinds(points)
     if not held:
         return []
     kinds = {m: how for m, how in KINDS.items() if any(p.value(m) is not None for p in held)}
@@ -83,7 +83,7 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
 def figure(name: str, title: str, points: Sequence[Point], names: Sequence[str]) -> list[Figure]:
     """Stacked bars of the distinct points, of which `names` are the names; no figure
     where there is none."""
-    held = [(how, p) for how, p in zip(names, points, strict=True) if told_apart([p])]
+    held = [(how, p) for how, p in zip(names, points, strict=True) if with_file_kinds([p])]
     if not held:
         return []
     return [
