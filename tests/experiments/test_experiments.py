@@ -32,7 +32,7 @@ from vectrial.experiments.common.payload_arms import overhead
 from vectrial.experiments.condition import Condition
 from vectrial.experiments.ingest.experiment import Ingest
 from vectrial.experiments.mixed import Mixed
-from vectrial.experiments.registry import EXPERIMENTS, known_metrics
+from vectrial.experiments.registry import EXPERIMENTS, all_metrics
 from vectrial.experiments.search import Search
 from vectrial.experiments.storage.experiment import GrowingStorage, Storage
 from vectrial.experiments.time_to_searchable.experiment import TimeToSearchable, _Watch
@@ -70,7 +70,7 @@ def by(phases: list[Phase], **params: object) -> Phase:
 def every(phases: list[Phase]) -> None:
     """All valid, and every metric one that the schema names."""
     assert [p.reason for p in phases if not p.valid] == []
-    assert {name for p in phases for name in (*p.metrics, *p.missing)} <= known_metrics().keys()
+    assert {name for p in phases for name in (*p.metrics, *p.missing)} <= all_metrics().keys()
 
 
 def test_all_of_them_can_be_asked_for_in_a_suite() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vectrial.experiments.common.column_condition import condition
 from vectrial.experiments.filtered.experiment import Filtered
-from vectrial.experiments.registry import known_metrics
+from vectrial.experiments.registry import all_metrics
 from vectrial.model.context import Data
 from vectrial.model.errors import Unsupported
 from vectrial.model.filters import Eq, Filter, Range, evaluate
@@ -187,7 +187,7 @@ def test_an_exact_store_finds_everything_under_every_filter(
         assert phase.params["payload_index"] == arm
         assert phase.metrics["recall_mean"] == 1.0
         assert phase.metrics["incomplete_results"] == 0
-        assert set(phase.metrics) <= set(known_metrics())
+        assert set(phase.metrics) <= set(all_metrics())
     under = [phase for phase in phases if phase.params["predicate"] != "none"]
     for phase in under:
         kept = {0.005: 3, 0.3: 180, 0.1: 60}[phase.params["selectivity"]]

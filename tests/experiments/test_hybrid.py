@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vectrial.experiments.common import hybrid_truth
 from vectrial.experiments.hybrid.experiment import HybridSearch
-from vectrial.experiments.registry import known_metrics
+from vectrial.experiments.registry import all_metrics
 from vectrial.model.bm25 import Bm25, words
 from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset
@@ -323,7 +323,7 @@ def test_every_weight_is_a_phase_whose_figures_are_of_the_same_requests(tmp_path
     for phase in phases:
         assert phase.valid, phase.reason
         assert phase.metrics["count"] == 8
-        assert {*phase.metrics, *phase.missing} <= known_metrics().keys()
+        assert {*phase.metrics, *phase.missing} <= all_metrics().keys()
         assert phase.metrics["fusion_agreement"] > 0.8
         assert phase.metrics["ndcg"] == pytest.approx(phase.metrics["ndcg_exact"], abs=0.2)
     (bare,) = run(

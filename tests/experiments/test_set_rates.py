@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from vectrial.experiments.common.live_set import Answer, Span, Version, judge
 from vectrial.experiments.common.mixed_open_loop import _blame_client
 from vectrial.experiments.mixed import Mixed
-from vectrial.experiments.registry import known_metrics
+from vectrial.experiments.registry import all_metrics
 from vectrial.model.context import Data
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.filters import Filter
@@ -130,7 +130,7 @@ def test_no_more_than_the_first_k_are_judged() -> None:
 def test_every_kind_is_offered_and_recorded_apart(tmp_path: Path) -> None:
     phases = run(rated(), MemoryStore, tmp_path)
     assert [p.name for p in phases] == ["search", "insert", "update", "delete"]
-    assert {name for p in phases for name in (*p.metrics, *p.missing)} <= known_metrics().keys()
+    assert {name for p in phases for name in (*p.metrics, *p.missing)} <= all_metrics().keys()
     for phase in phases:
         offered = 100 if phase.name == "search" else 40
         assert phase.params["loop"] == "open"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from experiment_worlds import DIM, ROWS, by_name, run, target, without, world
 
-from vectrial.experiments.registry import known_metrics
+from vectrial.experiments.registry import all_metrics
 from vectrial.experiments.transport import Transport
 from vectrial.model.context import Data
 from vectrial.model.errors import Unsupported
@@ -33,7 +33,7 @@ def test_every_figure_is_of_the_same_rows_and_time(
 ) -> None:
     phases = run(QUICK, kind, tmp_path)
     assert [p.reason for p in phases if not p.valid] == []
-    assert {name for p in phases for name in (*p.metrics, *p.missing)} <= known_metrics().keys()
+    assert {name for p in phases for name in (*p.metrics, *p.missing)} <= all_metrics().keys()
     found = by_name(phases)
     assert list(found) == ["put", "indexed", "get", "mixed", "mixed_put", "mixed_get"]
     put, indexed, get = found["put"].metrics, found["indexed"].metrics, found["get"].metrics

@@ -9,7 +9,7 @@ from typing import Any
 
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import Check, PhaseResult, Series, Trial, Value
-from vectrial.experiments.registry import known_metrics
+from vectrial.experiments.registry import all_metrics
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.collect import ComparedFigure, Measured, cells
 from vectrial.reports.published import figures
@@ -42,7 +42,7 @@ def trial(
     made = tuple(
         PhaseResult(
             at, name, params, True, reason,
-            {n: Value(value, known_metrics()[n].unit, True, None) for n, value in metrics.items()},
+            {n: Value(value, all_metrics()[n].unit, True, None) for n, value in metrics.items()},
         )
         for at, (name, params, metrics) in enumerate(phases)
     )  # fmt: skip

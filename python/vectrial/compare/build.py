@@ -10,7 +10,7 @@ from vectrial.compare.caveats import caveats
 from vectrial.compare.cells import CompareOptions, cells_of
 from vectrial.compare.judge import Kind, Verdict, judge
 from vectrial.compare.sides import Side, subjects
-from vectrial.experiments.registry import known_metrics
+from vectrial.experiments.registry import all_metrics
 from vectrial.model.errors import UserError
 from vectrial.model.results_schema import MetricName
 from vectrial.util.suggest import suggestion
@@ -68,7 +68,7 @@ def metrics_of(names: Sequence[str]) -> tuple[MetricName, ...]:
     Raises:
         UserError: an unknown name, or a metric of which neither more nor less is better.
     """
-    known, found = known_metrics(), {}
+    known, found = all_metrics(), {}
     for name in names:
         metric = known.get(ALIASES.get(name, name))
         if metric is None:

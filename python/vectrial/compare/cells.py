@@ -79,8 +79,8 @@ class CompareOptions:
 
 def cells_of(subject: Subject, options: CompareOptions) -> list[ComparedCell]:
     """Every cell of a subject: of each group of A at each metric, and of what B has alone."""
-    ours = _wanted(groups_of(subject.run_a, subject.a), options)
-    theirs = _wanted(groups_of(subject.run_b, subject.b), options)
+    ours = _selected(groups_of(subject.run_a, subject.a), options)
+    theirs = _selected(groups_of(subject.run_b, subject.b), options)
     cells: list[ComparedCell] = []
     met: set[int] = set()
     for group in ours:
@@ -102,7 +102,7 @@ def cells_of(subject: Subject, options: CompareOptions) -> list[ComparedCell]:
     return cells
 
 
-def _wanted(groups: Sequence[Group], options: CompareOptions) -> list[Group]:
+def _selected(groups: Sequence[Group], options: CompareOptions) -> list[Group]:
     """Those of the experiments asked for that hold one of the metrics, or nothing at all."""
     return [
         g

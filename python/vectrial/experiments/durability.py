@@ -255,7 +255,7 @@ def _after(
     began = time.monotonic()
     while True:
         try:
-            kept, why = _kept(context, crash.reopened()), ""
+            kept, why = _surviving_rows(context, crash.reopened()), ""
         except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
             kept, why = np.empty(0, np.int64), f": {': '.join(describe(error))}"
         waited = time.monotonic() - began
@@ -265,7 +265,7 @@ def _after(
         time.sleep(_POLL_S)
 
 
-def _kept(context: Context, store: Store) -> NDArray[np.int64]:
+def _surviving_rows(context: Context, store: Store) -> NDArray[np.int64]:
     """The ids of the rows that are there: as they were written, where they can be read."""
     dataset, can = context.dataset, store.capabilities.under(context.index.kind)
     if not can.get:

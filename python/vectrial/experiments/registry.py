@@ -35,7 +35,7 @@ def _named(name: str, found: object) -> type[Experiment]:
 EXPERIMENTS: Plugins[type[Experiment]] = Plugins("vectrial.experiments", "experiment", _named)
 
 
-def known_metrics() -> Mapping[str, MetricName]:
+def all_metrics() -> Mapping[str, MetricName]:
     """Every metric that a run may hold: those that several experiments have, and each one's own."""
     own = (m for kind in EXPERIMENTS.working()[0].values() for m in kind.metrics)
     return METRICS | {metric.name: metric for metric in own}

@@ -9,7 +9,7 @@ from typing import Any
 from vectrial.analysis.audit import of_phase
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import PhaseResult
-from vectrial.experiments.registry import known_metrics
+from vectrial.experiments.registry import all_metrics
 from vectrial.reports.inconsistencies import inconsistencies
 from vectrial.reports.model import Arm, Ask, Measure, NotYet, Part, Reproduction
 from vectrial.reports.published import PublishedFigure, figures
@@ -164,7 +164,7 @@ def _beside(
     if point is None or spread is None:
         return _nothing(figure, _why(point, lacks, measure, arm, measured))
     arm = as_measured(arm, measured.run)
-    spread = _times(spread, _FACTORS[known_metrics()[metric].unit, figure.unit])
+    spread = _times(spread, _FACTORS[all_metrics()[metric].unit, figure.unit])
     published = figure.value
     by_client = point.phase == measure.faithful_phase
     scanned = measure.scans and (arm.index == "flat" or by_client)

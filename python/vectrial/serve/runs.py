@@ -114,7 +114,7 @@ class Runs:
         self.root = root.resolve()
         name = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:16]
         self._file = home() / "serve" / f"summaries-{name}.json"
-        self._known = _kept(self._file)
+        self._known = _cached_summaries(self._file)
         self._places: Mapping[str, Path] = {}
         self._lock = threading.Lock()
         self._reader: threading.Thread | None = None
@@ -258,7 +258,7 @@ def under_way(status: Status) -> bool:
         return False
 
 
-def _kept(file: Path) -> dict[str, _Known]:
+def _cached_summaries(file: Path) -> dict[str, _Known]:
     try:
         layout, known = _KEPT.validate_json(file.read_bytes())
     except (OSError, ValidationError):

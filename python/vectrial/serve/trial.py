@@ -27,7 +27,7 @@ from vectrial.document.blocks import (
     table_of,
 )
 from vectrial.document.charts.theme import chart_of, described, finished, ink, legend
-from vectrial.experiments.registry import known_metrics
+from vectrial.experiments.registry import all_metrics
 from vectrial.results.clean import clean, parsed
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
@@ -156,7 +156,7 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
 
 
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
-    metrics, made = known_metrics(), []
+    metrics, made = all_metrics(), []
     for row in rows:
         if row["name"] is None:
             continue

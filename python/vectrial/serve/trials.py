@@ -8,7 +8,7 @@ from typing import Any
 
 from vectrial.compare.groups import JUDGED
 from vectrial.document.blocks import Cell, Report, Section, Source, columns, plain, table_of
-from vectrial.experiments.registry import known_metrics
+from vectrial.experiments.registry import all_metrics
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.serve.trial import finite, optional, tone_of
@@ -58,7 +58,7 @@ def values_report(
         )
     if not rows:
         return None
-    known = known_metrics()
+    known = all_metrics()
     meaning = known[metric].meaning if metric in known else metric
     recalls = {} if recall is None else {"recall": ("Recall", "1")}
     heads = columns(

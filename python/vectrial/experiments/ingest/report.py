@@ -175,7 +175,7 @@ def _ingest_table(
             *(_either(own, f"cold_{name}", "us") for name in ("first", "p50", "max")),
         )
         rows.append(store_row(run, p, cells))
-    known = _known_by(run, facet)
+    known = _readiness_checks(run, facet)
     notes = (f"How it is known that every row is indexed: {known}.",) if known else ()
     if any("durability" in p.params for p in totals):
         notes = (*notes, _DURABILITY)
@@ -208,7 +208,7 @@ def _durability(run: RunData, load: Point) -> str:
     return f"{asked} (tried)" if held else f"{asked} (declared; rows were lost in a crash)"
 
 
-def _known_by(run: RunData, facet: Facet) -> str:
+def _readiness_checks(run: RunData, facet: Facet) -> str:
     """Signal by which each store's wait ended; stores with the same signal are listed together."""
     said: dict[str, dict[str, None]] = defaultdict(dict)
     for p in run.phases_named("wait"):
