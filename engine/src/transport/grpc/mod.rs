@@ -2,6 +2,7 @@
 //! streams is prepared as a whole; what an answer streams is read message by message.
 
 mod frames;
+mod gather;
 mod status;
 
 use std::cell::Cell;
@@ -21,6 +22,7 @@ use crate::protocol::{Answer, Connection, Failure, Operation, Prepared, Target};
 use crate::transport::tcp;
 pub use frames::{framed, framed_bytes};
 use frames::{message, messages, LONGEST};
+use gather::Gathered;
 use status::check;
 
 /// Flow control never holds up answers of the sizes that searches have.
@@ -157,19 +159,19 @@ pub fn prepare_framed(
 }
 
 pub async fn connect(target: &Target) -> Result<Grpc, Failure> {
-    let stream = tcp::connect(target, &["h2"]).await?;
+    let stream = Gathered::new(tcp::connect(target, &["h2"]).await?);
     let (send, connection) = h2::client::Builder::new()
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(1 << 20)
         .enable_push(false)
-        .handshake(stream)
+        .handshake(stream.share())
         .await?;
     let closed = Rc::new(Cell::new(false));
     let ended = closed.clone();
     tokio::task::spawn_local(async move {
         // Whatever ended it reaches the calls in flight as their own error.
-        let _ = connection.await;
+        let _ = stream.drive(connection).await;
         ended.set(true);
     });
     Ok(Grpc { send, closed })
