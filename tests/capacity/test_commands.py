@@ -79,12 +79,12 @@ def test_a_library_within_what_was_asked_for(vectrial: Vectrial, tmp_path: Path)
     assert answer["confirmed"] == 40, "which is an answer of a kind: the command ends with 0"
     assert answer["valid"] is False
     assert answer["limits"] == {"p99_ms": 5000, "recall": 0.99, "error_share": 0.001}
-    assert answer["search_param"] == "ef_search"
+    assert answer["recall_parameter"] == "ef_search"
     confirming = [one for one in rates if one["purpose"] == "confirm"]
     assert len(confirming) >= 3
     for one in confirming[-3:]:
-        assert one["search"] == {"ef_search": answer["search_param_value"]}
-        assert answer["search_param_value"] > 10, "of the least the recall was less"
+        assert one["search"] == {"ef_search": answer["recall_parameter_value"]}
+        assert answer["recall_parameter_value"] > 10, "of the least the recall was less"
         assert one["recall_mean"] >= 0.99
         assert one["passed"]
         assert one["count"] > 0

@@ -105,20 +105,20 @@ def test_a_rate_beyond_the_store_does_not_turn_the_effort_up(
 ) -> None:
     *looks, answer = found(monkeypatch, Simulated(beyond))
     assert answer.name == "capacity"
-    assert answer.metrics["search_effort"] == LEAST
+    assert answer.metrics["recall_parameter_value"] == LEAST
     sustained = answer.metrics["sustained_qps"]
     assert sustained is not None
     assert CAPACITY / 1.05 <= sustained <= CAPACITY
-    assert {look.params["ef_search"] for look in looks if "try" in look.params} == {LEAST}
+    assert {look.params["ef_search"] for look in looks if "step" in look.params} == {LEAST}
 
 
 def test_where_answers_under_load_lack_nothing_but_recall_it_is_turned_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     *looks, answer = found(monkeypatch, Simulated(lost=0.004))
-    assert answer.metrics["search_effort"] == 28
+    assert answer.metrics["recall_parameter_value"] == 28
     assert answer.valid
-    tried = [look for look in looks if "try" in look.params]
+    tried = [look for look in looks if "step" in look.params]
     assert (tried[0].params["ef_search"], tried[0].params["why"]) == (LEAST, "recall 0.9484")
     assert (tried[1].params["rate"], tried[1].params["ef_search"]) == (tried[0].params["rate"], 28)
     recall = answer.metrics["recall_mean"]

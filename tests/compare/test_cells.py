@@ -100,7 +100,7 @@ def sustained(
         made.trial(
             experiment="capacity", phase="capacity", repeat=repeat, before=looks(rate * factor),
             phase_params={
-                "p99_ms": p99_ms, "recall": 0.95, "error_share": 0.001, "dial": "ef_search",
+                "p99_ms": p99_ms, "recall": 0.95, "error_share": 0.001, "recall_parameter": "ef_search",
                 "arrivals": arrivals,
             },
             metrics={
@@ -114,7 +114,7 @@ def sustained(
 def looks(rate: float) -> list[Phase]:
     """One pass of one caller, then a look at a rate."""
     metrics: dict[str, float | None] = {"recall_mean": 0.95, "qps": rate, "latency_p99": 1e4}
-    tried = {"rate": rate, "loop": "open", "try": 1, "purpose": "narrow", "held": True}
+    tried = {"rate": rate, "loop": "open", "step": 1, "purpose": "narrow", "passed": True}
     return [
         Phase("recall", 0, SECOND, {**ALONE, "ef_search": 40}, metrics, role=Role.STEP),
         Phase("rate", 0, SECOND, {**tried, "ef_search": 40}, dict(metrics), role=Role.STEP),

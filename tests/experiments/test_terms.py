@@ -25,9 +25,9 @@ from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
 
 #: Settings of experiments' own, and what they say of a phase: equal or not, it may be compared.
-SETTINGS = {"dial", "known_by"}
+SETTINGS = {"recall_parameter", "known_by"}
 #: Of looks on the way to an answer of `capacity`, which are compared with nothing.
-LOOKS = {"try", "purpose", "held", "client_bound", "why"}
+LOOKS = {"step", "purpose", "passed", "client_bound", "why"}
 
 
 class Worded(MemoryStore):

@@ -127,7 +127,7 @@ def test_every_look_is_shown_with_its_data_and_nowhere_else(tmp_path: Path) -> N
         ("words, 2,000 rows", 60.0),
         ("more, 9 rows", 70.0),
     ]
-    assert {row["verdict"].text for row in looks} == {"not: p99 31 ms"}
+    assert {row["verdict"].text for row in looks} == {"failed: p99 31 ms"}
     passes = rows_of(report, "capacity-passes")
     assert [row["qps"].value for row in passes] == [500, 500, 500]
     assert {row["setting"].text for row in passes} == {"ef_search=40"}

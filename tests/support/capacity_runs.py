@@ -43,7 +43,7 @@ def alone(qps: float) -> Phase:
 
 def look(number: int, rate: float, why: str = "", p99_us: float = 5_000.0) -> Phase:
     """A look at a rate, which held unless there is a reason."""
-    told = {"try": number, "purpose": "narrow", "held": not why, "client_bound": False, "why": why}
+    told = {"step": number, "purpose": "narrow", "passed": not why, "client_bound": False, "why": why}
     params = {"loop": "open", "arrivals": "poisson", "rate": rate, "k": 10, **EF, **told}
     return Phase("rate", 0, SECOND, params, figures(rate, p99_us), role=Role.STEP)
 
@@ -51,10 +51,10 @@ def look(number: int, rate: float, why: str = "", p99_us: float = 5_000.0) -> Ph
 def sustains(rate: float, p99_us: float = 9_000.0) -> Phase:
     """An answer."""
     found = {"sustained_qps": rate, "bracket_low": rate, "bracket_high": rate * 1.05}
-    told = {"confirmations": 3.0, "steps_down": 0.0, "search_effort": 40.0}
+    told = {"confirmations": 3.0, "steps_down": 0.0, "recall_parameter_value": 40.0}
     metrics = {**figures(rate, p99_us), **found, **told}
     return Phase(
-        "capacity", 0, SECOND, {**LIMITS, "dial": "ef_search"}, metrics, role=Role.CAPACITY
+        "capacity", 0, SECOND, {**LIMITS, "recall_parameter": "ef_search"}, metrics, role=Role.CAPACITY
     )
 
 
@@ -70,7 +70,7 @@ def at_least(rate: float) -> Phase:
 
 def nothing(why: str) -> Phase:
     """What there is instead, where nothing was confirmed."""
-    params = {**LIMITS, "dial": "ef_search"}
+    params = {**LIMITS, "recall_parameter": "ef_search"}
     phase = Phase(
         "capacity",
         0,

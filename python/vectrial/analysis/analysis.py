@@ -159,7 +159,7 @@ def loaded_rows(point: Point) -> int:
 #: Parameters with their own columns beside the settings of a point.
 LOAD = ("k", "clients", "rows", "loop", "rate", "arrivals")
 #: What a look for a capacity says of how it ended.
-VERDICT = ("held", "client_bound", "why")
+VERDICT = ("passed", "client_bound", "why")
 
 
 def operating_point(point: Point, without: Sequence[str] = LOAD) -> str:

@@ -15,7 +15,7 @@ from vectrial.util import formatting
 _TRIED, _PASS = ("rate", "confirm"), "recall"
 _NOT_SETTINGS = frozenset(
     {
-        "k", "loop", "clients", "arrivals", "rate", "returns", "try", "purpose", "held",
+        "k", "loop", "clients", "arrivals", "rate", "returns", "step", "purpose", "passed",
         "client_bound", "why",
     }
 )  # fmt: skip
@@ -24,13 +24,13 @@ _NOT_SETTINGS = frozenset(
 @dataclass(frozen=True)
 class Tried:
     """One look at a rate. setting: the search parameters then. why: "overloaded" and such, where
-    the rate did not hold."""
+    the rate failed."""
 
     number: int
     purpose: str
     rate: float
     setting: Mapping[str, Any]
-    held: bool
+    passed: bool
     client_bound: bool
     why: str
     phase: PhaseResult
@@ -38,7 +38,7 @@ class Tried:
     @property
     def verdict(self) -> str:
         """In words."""
-        said = "held" if self.held else f"not: {self.why}"
+        said = "passed" if self.passed else f"failed: {self.why}"
         return f"{said} (client-bound)" if self.client_bound else said
 
     def figure(self, metric: str) -> float | None:
@@ -79,11 +79,11 @@ def curve(trial: Trial) -> list[Tried]:
     """Every look at a rate, as they were made."""
     return [
         Tried(
-            number=int(phase.params["try"]),
+            number=int(phase.params["step"]),
             purpose=str(phase.params["purpose"]),
             rate=float(phase.params["rate"]),
             setting=setting(phase),
-            held=bool(phase.params["held"]),
+            passed=bool(phase.params["passed"]),
             client_bound=bool(phase.params["client_bound"]),
             why=str(phase.params["why"]),
             phase=phase,
@@ -116,8 +116,8 @@ def sentence(trial: Trial) -> str:
     rate = figures["sustained_qps"]
     if rate is None:
         return f"{phase.reason} ({limits(phase)})"
-    dial, effort = phase.params.get("dial"), figures.get("search_effort")
-    at = f", {dial} = {effort:g}" if dial and effort is not None else ""
+    name, value = phase.params.get("recall_parameter"), figures.get("recall_parameter_value")
+    at = f", {name} = {value:g}" if name and value is not None else ""
     p99, recall = figures["latency_p99"] or 0.0, figures["recall_mean"] or 0.0
     said = (
         f"{formatting.number(rate)}/s with {limits(phase)}: p99 {p99 / 1e3:,.3g} ms,"

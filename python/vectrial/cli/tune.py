@@ -177,8 +177,8 @@ class _Bench:
         for kind in dict.fromkeys(build.kind for build in builds):
             index = self.store.capabilities.indexes[kind]
             own = ladder(index, self.k)
-            if index.dial:
-                values[index.dial] = sorted({*values.get(index.dial, []), *own[::2], *own[-1:]})
+            if index.recall_parameter:
+                values[index.recall_parameter] = sorted({*values.get(index.recall_parameter, []), *own[::2], *own[-1:]})
         limits = {"min_s": self.seconds, "max_s": self.seconds}
         experiments: list[dict[str, Any]] = [
             {"experiment": "storage"},

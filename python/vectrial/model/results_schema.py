@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 #: Raised when the layout changes; a run of another layout is refused.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 DDL = """
 create table run (
@@ -325,7 +325,7 @@ _TITLES = {
     "concurrency": "Clients", "in_flight_peak": "Peak in flight", "backlog": "Backlog at the end",
     "in_flight_limit_hits": "Delayed by the in-flight limit", "confirmations": "Confirmed by",
     "steps_down": "Lowered", "bracket_low": "Passed at", "bracket_high": "Failed at",
-    "search_effort": "Search parameter", "recall_mean": "Recall", "auroc": "AUROC",
+    "recall_parameter_value": "Search parameter", "recall_mean": "Recall", "auroc": "AUROC",
     "fusion_agreement": "Agreement", "ndcg": "nDCG", "ndcg_exact": "nDCG of the exact fusion",
     "load_s": "Load", "flush_s": "Flush", "build_s": "Build", "wait_s": "Wait",
     "first_search_s": "First search", "ready_s": "Ready", "reopen_s": "Reopen",

@@ -177,7 +177,7 @@ class IndexKind:
                 raise ValueError(f"{field_name}: {model.__name__} has no {', '.join(unknown)}")
 
     @property
-    def dial(self) -> str | None:
+    def recall_parameter(self) -> str | None:
         """The search parameter that trades speed for recall; None where there is none."""
         return next(iter(self.high_recall_params), None)
 

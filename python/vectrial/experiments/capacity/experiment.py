@@ -97,11 +97,11 @@ class Capacity(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         kind = type(context.store).capabilities.indexes[context.index.kind]
-        given = kind.dial is not None and kind.dial in point
-        dial = _Dial(kind.dial, () if given else ladder(kind, context.k))
-        first = yield from self._find_recall(context, point, dial)
-        if why := self._hopeless(first, dial):
-            yield self._without(first, dial, why)
+        given = kind.recall_parameter is not None and kind.recall_parameter in point
+        parameter = _RecallParameter(kind.recall_parameter, () if given else ladder(kind, context.k))
+        first = yield from self._find_recall(context, point, parameter)
+        if why := self._hopeless(first, parameter):
+            yield self._without(first, parameter, why)
             return
         search = seek(
             _START_SHARE * (first.metrics["qps"] or 1.0),
@@ -113,15 +113,15 @@ class Capacity(Experiment):
         tried: list[Phase] = []
         attempt = next(search)
         while True:
-            phase, verdict = self._measured(context, point, dial, attempt, len(tried) + 1)
+            phase, verdict = self._measured(context, point, parameter, attempt, len(tried) + 1)
             tried.append(phase)
             yield phase
-            if self._lacks_recall_alone(phase) and dial.raised():
+            if self._lacks_recall_alone(phase) and parameter.raised():
                 verdict = replace(verdict, moved=True)
             try:
                 attempt = search.send(verdict)
             except StopIteration as end:
-                yield self._answer(end.value, tried, dial)
+                yield self._answer(end.value, tried, parameter)
                 return
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
@@ -129,29 +129,29 @@ class Capacity(Experiment):
         return 20 * self.duration_s + (self.confirmations + 1) * self.confirm_s
 
     def _find_recall(
-        self, context: Context, point: Mapping[str, Any], dial: _Dial
+        self, context: Context, point: Mapping[str, Any], parameter: _RecallParameter
     ) -> Generator[Phase, None, Phase]:
-        """Turn the dial to the least value that gives the recall; the phase measured there, or at
+        """Set the parameter to the least value that gives the recall; the phase measured there, or at
         the greatest value where none does."""
         seen: dict[int, Phase] = {}
-        low, high = 0, max(len(dial.values) - 1, 0)
+        low, high = 0, max(len(parameter.values) - 1, 0)
         while True:
-            dial.at = (low + high) // 2
-            if dial.at not in seen:
-                seen[dial.at] = self._one_pass(context, point, dial)
-                yield seen[dial.at]
+            parameter.at = (low + high) // 2
+            if parameter.at not in seen:
+                seen[parameter.at] = self._one_pass(context, point, parameter)
+                yield seen[parameter.at]
             if low == high:
-                return seen[dial.at]
-            if _recall(seen[dial.at]) >= self.recall:
-                high = dial.at
+                return seen[parameter.at]
+            if _recall(seen[parameter.at]) >= self.recall:
+                high = parameter.at
             else:
-                low = dial.at + 1
+                low = parameter.at + 1
 
-    def _one_pass(self, context: Context, point: Mapping[str, Any], dial: _Dial) -> Phase:
+    def _one_pass(self, context: Context, point: Mapping[str, Any], parameter: _RecallParameter) -> Phase:
         """All queries once, by one client."""
         phase = dispatch.search(
-            _labelled(context, f"recall{dial.label}", 0),
-            {**point, **dial.setting},
+            _labelled(context, f"recall{parameter.label}", 0),
+            {**point, **parameter.setting},
             ClosedLoop(1, min_s=0.0, max_s=_PASS_MAX_S),
             warmup_queries=self.warmup_queries,
             name="recall",
@@ -166,7 +166,7 @@ class Capacity(Experiment):
         self,
         context: Context,
         point: Mapping[str, Any],
-        dial: _Dial,
+        parameter: _RecallParameter,
         attempt: Try,
         number: int,
     ) -> tuple[Phase, Verdict]:
@@ -175,8 +175,8 @@ class Capacity(Experiment):
         wanted = max(_ARRIVALS, min(_QUERIES, len(context.dataset.queries)))
         length_s = max(least_s, min(wanted / attempt.rate, _LONGER * least_s))
         phase = dispatch.search(
-            _labelled(context, f"{attempt.purpose} {attempt.rate:,.5g}/s{dial.label}", number),
-            {**point, **dial.setting},
+            _labelled(context, f"{attempt.purpose} {attempt.rate:,.5g}/s{parameter.label}", number),
+            {**point, **parameter.setting},
             OpenLoop(attempt.rate, length_s, self.arrivals, in_flight=self.in_flight),
             warmup_queries=self.warmup_queries,
             name="confirm" if confirms else "rate",
@@ -184,7 +184,7 @@ class Capacity(Experiment):
         phase.role = Role.STEP
         faults = self._faults(phase)
         bound = client_bound(phase, context.certificate.limits)
-        told = {"try": number, "purpose": str(attempt.purpose), "held": not faults}
+        told = {"step": number, "purpose": str(attempt.purpose), "passed": not faults}
         phase.params = {**phase.params, **told, "client_bound": bound, "why": "; ".join(faults)}
         return phase, Verdict(not faults, bound)
 
@@ -210,11 +210,11 @@ class Capacity(Experiment):
         rate is beyond the store, or if there are no answers at all."""
         return self._faults(phase) == [_short_of_recall(phase)]
 
-    def _answer(self, found: Found, tried: Sequence[Phase], dial: _Dial) -> Phase:
+    def _answer(self, found: Found, tried: Sequence[Phase], parameter: _RecallParameter) -> Phase:
         """The row of the answer: of its confirmations the worst of each figure."""
         of = [p for p in tried if p.name == "confirm"][-found.confirmations :]
         if found.rate is None:
-            return self._none(found, tried, dial)
+            return self._none(found, tried, parameter)
         values = {
             name: [p.metrics[name] or 0.0 for p in of]
             for name in ("latency_p50", "latency_p99", "recall_mean", "errors", "count", "qps")
@@ -224,7 +224,7 @@ class Capacity(Experiment):
             of[0].started_ns,
             of[-1].ended_ns,
             role=Role.CAPACITY,
-            params={**self._limits(), **dial.named},
+            params={**self._limits(), **parameter.named},
             metrics={
                 "sustained_qps": found.rate,
                 "latency_p50": max(values["latency_p50"]),
@@ -237,7 +237,7 @@ class Capacity(Experiment):
                 "bracket_high": found.high,
                 "confirmations": found.confirmations,
                 "steps_down": found.steps,
-                **dial.effort,
+                **parameter.value,
             },
         )
         if found.high is None:
@@ -254,12 +254,12 @@ class Capacity(Experiment):
             phase.missing["sustained_qps"] = said
         return phase
 
-    def _none(self, found: Found, tried: Sequence[Phase], dial: _Dial) -> Phase:
+    def _none(self, found: Found, tried: Sequence[Phase], parameter: _RecallParameter) -> Phase:
         last = tried[-1]
         rate = f"{float(last.params['rate']):,.5g}/s"
         who = "client-bound" if found.limit is Limit.CLIENT else str(last.params["why"])
         reason = f"no rate was confirmed: at {rate}: {who}"
-        phase = self._without(last, dial, reason)
+        phase = self._without(last, parameter, reason)
         phase.metrics |= {"bracket_low": found.low, "bracket_high": found.high}
         if found.low is None:
             phase.missing["bracket_low"] = reason
@@ -267,30 +267,30 @@ class Capacity(Experiment):
             phase.missing["bracket_high"] = reason
         return phase
 
-    def _hopeless(self, alone: Phase, dial: _Dial) -> str | None:
+    def _hopeless(self, alone: Phase, parameter: _RecallParameter) -> str | None:
         """Reason why no rate can hold, if a single client has shown it; else None."""
         recall, p50 = alone.metrics["recall_mean"], alone.metrics["latency_p50"]
         if recall is None or p50 is None:
             return f"nothing was answered: {alone.reason}"
         if recall < self.recall:
-            at = f" at {dial.label.strip(', ')}" if dial.label else ""
+            at = f" at {parameter.label.strip(', ')}" if parameter.label else ""
             return f"recall {self.recall:g} is not reached: it is {recall:.4f}{at}"
         if p50 > self.p99_ms * 1e3:
             return f"one client alone waits {p50 / 1e3:,.4g} ms (median), not {self.p99_ms:g}"
         return None
 
-    def _without(self, phase: Phase, dial: _Dial, reason: str) -> Phase:
+    def _without(self, phase: Phase, parameter: _RecallParameter, reason: str) -> Phase:
         """The row where there is no answer."""
         return Phase(
             "capacity",
             phase.started_ns,
             phase.ended_ns,
             role=Role.CAPACITY,
-            params={**self._limits(), **dial.named},
+            params={**self._limits(), **parameter.named},
             metrics={
                 "sustained_qps": None,
                 "recall_mean": phase.metrics["recall_mean"],
-                **dial.effort,
+                **parameter.value,
             },
             missing={"sustained_qps": reason, "recall_mean": reason},
             valid=False,
@@ -303,7 +303,7 @@ class Capacity(Experiment):
 
 
 @dataclass
-class _Dial:
+class _RecallParameter:
     """The search parameter that is turned, its values, and where it is; no values: it is not."""
 
     name: str | None
@@ -316,18 +316,18 @@ class _Dial:
         return {self.name: self.values[self.at]} if self.name and self.values else {}
 
     @property
-    def effort(self) -> dict[str, float | None]:
+    def value(self) -> dict[str, float | None]:
         """As a metric."""
-        return {"search_effort": self.values[self.at]} if self.setting else {}
+        return {"recall_parameter_value": self.values[self.at]} if self.setting else {}
 
     @property
     def named(self) -> dict[str, str]:
-        """Name of the dial, if there is one."""
-        return {"dial": self.name} if self.name and self.values else {}
+        """Name of the parameter, if there is one."""
+        return {"recall_parameter": self.name} if self.name and self.values else {}
 
     @property
     def label(self) -> str:
-        """Setting of the dial, for progress messages."""
+        """Setting of the parameter, for progress messages."""
         return "".join(f", {name} = {value}" for name, value in self.setting.items())
 
     def raised(self) -> bool:

@@ -13,7 +13,7 @@ METRICS = (
         "steps_down", "1", "lower", "times it was lowered until it was confirmed", "Lowered"
     ),
     MetricName(
-        "search_effort",
+        "recall_parameter_value",
         "1",
         None,
         "value of the search parameter that trades speed for recall, as the recall asked for it",

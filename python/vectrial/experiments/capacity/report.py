@@ -34,7 +34,7 @@ _ANSWERS = (
     Column.of("latency_p99"),
     Column("recall", "Recall", "1", spread=True),
     Column.of("errors"),
-    Column.of(OWN["search_effort"]),
+    Column.of(OWN["recall_parameter_value"]),
     Column.of(OWN["confirmations"]),
     Column.of(OWN["steps_down"]),
     Column.of(OWN["bracket_high"]),
@@ -49,7 +49,7 @@ _WHOSE = (
 )
 _TRIED = (
     *_WHOSE,
-    Column("try", "Step"),
+    Column("step", "Step"),
     Column("purpose", "Purpose", numeric=False),
     Column("rate", "Offered QPS", "1/s"),
     Column.of("qps", "Achieved QPS", spread=False),
@@ -121,7 +121,7 @@ def _answer(run: RunData, point: Point) -> Row:
         spread_cell(point, "latency_p99", "us"),
         spread_cell(point, "recall_mean", "1"),
         spread_cell(point, "errors", "1"),
-        _effort(point, first),
+        _recall_parameter(point, first),
         spread_cell(point, "confirmations", "1"),
         spread_cell(point, "steps_down", "1"),
         spread_cell(point, "bracket_high", "1"),
@@ -131,12 +131,12 @@ def _answer(run: RunData, point: Point) -> Row:
     return Row(cells, point.state, point.series)
 
 
-def _effort(point: Point, phase: PhaseResult) -> Cell:
-    dial = phase.params.get("dial")
-    if dial is None:
+def _recall_parameter(point: Point, phase: PhaseResult) -> Cell:
+    parameter = phase.params.get("recall_parameter")
+    if parameter is None:
         return Cell(formatting.NOTHING, note="no search parameter was varied")
-    cell = spread_cell(point, "search_effort", "1")
-    return replace(cell, text=f"{dial} {cell.text}")
+    cell = spread_cell(point, "recall_parameter_value", "1")
+    return replace(cell, text=f"{parameter} {cell.text}")
 
 
 def _look(run: RunData, trial: Trial, tried: Tried) -> Row:

@@ -15,9 +15,9 @@ _AT_LEAST_K = "ef_search"
 
 
 def ladder(kind: IndexKind, k: int) -> tuple[int, ...]:
-    """Values of `kind.dial`, ascending, from the least that makes sense to the generous one; none
+    """Values of `kind.recall_parameter`, ascending, from the least that makes sense to the generous one; none
     where the index has no such parameter."""
-    name = kind.dial
+    name = kind.recall_parameter
     if name is None:
         return ()
     low, high = bounds(kind.search.model_fields[name].metadata)
