@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recorded_trials import recorded_phase, recorded_trial
 from typer.testing import CliRunner
 
 from vectrial.analysis import interference
 from vectrial.analysis.run_data import RunData
-from vectrial.analysis.trial import PhaseResult, Series, Trial, Value
+from vectrial.analysis.trial import Trial
 from vectrial.cli import capacity, tune
 from vectrial.cli.app import app
-from vectrial.model.results_schema import METRICS
 from vectrial.report.sections import warnings as cautions
 
 QUIET = {"other_cores": 0.1, "steal_share": 0.005, "throttled_share": 0.0, "cpu_mhz": 3000.0}
@@ -36,14 +36,16 @@ def trial(
 ) -> Trial:
     """One of one phase on a machine that is quiet but for what `metrics` say."""
     told = {**QUIET, "qps": 100.0, **metrics}
-    values = {n: Value(v, METRICS[n].unit, True, None) for n, v in told.items()}
     number = trial.made = getattr(trial, "made", 0) + 1  # type: ignore[attr-defined]
-    return Trial(
-        number, str(number), Series(store, "hnsw", "native"), "1", "words", 1000, experiment, {},
-        params or {}, repeat, "ok", None, (),
-        (PhaseResult(number, phase, {}, True, None, values, (), seconds),), (),
-        {"provider": provider},
-    )  # fmt: skip
+    return recorded_trial(
+        number,
+        recorded_phase(number, phase, told, duration_s=seconds),
+        store=store,
+        experiment=experiment,
+        params=params or {},
+        repeat=repeat,
+        server={"provider": provider},
+    )
 
 
 def run(trials: Sequence[Trial], processors: int = 2) -> RunData:

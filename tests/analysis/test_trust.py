@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from recorded_trials import recorded_phase, recorded_trial
 
-from vectrial.analysis.trial import PhaseResult, Series, Trial, Value
+from vectrial.analysis.trial import Trial
 from vectrial.analysis.trust import unranked
 
 
@@ -17,12 +18,10 @@ def trial(number: int, first_us: float, later_us: float | None, ef: int = 64) ->
         "first_pass_count": 1000.0,
         "later_pass_count": 0.0 if later_us is None else 5000.0,
     }
-    values = {name: Value(value, "1", True, None) for name, value in metrics.items()}
-    phase = PhaseResult(number, "search", {"known_by": number}, True, None, values)
-    return Trial(
-        number, str(number), Series("redis", "hnsw", "native"), "1", "words", 1000,
-        "search", {}, {"ef_search": ef}, number, "ok", None, (), (phase,), (),
-    )  # fmt: skip
+    phase = recorded_phase(
+        number, "search", {n: v for n, v in metrics.items() if v is not None}, {"known_by": number}
+    )
+    return recorded_trial(number, phase, params={"ef_search": ef}, repeat=number)
 
 
 @pytest.mark.parametrize("repeats", [1, 3])

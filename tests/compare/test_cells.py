@@ -100,7 +100,8 @@ def sustained(
         made.trial(
             experiment="capacity", phase="capacity", repeat=repeat, before=looks(rate * factor),
             phase_params={
-                "p99_ms": p99_ms, "recall": 0.95, "error_share": 0.001, "recall_parameter": "ef_search",
+                "p99_ms": p99_ms, "recall": 0.95, "error_share": 0.001,
+                "recall_parameter": "ef_search",
                 "arrivals": arrivals,
             },
             metrics={

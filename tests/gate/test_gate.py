@@ -77,9 +77,9 @@ def judge_store(
     subject = Subject(store, kind, schema, INDEX, rows, queries, judge, K)
     results = run_gate(subject, folder / "scratch")
     assert not (folder / "scratch").exists()
-    assert sorted(result.check_name for result in results) == sorted(CHECKS), "each once"
+    assert sorted(result.name for result in results) == sorted(CHECKS), "each once"
     store.close()
-    return {result.check_name: result for result in results}
+    return {result.name: result for result in results}
 
 
 def failed(results: dict[str, GateResult]) -> dict[str, str]:

@@ -114,8 +114,8 @@ def test_a_failed_check_invalidates_what_rests_on_it(
     assert len(found) == 4
     for key, trial in found.items():
         # Every trial keeps every answer of the gate, relevant to it or not.
-        assert {row.check_name for row in trial.gate} == set(CHECKS)
-        failed = {row.check_name: row.relevant for row in trial.gate if row.passed is False}
+        assert {row.name for row in trial.gate} == set(CHECKS)
+        failed = {row.name: row.relevant for row in trial.gate if row.passed is False}
         if check is not None:
             assert failed[check] is (key in invalid)
         if key in invalid:

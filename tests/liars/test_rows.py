@@ -64,7 +64,7 @@ def test_one_row_in_a_thousand_is_missed(kept: Run, kind: type[MemoryStore], che
 
 def test_rows_that_an_index_may_lose_are_told(kept: Run) -> None:
     sweep = kept.trial(rows.LosesSome, "search")
-    (said,) = [one.detail for one in sweep.gate if one.check_name == "rows_found_by_search"]
+    (said,) = [one.detail for one in sweep.gate if one.name == "rows_found_by_search"]
     assert "2,750 of 3,000 rows drawn at random are found" in said
     assert (sweep.phases[0].metrics["recall_mean"] or 1) < 0.95
     assert "loses-some" not in kept.headlines()["Fastest at recall ≥ 0.95"]

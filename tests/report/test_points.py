@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from recorded_trials import recorded_phase, recorded_trial
+
 from vectrial.analysis.run_data import RunData
-from vectrial.analysis.trial import Check, PhaseResult, Series, Trial, Value
+from vectrial.analysis.trial import Trial
+from vectrial.model.gate import CheckResult
 
 
 def built(m: int, *, passed: bool) -> Trial:
-    told = PhaseResult(m, "search", {}, True, None, {"qps": Value(9.0, "1/s", True, None)})
-    check = Check("recall", passed, "0.31, at least 0.9", "", "everything", True)
-    return Trial(
-        m, f"key {m}", Series("some", "hnsw", "native"), None, "some", 100, "search",
-        {"m": m}, {}, 1, "ok", None, (), (told,), (check,),
-    )  # fmt: skip
+    phase = recorded_phase(m, "search", {"qps": 9.0})
+    check = CheckResult("recall", passed, "0.31, at least 0.9", "", "everything", True)
+    return recorded_trial(m, phase, index_params={"m": m}, gate=(check,))
 
 
 def test_only_the_build_that_fails_the_gate_is_wrong() -> None:
@@ -26,13 +26,9 @@ def test_only_the_build_that_fails_the_gate_is_wrong() -> None:
 
 
 def repeat(number: int, known_by: str, ready_s: float) -> Trial:
-    metrics = {"ready_s": Value(ready_s, "s", True, None)}
-    told = {"clients": 1, "known_by": known_by}
-    phase = PhaseResult(number, "indexed", told, True, None, metrics)
-    return Trial(
-        number, f"key {number}", Series("lucene", "hnsw", "native"), None, "some", 100,
-        "transport", {}, {}, number, "ok", None, (), (phase,), (),
-    )  # fmt: skip
+    params = {"clients": 1, "known_by": known_by}
+    phase = recorded_phase(number, "indexed", {"ready_s": ready_s}, params)
+    return recorded_trial(number, phase, experiment="transport", repeat=number)
 
 
 def test_repeats_are_gathered_whatever_the_store_told_of_each() -> None:

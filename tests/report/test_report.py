@@ -21,11 +21,11 @@ from written_reports import Written
 from vectrial._engine import histogram_merge, histogram_quantiles
 from vectrial.analysis.analysis import sweeps
 from vectrial.analysis.run_data import load
-from vectrial.analysis.trial import Series
 from vectrial.cli.app import app
 from vectrial.document.charts import styles
 from vectrial.document.render import export, html, markdown, terminal
 from vectrial.model.results_schema import EXPORT_KEYS
+from vectrial.model.trial import Series
 from vectrial.report.build import build, summary
 from vectrial.results.writer import RunWriter
 from vectrial.util import formatting

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from reproduction_runs import beside, every, measured, run_of, trial
 
-from vectrial.analysis.trial import Check
+from vectrial.model.gate import CheckResult
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.collect import cells
 from vectrial.reports.inconsistencies import inconsistencies
@@ -192,7 +192,7 @@ def test_the_median_of_repeats_has_what_lies_around_it() -> None:
 
 def test_a_build_that_fails_the_gate_leaves_other_builds_alone() -> None:
     """The gate runs after every load: what m = 16 answered says nothing of m = 32."""
-    wrong = [Check("recall", False, "0.31, at least 0.9", "", "everything", True)]
+    wrong = [CheckResult("recall", False, "0.31, at least 0.9", "", "everything", True)]
     trials = [
         trial(
             "weaviate", "hnsw", "search",

@@ -18,10 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vectrial.model.errors import DataError, UserError
+from vectrial.model.trial import TrialRow
 from vectrial.results import bundle
 from vectrial.results.bundle import SUFFIX, opened, run_folder, seal, unpack
 from vectrial.results.reader import RunReader
-from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+from vectrial.results.writer import RunWriter, TrialRecord
 
 SUITE = 'name = "small"\n'
 

@@ -16,13 +16,14 @@ import duckdb
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial.model.gate import GateRow
+from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Phase
 from vectrial.model.results_schema import METRICS
+from vectrial.model.trial import TrialRow
 from vectrial.results.database import _fault
 from vectrial.results.folder import replace_text
 from vectrial.results.reader import RunReader
-from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+from vectrial.results.writer import RunWriter, TrialRecord
 
 
 def row(key: str = "k1") -> TrialRow:
@@ -49,7 +50,7 @@ def record(key: str = "k1", status: str = "ok") -> TrialRecord:
         row(key),
         status,
         phases=[phase],
-        gate=[GateRow("row_count", True, "100", "all", "everything", True)],
+        gate=[CheckResult("row_count", True, "100", "all", "everything", True)],
         telemetry=telemetry,
     )
 

@@ -25,11 +25,12 @@ from vectrial.model.errors import VectrialError
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase
 from vectrial.model.store import Address, Index, Schema, Store, untested
+from vectrial.model.trial import TrialRow
 from vectrial.plan.model import DatasetShape
 from vectrial.plan.plan import make_plan
 from vectrial.report.build import build
 from vectrial.results.reader import RunReader
-from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run import heartbeat
 from vectrial.run.redact import HIDDEN, Secrecy
 from vectrial.run.runner import run_plan
@@ -187,7 +188,7 @@ def test_a_server_that_is_gone_is_no_wrong_answer(
     assert str(failed["reason"]).startswith(said)
     assert "server.log ends: little: hello" in str(failed["reason"])
     with RunReader(frail) as run:
-        wrong = run.rows("select check_name, detail from gate where passed = false")
+        wrong = run.rows("select name, detail from gate where passed = false")
     assert wrong == [], "nothing was judged that was not answered"
     if (moment, how) == ("gate", "kill"):
         again, _ = measured(frail, EVERYTHING)

@@ -15,9 +15,10 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial.model.gate import GateRow
+from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Phase
-from vectrial.results.writer import TrialRecord, TrialRow
+from vectrial.model.trial import TrialRow
+from vectrial.results.writer import TrialRecord
 from vectrial.run.redact import Secrecy, short_secrets
 from vectrial.servers.provide import external_address, secrets_of
 from vectrial.stores.milvus.server import MILVUS
@@ -65,7 +66,7 @@ def test_every_encoding_is_hidden_everywhere(encoding: str, tmp_path: Path) -> N
     phase = Phase("search", 0, 1, reason=said, errors=[(said, 1, [said])])
     phase.missing = {"qps": said}
     row = TrialRow("k", "s", "sdk", "d", 1, 1, "l2", "e", "flat", {}, {}, 1, 1)
-    gate = [GateRow("check", False, said, "", "everything", True)]
+    gate = [CheckResult("check", False, said, "", "everything", True)]
     record = TrialRecord(
         row, "failed", said, phases=[phase], notes=[said], gate=gate, server={"why": [said]}
     )

@@ -21,8 +21,9 @@ from vectrial.compare.cells import CompareOptions
 from vectrial.compare.sides import sides_of
 from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase
+from vectrial.model.trial import TrialRow
 from vectrial.results.reading import SECONDS
-from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.serve.runs import Runs
 
 STEERS = "a\x1b[2J\x1b]0;owned\x07\x85\u202eb\ufffe\nc"

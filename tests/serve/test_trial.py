@@ -10,7 +10,8 @@ from synthetic_runs import ENVIRONMENT, SECOND, dataset_facts
 
 from vectrial.document.blocks import Figure
 from vectrial.model.phase import Phase
-from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+from vectrial.model.trial import TrialRow
+from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.serve.trial import trial_report
 
 

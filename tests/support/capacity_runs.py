@@ -11,7 +11,8 @@ from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
 from vectrial.analysis.run_data import RunData, load
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.phase import Phase, Role
-from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+from vectrial.model.trial import TrialRow
+from vectrial.results.writer import RunWriter, TrialRecord
 
 LIMITS = {"p99_ms": 20.0, "recall": 0.95, "error_share": 0.001}
 #: A price sheet of a suite, with a source that a page must escape.
@@ -43,7 +44,13 @@ def alone(qps: float) -> Phase:
 
 def look(number: int, rate: float, why: str = "", p99_us: float = 5_000.0) -> Phase:
     """A look at a rate, which held unless there is a reason."""
-    told = {"step": number, "purpose": "narrow", "passed": not why, "client_bound": False, "why": why}
+    told = {
+        "step": number,
+        "purpose": "narrow",
+        "passed": not why,
+        "client_bound": False,
+        "why": why,
+    }
     params = {"loop": "open", "arrivals": "poisson", "rate": rate, "k": 10, **EF, **told}
     return Phase("rate", 0, SECOND, params, figures(rate, p99_us), role=Role.STEP)
 
@@ -54,7 +61,12 @@ def sustains(rate: float, p99_us: float = 9_000.0) -> Phase:
     told = {"confirmations": 3.0, "steps_down": 0.0, "recall_parameter_value": 40.0}
     metrics = {**figures(rate, p99_us), **found, **told}
     return Phase(
-        "capacity", 0, SECOND, {**LIMITS, "recall_parameter": "ef_search"}, metrics, role=Role.CAPACITY
+        "capacity",
+        0,
+        SECOND,
+        {**LIMITS, "recall_parameter": "ef_search"},
+        metrics,
+        role=Role.CAPACITY,
     )
 
 

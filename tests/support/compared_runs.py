@@ -14,7 +14,8 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.gate import GateResult
 from vectrial.gate.model import Scope
 from vectrial.model.phase import Phase, Role
-from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+from vectrial.model.trial import TrialRow
+from vectrial.results.writer import RunWriter, TrialRecord
 
 SECOND = 1_000_000_000
 #: Of five repeats: a spread of about 1 %.

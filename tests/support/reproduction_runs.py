@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from recorded_trials import recorded_phase, recorded_trial
+
 from vectrial.analysis.run_data import RunData
-from vectrial.analysis.trial import Check, PhaseResult, Series, Trial, Value
-from vectrial.experiments.registry import all_metrics
+from vectrial.analysis.trial import Trial
+from vectrial.model.gate import CheckResult
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.collect import ComparedFigure, Measured, cells
 from vectrial.reports.published import figures
@@ -33,23 +35,29 @@ def trial(
     version: str | None = None,
     reason: str | None = None,
     built: Mapping[str, Any] | None = None,
-    gate: Sequence[Check] = (),
+    gate: Sequence[CheckResult] = (),
     server: Mapping[str, Any] | None = None,
     repeat: int = 1,
 ) -> Trial:
     """A trial of phases that have these names, parameters and metrics, all of them valid; `reason`
     is what each says of itself all the same."""
-    made = tuple(
-        PhaseResult(
-            at, name, params, True, reason,
-            {n: Value(value, all_metrics()[n].unit, True, None) for n, value in metrics.items()},
-        )
+    made = (
+        recorded_phase(at, name, metrics, params, reason=reason)
         for at, (name, params, metrics) in enumerate(phases)
-    )  # fmt: skip
-    return Trial(
-        repeat, f"key {repeat}", Series(store, index, "native"), version, "some", rows, experiment,
-        built or {}, {}, repeat, "ok", None, (), made, tuple(gate), server,
-    )  # fmt: skip
+    )
+    return recorded_trial(
+        repeat,
+        *made,
+        store=store,
+        index_kind=index,
+        store_version=version,
+        rows=rows,
+        experiment=experiment,
+        index_params=built or {},
+        repeat=repeat,
+        gate=tuple(gate),
+        server=server,
+    )
 
 
 def run_of(*trials: Trial, rows: int | None = None, queries: int = 500) -> Measured:

@@ -12,7 +12,8 @@ from vectrial._engine import Recorder
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.gate import GateResult
 from vectrial.model.phase import Phase, Role
-from vectrial.results.writer import RunWriter, TrialRecord, TrialRow
+from vectrial.model.trial import TrialRow
+from vectrial.results.writer import RunWriter, TrialRecord
 
 SECOND = 1_000_000_000
 SCRIPT = "<script>alert('store')</script>"

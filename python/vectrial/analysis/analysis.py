@@ -11,8 +11,9 @@ from typing import Any
 
 from vectrial.analysis import pareto as fronts
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.trial import Series, Trial
+from vectrial.analysis.trial import Trial
 from vectrial.model.phase import Role
+from vectrial.model.trial import Series
 from vectrial.util import formatting
 
 #: The recalls at which stores are compared; the first is that of the headline.

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from vectrial.analysis import capacity as capacities
 from vectrial.analysis.analysis import TARGETS, Facet, by_facet, facet_of, sorted_facets
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.trial import Series, Trial
+from vectrial.analysis.trial import Trial
 from vectrial.model.phase import Role
+from vectrial.model.trial import Series
 from vectrial.suite.model import Suite
 from vectrial.util import formatting
 

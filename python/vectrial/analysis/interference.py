@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.trial import PhaseResult, Series, Trial
+from vectrial.analysis.trial import PhaseResult, Trial
 from vectrial.model.results_schema import METRICS
+from vectrial.model.trial import Series
 from vectrial.stats.disturbance import LEAST, drift, first_stands_out, outliers
 from vectrial.util import formatting
 

@@ -11,17 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from vectrial.analysis.trial import (
-    Check,
-    PhaseResult,
-    Series,
-    Trial,
-    Value,
-    point_key,
-    stable,
-)
+from vectrial.analysis.trial import PhaseResult, Trial, Value, point_key, stable
 from vectrial.analysis.trust import unranked
+from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Role
+from vectrial.model.trial import IDENTITY, Series
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
@@ -285,35 +279,21 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
                 row["role"],
             )
         )
-    gate: dict[int, list[Check]] = defaultdict(list)
+    gate: dict[int, list[CheckResult]] = defaultdict(list)
     for row in reader.rows("select * from gate order by trial_id, rowid"):
-        gate[row["trial_id"]].append(
-            Check(
-                row["check_name"],
-                row["passed"],
-                row["detail"],
-                row["demands"],
-                row["invalidates"],
-                row["relevant"],
-            )
-        )
+        gate[row.pop("trial_id")].append(CheckResult(*row.values()))
     began = "epoch(started_at) as began_s"
     for row in reader.rows(f"select * exclude (started_at), {began} from trial order by trial_id"):
         trial_id = row["trial_id"]
+        identity = {name: row[name] for name in IDENTITY}
+        for name in ("index_params", "params"):
+            identity[name] = reader.parsed(row[name], dict)
         yield Trial(
+            **identity | {"differences": reader.texts(row["differences"])},
             trial_id=trial_id,
-            key=row["key"],
-            series=Series(row["store"], row["index_kind"], row["lane"]),
-            store_version=row["store_version"],
-            dataset=row["dataset"],
-            rows=row["rows"],
-            experiment=row["experiment"],
-            index_params=reader.parsed(row["index_params"], dict),
-            params=reader.parsed(row["params"], dict),
-            repeat=row["repeat"],
             status=row["status"],
             reason=row["reason"],
-            differences=reader.texts(row["differences"]),
+            store_version=row["store_version"],
             phases=tuple(phases[trial_id]),
             gate=tuple(gate[trial_id]),
             server=reader.parsed(row["server"] or "{}", dict) or None,

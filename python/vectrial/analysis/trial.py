@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vectrial.model.gate import CheckResult
+from vectrial.model.trial import TrialRow
+
 #: Of a phase's parameters those that a store reports, which need not be the same in every repeat.
 _REPORTED = frozenset({"known_by"})
 
@@ -19,18 +22,6 @@ class Value:
     unit: str
     valid: bool
     reason: str | None
-
-
-@dataclass(frozen=True)
-class Check:
-    """One row of the table `gate`."""
-
-    name: str
-    passed: bool | None
-    detail: str
-    demands: str
-    invalidates: str
-    relevant: bool
 
 
 @dataclass(frozen=True)
@@ -56,37 +47,19 @@ class PhaseResult:
         return None if found is None else found.value
 
 
-@dataclass(frozen=True, order=True)
-class Series:
-    """Key of one line of a chart."""
-
-    store: str
-    index_kind: str
-    lane: str
-
-
-@dataclass(frozen=True)
-class Trial:
+@dataclass(frozen=True, kw_only=True)
+class Trial(TrialRow):
     """One row of the table `trial` with everything that belongs to it.
 
     began_s: when it began, in seconds since 1970; None where it did not.
     """
 
     trial_id: int
-    key: str
-    series: Series
-    store_version: str | None
-    dataset: str
-    rows: int
-    experiment: str
-    index_params: Mapping[str, Any]
-    params: Mapping[str, Any]
-    repeat: int
     status: str
-    reason: str | None
-    differences: tuple[str, ...]
-    phases: tuple[PhaseResult, ...]
-    gate: tuple[Check, ...]
+    reason: str | None = None
+    store_version: str | None = None
+    phases: tuple[PhaseResult, ...] = ()
+    gate: tuple[CheckResult, ...] = ()
     server: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
     began_s: float | None = None

@@ -83,7 +83,9 @@ def index_of(store: type[Store], name: str | None) -> str:
             where="--index",
             remedy=suggestion(name, kinds),
         )
-    return name or next((label for label, kind in kinds.items() if kind.recall_parameter), next(iter(kinds)))
+    return name or next(
+        (label for label, kind in kinds.items() if kind.recall_parameter), next(iter(kinds))
+    )
 
 
 def suite_of(

@@ -178,7 +178,9 @@ class _Bench:
             index = self.store.capabilities.indexes[kind]
             own = ladder(index, self.k)
             if index.recall_parameter:
-                values[index.recall_parameter] = sorted({*values.get(index.recall_parameter, []), *own[::2], *own[-1:]})
+                values[index.recall_parameter] = sorted(
+                    {*values.get(index.recall_parameter, []), *own[::2], *own[-1:]}
+                )
         limits = {"min_s": self.seconds, "max_s": self.seconds}
         experiments: list[dict[str, Any]] = [
             {"experiment": "storage"},

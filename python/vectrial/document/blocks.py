@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vectrial.analysis.trial import Series
 from vectrial.model.results_schema import METRICS, MetricName
+from vectrial.model.trial import Series
 from vectrial.stats.intervals import Spread
 from vectrial.util import formatting
 

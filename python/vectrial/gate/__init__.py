@@ -15,9 +15,9 @@ import numpy as np
 from vectrial.gate import contents, filtering, reading, scratch
 from vectrial.gate.conditions import conditions
 from vectrial.gate.model import GateResult, Report, Rows, Subject
-from vectrial.model.gate import GateRow, Scope
+from vectrial.model.gate import CheckResult, Scope
 
-__all__ = ["GateResult", "GateRow", "Rows", "Scope", "Subject", "run_gate"]
+__all__ = ["CheckResult", "GateResult", "Rows", "Scope", "Subject", "run_gate"]
 
 #: Checks that need the small store.
 _BESIDE = (

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vectrial._engine import Judge
 from vectrial.gate.checks import CHECKS
 from vectrial.model.filters import Filter
-from vectrial.model.gate import GateRow, Scope
+from vectrial.model.gate import CheckResult, Scope
 from vectrial.model.metric import Metric
 from vectrial.model.store import Capabilities, Index, IndexKind, Schema, Store
 from vectrial.stores.common.arrow import ids_of, vectors_of
@@ -43,15 +43,15 @@ Answer = tuple[Ids, NDArray[np.float32]]
 class GateResult:
     """Result of one check. `passed` is None if the check does not apply to the store."""
 
-    check_name: str
+    name: str
     passed: bool | None
     detail: str
 
-    def row(self, scopes: Container[Scope]) -> GateRow:
+    def row(self, scopes: Container[Scope]) -> CheckResult:
         """The result as recorded with a trial whose figures depend on `scopes`."""
-        check = CHECKS[self.check_name]
+        check = CHECKS[self.name]
         relevant = check.invalidates in scopes
-        return GateRow(
+        return CheckResult(
             check.name, self.passed, self.detail, check.demands, check.invalidates, relevant
         )
 
@@ -175,7 +175,7 @@ class Report:
         try:
             yield
         except Exception as error:
-            known = {result.check_name for result in self.results}
+            known = {result.name for result in self.results}
             left = [name for name in names if name not in known]
             if not left:
                 raise

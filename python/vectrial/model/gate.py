@@ -6,13 +6,13 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class GateRow(NamedTuple):
-    """A row of the table `gate`, without its trial.
+class CheckResult(NamedTuple):
+    """Result of a gate check as a trial keeps it: a row of the table `gate`.
 
     relevant: the trial's figures rest on what was checked, so that a failure invalidates them.
     """
 
-    check_name: str
+    name: str
     passed: bool | None
     detail: str
     demands: str

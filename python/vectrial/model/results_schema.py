@@ -57,7 +57,7 @@ create table telemetry (
     involuntary_switches bigint, disk_bytes bigint, load_1m double,
     group_cpu_s double, group_peak_bytes bigint);
 create table gate (
-    trial_id integer not null, check_name varchar not null, passed boolean,
+    trial_id integer not null, name varchar not null, passed boolean,
     detail varchar not null, demands varchar not null, invalidates varchar not null,
     relevant boolean not null);
 """

@@ -10,7 +10,7 @@ from vectrial.experiments.base import Experiment
 from vectrial.model.context import Data
 from vectrial.model.metric import Metric
 from vectrial.model.store import Durability, Field, Index, Schema, Store
-from vectrial.results.writer import TrialRow
+from vectrial.model.trial import TrialRow
 from vectrial.suite.model import DatasetRef, Suite
 
 

@@ -22,9 +22,9 @@ from vectrial.model.lane import Lane, lanes_of, python_lane, refuse_lane, writes
 from vectrial.model.phase import State
 from vectrial.model.results_schema import SCHEMA_VERSION
 from vectrial.model.store import Durability, Index, Store, refuse
+from vectrial.model.trial import TrialRow
 from vectrial.plan.checks import check_restrictions, check_search_parameters, with_indexes
 from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal
-from vectrial.results.writer import TrialRow
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
 from vectrial.util.suggest import suggestion
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import altair as alt
 
-from vectrial.analysis.trial import Series
 from vectrial.document.charts import moments as moment_lines
 from vectrial.document.charts.styles import SHAPES, colour, paired
 from vectrial.document.charts.theme import (
@@ -20,6 +19,7 @@ from vectrial.document.charts.theme import (
     legend,
     log_ticks,
 )
+from vectrial.model.trial import Series
 from vectrial.reports.figures_data import Dot, Plot
 from vectrial.reports.tables import system
 from vectrial.util import formatting

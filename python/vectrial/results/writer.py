@@ -4,47 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from vectrial.model.errors import UserError
-from vectrial.model.gate import GateRow
+from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Phase
 from vectrial.model.results_schema import DDL, METRICS, SCHEMA_VERSION, MetricName
+from vectrial.model.trial import IDENTITY, TrialRow
 from vectrial.results.database import finished_keys, has_tables, open_database, reading, writing
 
 _ROWS_OF_STATEMENT = 100
 
-
-@dataclass(frozen=True)
-class TrialRow:
-    """Identity of a trial, as kept in the table `trial`.
-
-    environment_name: of the store's own Python environment, None if it shares Vectrial's.
-    """
-
-    key: str
-    store: str
-    lane: str
-    dataset: str
-    rows: int
-    dim: int
-    metric_space: str
-    experiment: str
-    index_kind: str
-    index_params: Mapping[str, Any]
-    params: Mapping[str, Any]
-    repeat: int
-    seed: int
-    differences: Sequence[str] = ()
-    environment_name: str | None = None
+_Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass
@@ -69,7 +47,7 @@ class TrialRecord:
     duration_s: float | None = None
     phases: list[Phase] = field(default_factory=list)
     telemetry: Sequence[Mapping[str, Any]] = ()
-    gate: list[GateRow] = field(default_factory=list)
+    gate: list[CheckResult] = field(default_factory=list)
     server: Mapping[str, Any] | None = None
     notes: Sequence[str] = ()
     metrics: Sequence[MetricName] = ()
@@ -101,6 +79,7 @@ class RunWriter:
             ) from error
         self.folder, self._discarded = folder, False
         self._db = open_database(folder, read_only=False)
+        self._columns: dict[str, list[str]] = {}
         if not has_tables(self._db):
             with self._transaction():
                 self._db.execute(DDL)
@@ -150,8 +129,21 @@ class RunWriter:
                     self._resumed(str(revision))
                 return
             began, facts = datetime.now(UTC), json.dumps(environment, default=str)
-            about = (began, None, suite_name, command, version, revision, facts)
-            self._insert("run", [(self.folder.name, SCHEMA_VERSION, *about)])
+            self._insert(
+                "run",
+                [
+                    {
+                        "run_id": self.folder.name,
+                        "schema_version": SCHEMA_VERSION,
+                        "started_at": began,
+                        "suite_name": suite_name,
+                        "command": command,
+                        "vectrial_version": version,
+                        "git_revision": revision,
+                        "environment": facts,
+                    }
+                ],
+            )
 
     def _resumed(self, revision: str) -> None:
         found = self._db.execute("select git_revision, environment from run").fetchone()
@@ -180,9 +172,8 @@ class RunWriter:
             "select fingerprint from dataset where name = ? and rows = ?", [name, rows]
         ).fetchone()
         if known is None:
-            columns = [row[0] for row in self._db.execute("describe dataset").fetchall()]
             with self._transaction():
-                self._insert("dataset", [tuple(facts.get(column) for column in columns)])
+                self._insert("dataset", [self._known("dataset", facts)])
         elif known[0] != facts["fingerprint"]:
             raise UserError(
                 f"dataset '{name}' is not what it was when this run began",
@@ -204,10 +195,11 @@ class RunWriter:
         with self._transaction():
             self._forget(record.row.key)
             trial_id = self._next("trial", "trial_id")
-            self._insert("trial", [_trial_tuple(trial_id, record)])
+            self._insert("trial", [_trial(trial_id, record)])
             phase_ids = self._phases(trial_id, record)
-            self._insert("telemetry", list(_telemetry_tuples(trial_id, phase_ids, record)))
-            self._insert("gate", [(trial_id, *row) for row in record.gate])
+            telemetry = _telemetry(trial_id, phase_ids, record)
+            self._insert("telemetry", [self._known("telemetry", row) for row in telemetry])
+            self._insert("gate", [{"trial_id": trial_id, **row._asdict()} for row in record.gate])
 
     def _forget(self, key: str) -> None:
         found = self._db.execute("select trial_id from trial where key = ?", [key]).fetchone()
@@ -224,16 +216,9 @@ class RunWriter:
         first = self._next("phase", "phase_id")
         for ordinal, phase in enumerate(record.phases):
             phase_id = first + ordinal
-            self._insert("phase", [_phase_tuple(phase_id, trial_id, ordinal, phase, record)])
-            self._insert("metric", list(_metric_tuples(phase_id, phase, record.metrics)))
-            self._insert(
-                "histogram", [(phase_id, name, hdr) for name, hdr in phase.histograms.items()]
-            )
-            self._insert(
-                "error", [(phase_id, k, n, json.dumps(messages)) for k, n, messages in phase.errors]
-            )
-            for operation, columns in phase.windows.items():
-                self._insert('"window"', list(_window_tuples(phase_id, operation, columns)))
+            self._insert("phase", [_phase(phase_id, trial_id, ordinal, phase, record)])
+            for table, rows in _measured(phase, record.metrics):
+                self._insert(table, [{"phase_id": phase_id, **row} for row in rows])
         return list(range(first, first + len(record.phases)))
 
     def _next(self, table: str, column: str) -> int:
@@ -241,12 +226,22 @@ class RunWriter:
         assert found is not None
         return int(found[0])
 
-    def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    def _known(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a table in a row that may lack some, or have others."""
+        if table not in self._columns:
+            described = self._db.execute(f"describe {table}").fetchall()
+            self._columns[table] = [column[0] for column in described]
+        return {column: row.get(column) for column in self._columns[table]}
+
+    def _insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows that have the same columns."""
         # One statement for many rows: `executemany` runs one per row.
         for at in range(0, len(rows), _ROWS_OF_STATEMENT):
             part = rows[at : at + _ROWS_OF_STATEMENT]
+            columns = ", ".join(part[0])
             marks = ", ".join(["(" + ", ".join("?" * len(part[0])) + ")"] * len(part))
-            self._db.execute(f"insert into {table} values {marks}", list(chain(*part)))
+            values = [value for row in part for value in row.values()]
+            self._db.execute(f'insert into "{table}" ({columns}) values {marks}', values)
 
 
 def _make(folder: Path) -> bool:
@@ -260,58 +255,67 @@ def _make(folder: Path) -> bool:
     return True
 
 
-def _trial_tuple(trial_id: int, record: TrialRecord) -> tuple[Any, ...]:
+def _trial(trial_id: int, record: TrialRecord) -> dict[str, Any]:
     row = record.row
-    return (
-        trial_id,
-        row.key,
-        row.store,
-        record.store_version,
-        row.lane,
-        row.dataset,
-        row.rows,
-        row.dim,
-        row.metric_space,
-        row.experiment,
-        row.index_kind,
-        json.dumps(row.index_params, sort_keys=True),
-        json.dumps(row.params, sort_keys=True),
-        row.repeat,
-        row.seed,
-        record.status,
-        record.reason,
-        json.dumps(list(row.differences)),
-        record.started_at,
-        record.duration_s,
-        row.environment_name,
-        None if record.server is None else json.dumps(dict(record.server), sort_keys=True),
-        json.dumps(list(record.notes)),
-    )
+    server = None if record.server is None else dict(record.server)
+    return {
+        "trial_id": trial_id,
+        **{name: getattr(row, name) for name in IDENTITY},
+        "index_params": _json(row.index_params),
+        "params": _json(row.params),
+        "differences": _json(list(row.differences)),
+        "status": record.status,
+        "reason": record.reason,
+        "store_version": record.store_version,
+        "started_at": record.started_at,
+        "duration_s": record.duration_s,
+        "server": None if server is None else _json(server),
+        "notes": _json(list(record.notes)),
+    }
 
 
-def _phase_tuple(
+def _phase(
     phase_id: int, trial_id: int, ordinal: int, phase: Phase, record: TrialRecord
-) -> tuple[Any, ...]:
-    return (
-        phase_id,
-        trial_id,
-        ordinal,
-        phase.name,
-        phase.role,
-        json.dumps(dict(phase.params), sort_keys=True),
-        (phase.started_ns - record.started_ns) / 1e9,
-        (phase.ended_ns - phase.started_ns) / 1e9,
-        phase.valid,
-        phase.reason,
+) -> dict[str, Any]:
+    return {
+        "phase_id": phase_id,
+        "trial_id": trial_id,
+        "ordinal": ordinal,
+        "name": phase.name,
+        "role": phase.role,
+        "params": _json(dict(phase.params)),
+        "started_s": (phase.started_ns - record.started_ns) / 1e9,
+        "duration_s": (phase.ended_ns - phase.started_ns) / 1e9,
+        "valid": phase.valid,
+        "reason": phase.reason,
+    }
+
+
+def _measured(phase: Phase, own: Sequence[MetricName]) -> Iterator[tuple[str, _Rows]]:
+    """Tables and rows of them that belong to a phase."""
+    yield "metric", list(_metrics(phase, own))
+    yield "histogram", [{"name": name, "hdr": hdr} for name, hdr in phase.histograms.items()]
+    yield (
+        "error",
+        [
+            {"kind": kind, "count": count, "messages": _json(messages)}
+            for kind, count, messages in phase.errors
+        ],
     )
+    for operation, columns in phase.windows.items():
+        seconds = zip(*columns.values(), strict=True)
+        yield (
+            "window",
+            [
+                {"operation": operation, **dict(zip(columns, values, strict=True))}
+                for values in seconds
+            ],
+        )
 
 
-def _metric_tuples(
-    phase_id: int, phase: Phase, own: Sequence[MetricName]
-) -> Iterable[tuple[Any, ...]]:
+def _metrics(phase: Phase, own: Sequence[MetricName]) -> Iterator[dict[str, Any]]:
     known = METRICS | {metric.name: metric for metric in own}
-    names = list(dict.fromkeys([*phase.metrics, *phase.missing]))
-    for name in names:
+    for name in dict.fromkeys([*phase.metrics, *phase.missing]):
         if name not in known:
             raise KeyError(
                 f"'{name}' is not a metric: declare it in the experiment's `metrics`, or in"
@@ -321,40 +325,23 @@ def _metric_tuples(
         reason = phase.missing.get(name)
         if value is None and reason is None:
             reason = "nothing was recorded"
-        valid = phase.valid and value is not None
-        yield (phase_id, name, value, known[name].unit, valid, reason or phase.reason)
+        yield {
+            "name": name,
+            "value": value,
+            "unit": known[name].unit,
+            "valid": phase.valid and value is not None,
+            "reason": reason or phase.reason,
+        }
 
 
-def _window_tuples(
-    phase_id: int, operation: str, columns: Mapping[str, Sequence[float | int | None]]
-) -> Iterable[tuple[Any, ...]]:
-    names = ("second", "count", "errors", "p50_us", "p99_us", "max_us", "recall")
-    for values in zip(*(columns[name] for name in names), strict=True):
-        yield (phase_id, operation, *values)
-
-
-_TELEMETRY = (
-    "at_s",
-    "process",
-    "cpu_s",
-    "rss_bytes",
-    "peak_rss_bytes",
-    "threads",
-    "read_bytes",
-    "write_bytes",
-    "voluntary_switches",
-    "involuntary_switches",
-    "disk_bytes",
-    "load_1m",
-    "group_cpu_s",
-    "group_peak_bytes",
-)
-
-
-def _telemetry_tuples(
+def _telemetry(
     trial_id: int, phase_ids: Sequence[int], record: TrialRecord
-) -> Iterable[tuple[Any, ...]]:
+) -> Iterator[dict[str, Any]]:
     for row in record.telemetry:
         ordinal = row.get("phase")
         phase_id = phase_ids[ordinal] if ordinal is not None and ordinal < len(phase_ids) else None
-        yield (trial_id, phase_id, *(row.get(name) for name in _TELEMETRY))
+        yield {**row, "trial_id": trial_id, "phase_id": phase_id}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

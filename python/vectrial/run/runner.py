@@ -231,7 +231,7 @@ def suspicion(message: Finished) -> str | None:
         return message.reason
     for check in message.gate:
         if check.passed is False:
-            return f"gate: {check.check_name}: {check.detail}"
+            return f"gate: {check.name}: {check.detail}"
     for phase in message.phases:
         if phase.errors:
             kind, count, messages = phase.errors[0]

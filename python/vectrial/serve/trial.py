@@ -184,7 +184,7 @@ def _gate(reader: RunReader, trial_id: int) -> Section | None:
     words = {True: "yes", False: "no", None: "does not apply"}
     made = (
         (
-            row["check_name"],
+            row["name"],
             Cell(words[row["passed"]], row["passed"],
                  tone="wrong" if row["passed"] is False else "ok"),
             row["detail"],

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.model.client_limits import Certificate
-from vectrial.model.gate import GateRow
+from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Phase
 from vectrial.model.store import Address, Durability
 
@@ -107,5 +107,5 @@ class Finished:
     duration_s: float
     phases: list[Phase] = field(default_factory=list)
     telemetry: Sequence[Mapping[str, Any]] = ()
-    gate: list[GateRow] = field(default_factory=list)
+    gate: list[CheckResult] = field(default_factory=list)
     notes: Sequence[str] = ()

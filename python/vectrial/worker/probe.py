@@ -175,8 +175,8 @@ def _judged(what: str, results: Sequence[GateResult], found: float, version: str
     if not failed:
         passed = sum(result.passed is True for result in results)
         return Probe(found > 0, f"{what}; gate: {passed} checks passed", version)
-    failures = "; ".join(f"{one.check_name}: {one.detail}" for one in failed)
-    fatal = any(CHECKS[one.check_name].invalidates is Scope.EVERYTHING for one in failed)
+    failures = "; ".join(f"{one.name}: {one.detail}" for one in failed)
+    fatal = any(CHECKS[one.name].invalidates is Scope.EVERYTHING for one in failed)
     return Probe(found > 0 and not fatal, f"{what}; gate failed: {failures}", version)
 
 

@@ -291,7 +291,7 @@ class _Measurement:
         wrong = [row for row in out.gate if row.relevant and row.passed is False]
         if wrong and out.status == "ok":
             out.status = "invalid"
-            out.reason = "gate failed: " + "; ".join(f"{r.check_name}: {r.detail}" for r in wrong)
+            out.reason = "gate failed: " + "; ".join(f"{r.name}: {r.detail}" for r in wrong)
 
     def _subject(self, store: Store) -> Subject:
         exact = self._truth(self.spec.k, None)

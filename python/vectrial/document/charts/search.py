@@ -11,7 +11,6 @@ import altair as alt
 from vectrial._engine import histogram_merge, histogram_quantiles
 from vectrial.analysis.analysis import Sweep, operating_point
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.trial import Series
 from vectrial.document.charts.theme import (
     NARROW,
     Looks,
@@ -23,6 +22,7 @@ from vectrial.document.charts.theme import (
     lines_of,
     log_ticks,
 )
+from vectrial.model.trial import Series
 from vectrial.util import formatting
 
 #: Percentiles at which a distribution is drawn, evenly spaced on the axis −log10(1 − q).

@@ -9,7 +9,6 @@ import altair as alt
 
 from vectrial.analysis.analysis import loaded_rows
 from vectrial.analysis.run_data import Point
-from vectrial.analysis.trial import Series
 from vectrial.document.charts.theme import (
     NARROW,
     Looks,
@@ -22,6 +21,7 @@ from vectrial.document.charts.theme import (
     lines_of,
     log_ticks,
 )
+from vectrial.model.trial import Series
 from vectrial.util import formatting
 
 #: The steps until every row is served by the final index, in their order.

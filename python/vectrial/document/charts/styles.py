@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vectrial.analysis.trial import Series
+from vectrial.model.trial import Series
 
 _PALETTE = (
     ("#0072b2", "#56aee8"),  # blue

@@ -9,8 +9,8 @@ from typing import Any
 
 import altair as alt
 
-from vectrial.analysis.trial import Series
 from vectrial.document.charts.styles import INK, colour, dash, shape
+from vectrial.model.trial import Series
 
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 #: Plot widths below this are drawn for a phone: fewer ticks, two legend columns.

@@ -33,7 +33,7 @@ from metric m join phase p using (phase_id) join trial t using (trial_id)
 order by t.trial_id, p.ordinal, m.name
 """
 _GATE = f"""
-select {_TRIAL}, g.check_name as metric, g.* exclude (trial_id, check_name)
+select {_TRIAL}, g.name as metric, g.* exclude (trial_id, name)
 from gate g join trial t using (trial_id) order by t.trial_id, g.rowid
 """
 _EMPTY = f"""

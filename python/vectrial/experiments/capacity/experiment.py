@@ -98,7 +98,9 @@ class Capacity(Experiment):
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         kind = type(context.store).capabilities.indexes[context.index.kind]
         given = kind.recall_parameter is not None and kind.recall_parameter in point
-        parameter = _RecallParameter(kind.recall_parameter, () if given else ladder(kind, context.k))
+        parameter = _RecallParameter(
+            kind.recall_parameter, () if given else ladder(kind, context.k)
+        )
         first = yield from self._find_recall(context, point, parameter)
         if why := self._hopeless(first, parameter):
             yield self._without(first, parameter, why)
@@ -131,8 +133,8 @@ class Capacity(Experiment):
     def _find_recall(
         self, context: Context, point: Mapping[str, Any], parameter: _RecallParameter
     ) -> Generator[Phase, None, Phase]:
-        """Set the parameter to the least value that gives the recall; the phase measured there, or at
-        the greatest value where none does."""
+        """Set the parameter to the least value that gives the recall; the phase measured there, or
+        at the greatest value where none does."""
         seen: dict[int, Phase] = {}
         low, high = 0, max(len(parameter.values) - 1, 0)
         while True:
@@ -147,7 +149,9 @@ class Capacity(Experiment):
             else:
                 low = parameter.at + 1
 
-    def _one_pass(self, context: Context, point: Mapping[str, Any], parameter: _RecallParameter) -> Phase:
+    def _one_pass(
+        self, context: Context, point: Mapping[str, Any], parameter: _RecallParameter
+    ) -> Phase:
         """All queries once, by one client."""
         phase = dispatch.search(
             _labelled(context, f"recall{parameter.label}", 0),

@@ -15,8 +15,8 @@ _AT_LEAST_K = "ef_search"
 
 
 def ladder(kind: IndexKind, k: int) -> tuple[int, ...]:
-    """Values of `kind.recall_parameter`, ascending, from the least that makes sense to the generous one; none
-    where the index has no such parameter."""
+    """Values of `kind.recall_parameter`, ascending, from the least that makes sense to a generous
+    one; none where the index has no such parameter."""
     name = kind.recall_parameter
     if name is None:
         return ()

@@ -10,7 +10,6 @@ from vectrial.analysis.analysis import TARGETS, matching, operating_point
 from vectrial.analysis.cost_basis import Basis, bases
 from vectrial.analysis.costs import HOURS_A_MONTH, Bill, Use, bill
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.trial import Series
 from vectrial.document.blocks import (
     Cell,
     Column,
@@ -25,6 +24,7 @@ from vectrial.document.blocks import (
 from vectrial.document.charts import search
 from vectrial.model.errors import UserError
 from vectrial.model.phase import Role
+from vectrial.model.trial import Series
 from vectrial.suite.model import Prices, Suite, parse_suite
 from vectrial.util import formatting
 

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from vectrial.analysis.run_data import RunData
-from vectrial.analysis.trial import Check, Series
 from vectrial.document.blocks import Cell, Column, Row, Section, Table, plain
+from vectrial.model.gate import CheckResult
+from vectrial.model.trial import Series
 from vectrial.util import formatting
 
 #: What is invalidated by checks on which every figure rests.
@@ -32,8 +33,8 @@ def wrong_stores(run: RunData) -> Iterator[str]:
 
 def gate(run: RunData) -> Section | None:
     """Checks passed by each store, their demands, the figures they invalidate, and the failures."""
-    asked: dict[str, Check] = {}
-    found: dict[tuple[str, Series], dict[str, Check]] = defaultdict(dict)
+    asked: dict[str, CheckResult] = {}
+    found: dict[tuple[str, Series], dict[str, CheckResult]] = defaultdict(dict)
     for trial in run.trials:
         for check in trial.gate:
             asked.setdefault(check.name, check)
@@ -57,7 +58,7 @@ def gate(run: RunData) -> Section | None:
 
 def _answers_table(
     run: RunData,
-    found: Mapping[tuple[str, Series], Mapping[str, Check]],
+    found: Mapping[tuple[str, Series], Mapping[str, CheckResult]],
     scopes: Sequence[str],
 ) -> Table:
     """A row per store and dataset; a column for each thing that checks may invalidate."""
@@ -82,7 +83,7 @@ def _answers_table(
     return Table("gate", "Correctness checks by store", columns, tuple(rows))
 
 
-def _scope_cell(checks: Sequence[Check]) -> Cell:
+def _scope_cell(checks: Sequence[CheckResult]) -> Cell:
     """Results of the checks of one scope for one store; details in the note."""
     asked = [check for check in checks if check.passed is not None]
     failed = [check for check in asked if not check.passed]
@@ -98,9 +99,9 @@ def _scope_cell(checks: Sequence[Check]) -> Cell:
     return Cell("✓", True, formatting.plural(len(asked), "check"), note)
 
 
-def _checks_table(checks: Sequence[Check]) -> Table:
+def _checks_table(checks: Sequence[CheckResult]) -> Table:
     columns = (
-        Column("check", "Check", numeric=False),
+        Column("check", "CheckResult", numeric=False),
         Column("invalidates", "A failure invalidates", numeric=False),
         Column("demands", "Requirement", numeric=False),
     )
@@ -108,5 +109,5 @@ def _checks_table(checks: Sequence[Check]) -> Table:
     return Table("gate-checks", "Requirements of each check", columns, tuple(rows))
 
 
-def _named(check: Check) -> str:
+def _named(check: CheckResult) -> str:
     return check.name.replace("_", " ")

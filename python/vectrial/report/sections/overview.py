@@ -9,7 +9,6 @@ from dataclasses import replace
 from vectrial.analysis import capacity
 from vectrial.analysis.analysis import TARGETS, Facet, Sweep, by_facet, loaded_rows, matching
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.trial import Series
 from vectrial.document.blocks import (
     Answer,
     Cell,
@@ -23,6 +22,7 @@ from vectrial.document.blocks import (
     spread_cell,
 )
 from vectrial.model.phase import Role
+from vectrial.model.trial import Series
 from vectrial.report.sections.search import equal_recall_row
 from vectrial.stats.intervals import Spread
 from vectrial.util import formatting

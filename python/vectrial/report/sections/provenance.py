@@ -8,7 +8,6 @@ from typing import Any
 
 from vectrial.analysis.audit import doubts
 from vectrial.analysis.run_data import RunData
-from vectrial.analysis.trial import Series
 from vectrial.document.blocks import (
     Block,
     Column,
@@ -18,6 +17,7 @@ from vectrial.document.blocks import (
     Text,
     plain,
 )
+from vectrial.model.trial import Series
 from vectrial.stats.intervals import RANGE_REPEATS
 from vectrial.util import formatting
 

@@ -8,7 +8,6 @@ from typing import Literal
 
 from vectrial.analysis.analysis import TARGETS, Sweep, by_facet, closed_loops, operating_point
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.trial import Series
 from vectrial.document.blocks import (
     Block,
     Cell,
@@ -27,6 +26,7 @@ from vectrial.document.blocks import (
 )
 from vectrial.document.charts import search as charts_search
 from vectrial.document.charts.theme import Looks
+from vectrial.model.trial import Series
 from vectrial.stats.intervals import LEAST_REPEATS, Spread, pooled_interval
 from vectrial.util import formatting
 
