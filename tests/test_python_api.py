@@ -42,6 +42,7 @@ def test_every_name_is_there_and_is_listed() -> None:
     assert {name for name in public if f"`{name}" not in page} == set()
 
 
+@pytest.mark.slow
 def test_the_example(tmp_path: Path) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     said = in_a_process(example, tmp_path)

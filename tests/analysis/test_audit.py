@@ -33,6 +33,7 @@ def changed(recorded: Recorded, folder: Path, *statements: str) -> list[str]:
     return [doubt.why for doubt in doubts]
 
 
+@pytest.mark.slow
 def test_what_was_recorded_is_believed(recorded: Recorded) -> None:
     assert audit.doubts(recorded.run.trials, recorded.run.histograms) == []
 

@@ -67,6 +67,7 @@ def cost_section(folder: Path, suite: str) -> Section | None:
     return found[0] if found else None
 
 
+@pytest.mark.slow
 def test_a_report_has_costs_only_with_prices(tmp_path: Path) -> None:
     assert cost_section(tmp_path / "without", SUITE) is None
     section = cost_section(tmp_path / "with", SUITE + made.SHEET)

@@ -171,6 +171,7 @@ def test_a_single_figure_is_told_where_a_repeat_is_far_away() -> None:
     assert "(redis search read, repeat 4)" in found, "of a trial with no setting"
 
 
+@pytest.mark.slow
 def test_noise_alarms_seldom() -> None:
     """Figures that spread by 6 %, as on two cores of a virtual machine, of five stores."""
     rng = np.random.default_rng(3)

@@ -171,6 +171,7 @@ def test_builds_are_tried_and_the_suite_of_the_choice_is_one(
     assert "nothing is within the limits; the nearest has p99" in tight.stdout
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_had_is_tried_once(
     vectrial: Vectrial, home: dict[str, str], tmp_path: Path
 ) -> None:

@@ -210,6 +210,7 @@ REASONS: list[tuple[Callable[[], tuple[Made, Made]], str, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "metric", "said"), REASONS, ids=[said for *_, said in REASONS])
 def test_every_reason_not_to_compare_is_told(
     make: Callable[[], tuple[Made, Made]], metric: str, said: str, tmp_path: Path
@@ -285,6 +286,7 @@ def test_a_point_that_is_unsound_is_left_out_of_the_curve_and_told(tmp_path: Pat
     assert any("left out: invalid: overloaded" in caveat for caveat in found.caveats)
 
 
+@pytest.mark.slow
 def test_disks_that_are_the_same_every_time_differ_exactly(tmp_path: Path) -> None:
     def sized(size: float) -> Made:
         return repeats(

@@ -128,6 +128,7 @@ REAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "words"), REAL.values(), ids=REAL)
 def test_as_a_process(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     (tmp_path / "suite.toml").write_text(text)

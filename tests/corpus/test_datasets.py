@@ -17,6 +17,7 @@ from vectrial.model.errors import DataError
 Refused = Callable[..., str]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", data_files.CASES)
 def test_imports_that_cannot_be(refused: Refused, given: Path, tmp_path: Path, name: str) -> None:
     path, options = data_files.CASES[name](given)

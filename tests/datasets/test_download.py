@@ -45,6 +45,7 @@ def test_a_whole_file_with_known_checksum(tmp_path: Path) -> None:
     assert "Mozilla" in site.seen[0]["User-Agent"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "policy", "ranges"),
     [

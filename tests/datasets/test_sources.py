@@ -48,6 +48,7 @@ def test_hold_out_divides(count: int, data: st.DataObject) -> None:
     assert (np.diff(stays) > 0).all()
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=4), max_size=30), st.text(max_size=4))
 def test_hash_order_holds_when_a_text_is_added(texts: list[str], more: str) -> None:
     before = [texts[row] for row in in_hash_order(texts)]

@@ -313,6 +313,7 @@ def test_searching_each_size_has_recall_and_latency_of_the_same_requests(tmp_pat
     assert phase.metrics["latency_p50"]
 
 
+@pytest.mark.slow
 def test_storage_before_and_after_the_store_settles(tmp_path: Path) -> None:
     early, late = run(Storage(rows=(1.0,), settle_s=3), SqliteStore, tmp_path)
     every([early, late])
@@ -419,6 +420,7 @@ def test_what_was_on_the_disk_before_is_no_part_of_the_ratio(
     assert ratios[0] == pytest.approx(ratios[1], rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_load_can_be_weighed_where_it_lies(tmp_path: Path) -> None:
     phases = run(Ingest(checkpoints=(1.0,), probes=0, settle_s=3), SqliteStore, tmp_path)
     every(phases)

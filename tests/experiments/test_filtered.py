@@ -172,6 +172,7 @@ def test_own_filters_that_a_store_lacks_words_for_are_no_matter_of_the_arm_with_
 SHORT: dict[str, Any] = {"min_s": 0.0, "warmup_queries": 0, "pivots": 4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "arm"), [(MemoryStore, "fixed"), (SqliteStore, "off")])
 def test_an_exact_store_finds_everything_under_every_filter(
     tmp_path: Path, kind: type[Store], arm: str
@@ -247,6 +248,7 @@ class _Fragile(MemoryStore):
         return search
 
 
+@pytest.mark.slow
 def test_a_store_that_breaks_when_looked_at_fails_a_phase_and_not_the_trial(
     tmp_path: Path,
 ) -> None:

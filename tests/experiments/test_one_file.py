@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,18 +22,30 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.report.build import build
 
 PACKAGE = Path(vectrial.__file__).parent
+#: What `names_it` looks at.
+NAMING = (ast.ImportFrom, ast.Compare, ast.Subscript, ast.Call, ast.keyword, ast.Dict)
 MAY_NAME = {"cli/capacity.py", "cli/tune.py"}
 #: What a report says of loads and phases, whichever experiments they are of.
 ACROSS = ("glance", "equal-recall", "percentiles", "concurrency")
 
 
-def others(name: str) -> Iterator[tuple[Path, ast.Module]]:
-    """The package's modules that are not part of this experiment."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        place = path.relative_to(PACKAGE).as_posix()
-        own = place.startswith((f"experiments/{name}.py", f"experiments/{name}/", "reports/"))
-        if not own and place not in MAY_NAME:
-            yield path.relative_to(PACKAGE), ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def naming_nodes() -> list[tuple[str, ast.AST]]:
+    """Nodes of the package's modules that can name an experiment, with the module's place."""
+    return [
+        (path.relative_to(PACKAGE).as_posix(), node)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, NAMING)
+    ]
+
+
+def others(name: str) -> Iterator[tuple[str, ast.AST]]:
+    """Those of modules that are not part of this experiment."""
+    own = (f"experiments/{name}.py", f"experiments/{name}/", "reports/")
+    for place, node in naming_nodes():
+        if not place.startswith(own) and place not in MAY_NAME:
+            yield place, node
 
 
 def names_it(node: ast.AST, name: str) -> bool:
@@ -68,9 +81,8 @@ def _is(node: ast.AST, text: str) -> bool:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_no_other_file_names_an_experiment(name: str) -> None:
     found = [
-        f"{path}:{getattr(node, 'lineno', '')}"
-        for path, tree in others(name)
-        for node in ast.walk(tree)
+        f"{place}:{getattr(node, 'lineno', '')}"
+        for place, node in others(name)
         if names_it(node, name)
     ]
     assert not found, f"declare it in experiments/{name}: a role of a phase, a term, a section"

@@ -45,6 +45,7 @@ def noting(kind: type[Store], calls: list[tuple[int, str]]) -> type[Store]:
 
 
 #: `durability` samples nothing: the process that it looks at ends in it.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS.keys() - {"durability"}))
 def test_nothing_is_asked_between_the_end_of_a_phase_and_its_telling(
     name: str, tmp_path: Path

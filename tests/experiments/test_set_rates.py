@@ -149,6 +149,7 @@ def quick(**more: object) -> Mixed:
     return Mixed.model_validate({**fixed, **more})
 
 
+@pytest.mark.slow
 def test_one_caller_of_an_exact_store_is_judged_exactly(tmp_path: Path) -> None:
     search = run(quick(), MemoryStore, tmp_path)[0]
     assert search.metrics["recall_mean"] == search.metrics["recall_mean_lower"] == 1
@@ -171,6 +172,7 @@ class Stale(MemoryStore):
         return self._kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Immortal, Stale])
 def test_rows_that_were_deleted_and_are_found_are_wrong(
     kind: type[MemoryStore], tmp_path: Path
@@ -215,6 +217,7 @@ def test_searches_are_to_see_what_was_acknowledged_unless_the_suite_says(
     assert search.params["seen"] is wanted
 
 
+@pytest.mark.slow
 def test_recall_is_not_judged_where_writes_failed(tmp_path: Path) -> None:
     phases = by_name(run(quick(), Refusing, tmp_path))
     assert phases["insert"].errors[0][0] == "RuntimeError"
@@ -238,6 +241,7 @@ class Unsearchable(MemoryStore):
         return super().searcher(k, params, where)
 
 
+@pytest.mark.slow
 def test_a_searcher_that_cannot_be_made_is_an_error_of_its_search(tmp_path: Path) -> None:
     rates = {"search": 30.0, "delete": 2.0}
     phases = by_name(run(quick(rates=rates), Unsearchable, tmp_path))
@@ -270,6 +274,7 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
         run(rated(duration_s=30.0), MemoryStore, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_kind_that_is_not_offered_has_no_phase(tmp_path: Path) -> None:
     phases: list[Phase] = run(quick(rates={"search": 10, "insert": 5}), MemoryStore, tmp_path)
     assert [p.name for p in phases] == ["search", "insert"]

@@ -97,6 +97,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*EXPERIMENTS, *(f"{name} again" for name in OTHERS)])
 def test_every_parameter_of_a_phase_is_a_term_or_a_setting(name: str, tmp_path: Path) -> None:
     name, _, again = name.partition(" ")
@@ -110,6 +111,7 @@ def test_every_parameter_of_a_phase_is_a_term_or_a_setting(name: str, tmp_path: 
     assert not unknown, "declare it in the experiment's `terms`, or say here that it is a setting"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "one", "other"),
     [
@@ -145,6 +147,7 @@ def test_figures_of_loads_tell_the_rows_of_a_batch(name: str, tmp_path: Path) ->
         assert phase.params["batch_rows"] == 100, phase.name
 
 
+@pytest.mark.slow
 def test_an_answer_of_capacity_tells_how_requests_arrived(tmp_path: Path) -> None:
     asked = EXPERIMENTS["capacity"].model_validate(
         {**SMALL["capacity"].params, "arrivals": "constant"}

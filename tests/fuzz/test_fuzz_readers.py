@@ -9,6 +9,7 @@ FUZZER = Path(__file__).with_name("fuzz_readers.py")
 TRIES = "500"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_damaged_files_end_in_an_intended_error(seed: int, tmp_path: Path) -> None:
     # In a process of its own, with bounded memory: an absurd allocation or a crash of a C

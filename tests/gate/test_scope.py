@@ -90,6 +90,7 @@ def statuses(
     return {message.key: message for message in messages if isinstance(message, Finished)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("store", "check", "invalid"),
     [

@@ -63,6 +63,7 @@ def repeated(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return measure([Honest, SlowAtFirst], [LONG], folder, dataset=MANY, repeat_queries=True)
 
 
+@pytest.mark.slow
 def test_an_honest_store_passes_everything(run: Run) -> None:
     assert [record.status for record in run.of(Honest)] == ["ok"] * 4
     phases = [phase for record in run.of(Honest) for phase in record.phases]
@@ -138,6 +139,7 @@ def test_nothing_is_gained_by_remembering_where_no_query_comes_twice(run: Run) -
     assert told["recall_mean"] == 1.0
 
 
+@pytest.mark.slow
 def test_who_remembers_what_is_almost_the_same_is_told(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -149,6 +151,7 @@ def test_who_remembers_what_is_almost_the_same_is_told(
     assert any("answers seem to be cached" in said for said in run.report.warnings)
 
 
+@pytest.mark.slow
 def test_who_remembers_answers_is_told_where_queries_repeat(repeated: Run) -> None:
     told = repeated.phase(SlowAtFirst, "search").metrics
     assert told["first_pass_count"] == 160

@@ -46,6 +46,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return measure(kinds, asked, tmp_path_factory.mktemp("kept"), dataset=DATA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "check"),
     [
@@ -90,6 +91,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return measure(kinds, [CRUD], tmp_path_factory.mktemp("changed"), dataset=DATA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "wrong", "says"),
     [
@@ -132,6 +134,7 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Run:
         return measure(kinds, asked, tmp_path_factory.mktemp("crashed"))
 
 
+@pytest.mark.slow
 def test_a_store_that_keeps_nothing_does_not_pass_as_synced(crashed: Run) -> None:
     phase = crashed.phase(rows.KeepsNothing, "durability")
     assert not phase.valid
@@ -139,6 +142,7 @@ def test_a_store_that_keeps_nothing_does_not_pass_as_synced(crashed: Run) -> Non
     assert (phase.metrics["kept_rows"], phase.metrics["lost_rows"]) == (0, 200)
 
 
+@pytest.mark.slow
 def test_a_promise_that_nobody_tried_is_told_as_one(crashed: Run, loads: Run) -> None:
     assert "synced (tried)" in crashed.text
     assert "synced (declared; rows were lost in a crash)" in crashed.text

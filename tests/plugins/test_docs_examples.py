@@ -54,6 +54,7 @@ def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_they_run_in_a_suite(folder: Path) -> None:
     (folder / "examples.toml").write_text(SUITE)
     done = call(folder, "run", "examples.toml", "--no-report", "--format", "jsonl")
@@ -68,6 +69,7 @@ def test_they_run_in_a_suite(folder: Path) -> None:
     assert min(found.values()) > 0
 
 
+@pytest.mark.slow
 def test_the_store_passes_the_conformance_suite(folder: Path) -> None:
     done = call(folder, "conformance", "mystore", "--format", "jsonl")
     assert done.returncode == 0, done.stderr

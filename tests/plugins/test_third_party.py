@@ -37,6 +37,7 @@ def listed(folder: Path, *arguments: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_they_are_listed_beside_vectrials_own(site: Path, tmp_path: Path) -> None:
     (store,) = listed(tmp_path, "stores", "scan")
     assert (store["works"], store["title"]) == (True, "Scan of a third party")
@@ -48,6 +49,7 @@ def test_they_are_listed_beside_vectrials_own(site: Path, tmp_path: Path) -> Non
     assert "glove-words-50" in datasets
 
 
+@pytest.mark.slow
 def test_they_are_measured_and_reported(site: Path, tmp_path: Path) -> None:
     (tmp_path / "theirs.toml").write_text(SUITE)
     done = call(tmp_path, "run", "theirs.toml")
@@ -70,6 +72,7 @@ def test_they_are_measured_and_reported(site: Path, tmp_path: Path) -> None:
     assert listed(tmp_path, "report", run) == measured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "command"),
     [("store", ["stores"]), ("experiment", ["experiments"]), ("dataset", ["data", "list"])],

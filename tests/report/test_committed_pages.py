@@ -83,6 +83,7 @@ def test_other_results_say_which_revision_measured_them() -> None:
     assert not list(RESULTS.rglob("*.csv"))
 
 
+@pytest.mark.slow
 def test_the_pages_of_a_folder_are_written_anew(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -123,6 +123,7 @@ def test_recall_and_speed_are_drawn_for_every_predicate_with_both_arms(report: R
         assert {row["share"] for row in values} == {*SHARES, 1.0}
 
 
+@pytest.mark.slow
 def test_every_form_can_be_written(report: Report, tmp_path: Path) -> None:
     out = write.made(tmp_path / "report")
     assert "Searching under filters" in write.write_html(report, out).read_text()

@@ -71,6 +71,7 @@ def page(written: Written) -> Page:
 # -- html ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text(page: Page, written: Written) -> None:
     assert sum(tag == "script" for tag, _ in page.tags) == 1
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
@@ -264,6 +265,7 @@ def test_one_repeat_claims_no_order(tmp_path: Path) -> None:
     assert "Only one repeat" in card.bound
 
 
+@pytest.mark.slow
 def test_what_the_suite_says_of_itself_and_what_comes_second(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", stores={"faiss": (1.0, "hnsw", True)})
     (folder / "suite.toml").write_text('name = "demo"\ndescription = "Words & <i>speed</i>"\n')
@@ -276,6 +278,7 @@ def test_what_the_suite_says_of_itself_and_what_comes_second(tmp_path: Path) -> 
     assert any(re.fullmatch(r"Next: (memory|faiss), [\d.,]+ (µs|ms|s|MB)\.", b) for b in bounds)
 
 
+@pytest.mark.slow
 def test_a_smaller_cut_does_not_answer_for_the_whole(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", stores={"faiss": (1.0, "hnsw", True)}, builds=((16, 128),))
     with duckdb.connect(str(folder / "run.duckdb")) as db:
@@ -307,6 +310,7 @@ def test_a_size_that_cannot_be_believed_is_in_no_headline(tmp_path: Path) -> Non
     assert "not ranked: it contradicts other recorded values" in cell.note
 
 
+@pytest.mark.slow
 def test_datasets_of_unlike_sizes_each_have_their_loading(tmp_path: Path) -> None:
     folder = write_run(
         tmp_path / "run",
@@ -508,6 +512,7 @@ def test_terminal_summary(written: Written) -> None:
     assert "<script>" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("format_", "made"),
     [("html", {"report.html"}), ("csv", {"csv"}), ("md", {"report.md", "figures"})],

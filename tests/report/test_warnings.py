@@ -16,6 +16,7 @@ from vectrial.report.sections import warnings as cautions
 from vectrial.results.database import DATABASE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "says"),
     [

@@ -199,6 +199,7 @@ def test_what_does_not_end_as_a_file_is_a_folder(run: Path, tmp_path: Path) -> N
     assert seal(run, tmp_path / "folder.gz").path.parent == tmp_path / "folder.gz"
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data())
 def test_a_changed_byte_is_seen(sealed: Path, data: st.DataObject) -> None:

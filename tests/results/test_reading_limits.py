@@ -28,6 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_query_without_an_end_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SECONDS, "1")
     with RunReader(folder) as reader, pytest.raises(UserError, match="1 s of processor") as told:

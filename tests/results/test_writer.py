@@ -135,6 +135,7 @@ with RunWriter(Path(sys.argv[1])) as writer:
 """
 
 
+@pytest.mark.slow
 def test_what_was_committed_is_there_when_the_disk_is_full(tmp_path: Path) -> None:
     """A real refusal of the system, which leaves a log that was written in part."""
     folder = tmp_path / "r"
@@ -319,6 +320,7 @@ def test_what_is_no_run_leaves_no_database_open(tmp_path: Path) -> None:
         kept.append(told)
 
 
+@pytest.mark.slow
 def test_times_are_the_same_in_every_time_zone(tmp_path: Path) -> None:
     """The database would tell them in the zone of the machine, for which it asks once."""
     folder = complete(tmp_path / "r")

@@ -19,6 +19,7 @@ from vectrial.results.writer import RunWriter
 from vectrial.run.runner import Outcome
 
 
+@pytest.mark.slow
 def test_a_bundle_is_repeated_on_the_same_data_only(vectrial: Vectrial, tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     first = vectrial("run", "tiny.toml", "--no-report")
@@ -83,6 +84,7 @@ def test_another_seal_than_the_expected_one_is_refused(inside: Inside, tmp_path:
     assert (planned.code, f"{file}: seal {forged}" in planned.err) == (0, True), planned.err
 
 
+@pytest.mark.slow
 def test_data_of_ones_own_are_asked_for(
     vectrial: Vectrial, variables: dict[str, str], tmp_path: Path
 ) -> None:
@@ -118,6 +120,7 @@ def test_data_of_ones_own_are_asked_for(
     assert set((tmp_path / "runs").iterdir()) == before, "what cannot begin leaves no folder"
 
 
+@pytest.mark.slow
 def test_wrong_uses_are_explained(vectrial: Vectrial, tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     for arguments, said in (
@@ -136,6 +139,7 @@ def test_wrong_uses_are_explained(vectrial: Vectrial, tmp_path: Path) -> None:
         assert said in result.stderr, (arguments, result.stderr)
 
 
+@pytest.mark.slow
 def test_as_lines_the_comparison_stands_before_the_run(vectrial: Vectrial, tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     assert vectrial("run", "tiny.toml", "--no-report").returncode == 0

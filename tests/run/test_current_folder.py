@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from small_suite import TINY
 
 import vectrial
@@ -20,6 +21,7 @@ CANARIES = (
 _BY_NAME = re.compile(r'"-m"')
 
 
+@pytest.mark.slow
 def test_a_run_and_its_report_execute_no_file_of_the_current_folder(
     tmp_path: Path, variables: dict[str, str]
 ) -> None:

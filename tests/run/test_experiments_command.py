@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from small_suite import Vectrial
 
 from vectrial.experiments.registry import EXPERIMENTS
 
 
+@pytest.mark.slow
 def test_every_experiment_with_every_parameter(vectrial: Vectrial) -> None:
     listed = vectrial("experiments", "--format", "jsonl")
     assert listed.returncode == 0, listed.stderr

@@ -117,6 +117,7 @@ def measured(folder: Path, suite: str = SUITE) -> tuple[list[dict[str, object]],
         return run.rows(order), watcher.notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["load", "build"])
 def test_a_server_that_dies_fails_its_trial_and_the_run_goes_on(
     moment: str, frail: Path, monkeypatch: pytest.MonkeyPatch
@@ -158,6 +159,7 @@ samples = 20
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("moment", "how", "experiment"),
     [
@@ -219,6 +221,7 @@ def everything_in(folder: Path) -> str:
     return "\n".join(parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["by a variable", "by a file"])
 def test_a_secret_is_nowhere_in_the_run(
     given: str, frail: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -264,6 +267,7 @@ def test_a_token_is_hidden_in_its_header_too_and_the_name_of_a_database_is_not()
     assert named.text(f"postgres of admin, {SECRET}") == f"postgres of admin, {HIDDEN}"
 
 
+@pytest.mark.slow
 def test_a_run_with_a_key_keeps_it_nowhere(
     vectrial: Vectrial, tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ except KeyboardInterrupt:
     assert (process.returncode, said, errors) == (128 + number, "heard True\n", "")
 
 
+@pytest.mark.slow
 def test_who_does_not_hear_is_ended_by_force() -> None:
     process = command("interrupts.allow(4.5)\nlost(600)")
     process.send_signal(signal.SIGTERM)
@@ -70,6 +71,7 @@ def test_who_does_not_hear_is_ended_by_force() -> None:
     assert process.returncode == 143
 
 
+@pytest.mark.slow
 def test_who_asks_twice_does_not_wait() -> None:
     process = command("interrupts.allow(600)\nlost(600)")
     process.send_signal(signal.SIGTERM)
@@ -89,6 +91,7 @@ def test_where_nothing_is_to_be_cleaned_up_it_ends_at_once(number: signal.Signal
     assert process.returncode == -number
 
 
+@pytest.mark.slow
 def test_after_that_signals_are_heard_again() -> None:
     process = command("with interrupts.at_once():\n    pass\nlost(600)")
     process.send_signal(signal.SIGTERM)
@@ -122,6 +125,7 @@ assert before == [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, s
 # -- nobody looks on -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-"])
 def test_a_stream_that_is_closed_is_none(closed: str, tmp_path: Path) -> None:
     line = f'"{sys.executable}" -m vectrial.cli.main experiments {closed}'

@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from small_suite import EASY, Vectrial
 
 ROWS, DIM = 300, 8
@@ -50,6 +51,7 @@ def write(file: Path) -> None:
     pq.write_table(pa.table(columns), file)
 
 
+@pytest.mark.slow
 def test_own_data_go_the_whole_way(vectrial: Vectrial, tmp_path: Path) -> None:
     write(tmp_path / "my.parquet")
     (tmp_path / "mine.toml").write_text(SUITE)

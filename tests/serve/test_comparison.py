@@ -24,6 +24,7 @@ def ids(runs: Runs) -> tuple[str, str]:
     return found["first"], found["deep/second"]
 
 
+@pytest.mark.slow
 def test_the_form_names_every_run_and_store(client: Client, runs: Runs) -> None:
     page = client().get("/compare").text
     for run in runs.listing():
@@ -48,6 +49,7 @@ def test_two_stores_of_a_run(client: Client, runs: Runs) -> None:
     assert drawn.content.startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["a={0}:redis&b={1}:redis", "a={2}:faiss&b={2}:hnswlib"])
 def test_every_figure_leads_to_the_phases_of_its_side(varied: Runs, query: str) -> None:
     found = {run.name: run for run in varied.listing()}

@@ -75,6 +75,7 @@ def test_a_header_without_an_end_is_refused(port: int) -> None:
     assert answer(port) == "hello"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "begun",
     [
@@ -90,6 +91,7 @@ def test_a_request_that_does_not_come_is_given_up(port: int, begun: bytes) -> No
         assert closed(connection)
 
 
+@pytest.mark.slow
 def test_slow_clients_give_way_to_a_request(port: int) -> None:
     """Three hundred half-open connections, which send a byte every now and then."""
     slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]

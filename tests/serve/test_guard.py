@@ -31,6 +31,7 @@ def first(runs: Runs) -> str:
     return f"/runs/{run.id}"
 
 
+@pytest.mark.slow
 def test_every_answer_has_a_policy(client: Client, runs: Runs) -> None:
     asked = client()
     run = first(runs)
@@ -281,6 +282,7 @@ def test_a_page_too_many_is_told_so(client: Client, monkeypatch: pytest.MonkeyPa
     assert "retry: 30000" in answer.text
 
 
+@pytest.mark.slow
 def test_what_stores_say_is_text(client: Client, runs: Runs) -> None:
     asked = client()
     run = first(runs)

@@ -160,6 +160,7 @@ def test_there_are_forty() -> None:
     assert len(HOSTILE) >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_foreign_run_costs_its_page_at_most(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -183,6 +184,7 @@ def test_a_foreign_run_costs_its_page_at_most(
         compare(*sides_of(str(folder), str(folder), ()), CompareOptions(metrics_of(["qps"])), 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["metric is an endless view", "store of trial steers"])
 def test_the_report_of_a_foreign_run_ends_within_two_gigabytes(kind: str, tmp_path: Path) -> None:
     folder = sound(tmp_path / "theirs")
@@ -200,6 +202,7 @@ def test_the_report_of_a_foreign_run_ends_within_two_gigabytes(kind: str, tmp_pa
         assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_bad_run_keeps_no_other_waiting(root: Path, client: TestClient) -> None:
     for number in range(3):
         HOSTILE["a function of its own"](sound(root / f"bad-{number}"))

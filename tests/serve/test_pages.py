@@ -45,6 +45,7 @@ def small_run(folder: Path) -> Path:
     return write_run(folder, stores=stores, efs=(16,), builds=((16, 128),), only_sweep=True)
 
 
+@pytest.mark.slow
 def test_list(client: Client, runs: Runs) -> None:
     page = client().get("/").text
     assert "2 runs" in page
@@ -80,6 +81,7 @@ NOT_LED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["swept", "priced"])
 def test_every_figure_of_a_report_leads_to_what_it_was_made_of(varied: Runs, name: str) -> None:
     asked, run = client_of(varied), named(varied, name)
@@ -110,6 +112,7 @@ def test_a_card_leads_to_the_figure_that_it_tells(varied: Runs) -> None:
     assert values[1] == card.text, "of three repeats the middle one"
 
 
+@pytest.mark.slow
 def test_what_is_read_between_two_points_leads_to_both(client: Client, runs: Runs) -> None:
     asked, run = client(), named(runs, "first")
     shown = figures_of(asked.get(f"/runs/{run.id}").text)
@@ -126,6 +129,7 @@ def test_what_is_read_between_two_points_leads_to_both(client: Client, runs: Run
     assert asked.get(re.sub("recall=.*", "recall=7", one.href)).status_code == 400
 
 
+@pytest.mark.slow
 def test_every_figure_leads_to_its_trials(client: Client, runs: Runs) -> None:
     asked, run = client(), named(runs, "first")
     page = asked.get(f"/runs/{run.id}").text
@@ -201,6 +205,7 @@ def test_the_list_of_trials_is_laid_out_once(
     assert len(laid_out) == 2
 
 
+@pytest.mark.slow
 def test_downloads(client: Client, runs: Runs) -> None:
     asked, run = client(), named(runs, "first")
     page = asked.get(f"/runs/{run.id}").text
@@ -424,6 +429,7 @@ def test_a_run_under_way(
     assert client().get("/runs/none/events").status_code == 404
 
 
+@pytest.mark.slow
 def test_the_address_can_be_piped(tmp_path: Path) -> None:
     own = {"VECTRIAL_HOME": str(tmp_path / "home"), "VECTRIAL_SERVE_TOKEN": ""}
     command = [sys.executable, "-m", "vectrial.cli.main", "serve", str(tmp_path), "-p", "0"]

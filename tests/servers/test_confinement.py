@@ -59,6 +59,7 @@ def test_a_network_has_loopback_alone(network: Network) -> None:
     assert up.stdout == "1\n", "a line of titles, and no route"
 
 
+@pytest.mark.slow
 def test_a_server_is_reached_from_within_its_network_alone(
     network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +171,7 @@ print(json.dumps({{"why": "", "outside": outside, "relayed": relayed, "mode": mo
 """
 
 
+@pytest.mark.slow
 @other_user.needs_root
 def test_an_ordinary_user_has_networks_too(tmp_path: Path) -> None:
     if not can_cover():

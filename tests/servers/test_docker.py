@@ -222,6 +222,7 @@ def test_its_processes_are_known_by_their_control_group(
         assert server.processes() == {"server": process.pid}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_an_engine_that_hangs_does_not_end_the_run(
     how: str, engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -262,6 +263,7 @@ with Docker(recipe(), Path({folder!r})) as server:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_container_outlives_whoever_started_it(
     how: signal.Signals, engine: Path, tmp_path: Path

@@ -37,6 +37,7 @@ def left_over() -> list[Path]:
     return list(ROOT.rglob(f"vectrial-{os.getpid()}-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("possible")
 def test_a_server_is_held_to_its_limits(tmp_path: Path) -> None:
     with Local(tiny_server.recipe(), tmp_path, limits=Limits(0.5, 2**28)) as server:
@@ -52,6 +53,7 @@ def test_a_server_is_held_to_its_limits(tmp_path: Path) -> None:
     assert not left_over()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("possible")
 def test_groups_go_when_the_guard_is_killed(tmp_path: Path) -> None:
     with Local(tiny_server.recipe(), tmp_path, limits=Limits(1.0, 2**28)) as server:

@@ -143,6 +143,7 @@ def test_an_error_ends_it(tmp_path: Path) -> None:
     assert all_ended(running, 0.0)
 
 
+@pytest.mark.slow
 def test_a_crash_and_a_restart_keep_data_and_ports(tmp_path: Path) -> None:
     with Local(tiny_server.recipe(), tmp_path) as server:
         before, first = server.address, everything(server)
@@ -242,6 +243,7 @@ with Local(tiny_server.recipe(), Path({folder!r})) as server:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_server_outlives_whoever_started_it(how: signal.Signals, tmp_path: Path) -> None:
     code = PARENT.format(here=str(HERE), folder=str(tmp_path))

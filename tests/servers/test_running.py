@@ -68,6 +68,7 @@ def server_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return [p for p in psutil.Process(process.pid).children(recursive=True) if p.name() != "sleep"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_it_is_up_until_its_holder_ends(
     how: signal.Signals, holder: Callable[[], subprocess.Popen[str]], own_home: Path
@@ -96,6 +97,7 @@ def test_it_is_ended_through_its_holder(holder: Callable[[], subprocess.Popen[st
     assert stop(one, 5.0) is False, "it had ended"
 
 
+@pytest.mark.slow
 def test_there_is_one_of_each(holder: Callable[[], subprocess.Popen[str]]) -> None:
     process = holder()
     try:

@@ -108,6 +108,7 @@ def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says(n: int, spread: fl
     assert held / 1000 >= 0.925
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [3, 5, 10])
 @pytest.mark.parametrize("shared", [0.0, 0.8])
 def test_a_family_where_nothing_differs_is_alarmed_at_most_as_often_as_it_says(
@@ -242,6 +243,7 @@ def test_what_is_read_off_lies_between_the_points_that_are_named(
         assert min(values) * (1 - 1e-9) <= read.value <= max(values) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("quantile", "true"), [(0.5, 1.0), (0.9, math.exp(0.2 * 1.2816))])
 def test_quantiles_of_repeats_are_held_about_as_often_as_they_say(
     quantile: float, true: float

@@ -93,6 +93,7 @@ def through_our_store(name: str, folder: Path, data: NDArray[np.float32]) -> Sto
     return store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DIRECT)
 def test_recall_agrees_with_direct_use(name: str, tmp_path: Path) -> None:
     data, asked = vectors(0, ROWS), vectors(1, QUERIES)

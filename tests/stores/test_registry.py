@@ -130,6 +130,7 @@ def test_a_probe_that_fails_names_the_fault(
     assert told == {"works": False, "detail": "OSError: libdeaf.so is not there", "version": None}
 
 
+@pytest.mark.slow
 def test_stores_command() -> None:
     table = CliRunner().invoke(app, ["stores"], env={"COLUMNS": "200"})
     assert table.exit_code == 0

@@ -22,6 +22,7 @@ def made(store: type[Store], location: Path, address: Address | None) -> Store:
     return store(location) if address is None else store(location, address)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "build"),
     [

@@ -22,6 +22,7 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_store_that_does_what_it_declares() -> None:
     done = call("memory")
     assert done.returncode == 0, done.stderr
@@ -37,6 +38,7 @@ def test_a_store_that_does_what_it_declares() -> None:
     assert f"{total[0]} passed, {total[2]} skipped" in done.stderr
 
 
+@pytest.mark.slow
 def test_one_that_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "forgetful.py").write_text(
         "from vectrial.stores.memory import MemoryStore\n"

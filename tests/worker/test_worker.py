@@ -178,6 +178,7 @@ def test_nothing_stays_on_a_server_after_rows_were_changed(
     assert noted.calls == ["create", "drop", "close"]
 
 
+@pytest.mark.slow
 def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same() -> None:
     process, ended = MeasuringProcess.__new__(MeasuringProcess), threading.Event()
     process._pipe, theirs = Pipe()

@@ -18,6 +18,7 @@ SECOND = 1_000_000_000
 SHARED = Placement(client_cores=(), server_cores=())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "dialect"),
     [

@@ -89,6 +89,7 @@ def test_recall_short_and_duplicate_answers_are_seen() -> None:
     assert metrics["recall_min"] == pytest.approx(1 / 3)
 
 
+@pytest.mark.slow
 def test_each_client_walks_whole_passes_in_an_order_of_its_own() -> None:
     def asked(seed: int) -> dict[str, list[int]]:
         log = Log()
@@ -111,6 +112,7 @@ def test_min_s_ends_with_a_whole_pass() -> None:
     assert phase.metrics["count"] == asked.total()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [1, 4])
 def test_no_request_is_sent_after_max_s(clients: int) -> None:
     def slow(vector: NDArray[np.float32]) -> Hits:
@@ -152,6 +154,7 @@ def test_count_is_kept_exactly(clients: int) -> None:
     assert phase.metrics["count"] == 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [1, 3])
 def test_warm_up_is_not_in_the_phase(clients: int) -> None:
     calls = iter(range(10**6))
@@ -218,6 +221,7 @@ def test_few_errors_leave_a_phase_valid() -> None:
     assert (phase.valid, phase.metrics["errors"]) == (True, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [1, 3])
 @pytest.mark.parametrize("answer", [[1, 2, 3], np.array([1, 2], np.uint64), np.zeros((1, 3), int)])
 def test_ids_of_another_kind_are_a_fault_of_the_adapter(clients: int, answer: object) -> None:
@@ -243,6 +247,7 @@ def test_an_interrupt_ends_it_at_once(clients: int) -> None:
     assert gc.get_freeze_count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [1, 2])
 def test_progress_is_reported_between_samples(clients: int) -> None:
     inside, seen, overlaps = threading.Event(), [], []

@@ -53,6 +53,7 @@ def served(
     return search(library, QUERIES, TRUTH, load, alone=alone, warmup_queries=4)
 
 
+@pytest.mark.slow
 def test_every_figure_is_of_the_same_requests() -> None:
     library = Library(0.002)
     phase = served(library, 25, duration_s=2.0)
@@ -92,6 +93,7 @@ def test_requests_in_flight_are_bounded() -> None:
     assert len(library.threads) <= 2
 
 
+@pytest.mark.slow
 def test_wrong_answers_are_judged_and_failures_counted() -> None:
     assert served(Library(0.0, right=False), 100).metrics["recall_mean"] == 0
 

@@ -171,6 +171,7 @@ def load_of(row: dict[str, Any]) -> str:
     return formatting.plural(params["clients"], "client") if "clients" in params else ""
 
 
+@pytest.mark.slow
 def test_experiments_run_unchanged_on_the_native_lane(folder: Path) -> None:
     # The longer, the longer a pause of the machine's has to be to look like an overload.
     rows = measured(folder, SUITE.replace("duration_s = 0.5", "duration_s = 3") + EASY)
@@ -196,6 +197,7 @@ def test_experiments_run_unchanged_on_the_native_lane(folder: Path) -> None:
     assert set(told) == set(searches)
 
 
+@pytest.mark.slow
 def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Path) -> None:
     rates = RATES.replace("rates = [400]", 'rates = [400]\narrivals = "constant"')
     opened = measured(folder, STORE + rates)
@@ -211,6 +213,7 @@ def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Pa
     assert 0 < figures["schedule_lag_p50"] <= figures["schedule_lag_p99"]
 
 
+@pytest.mark.slow
 def test_the_python_client_is_measured_in_processes_of_its_own(folder: Path) -> None:
     both = 'index = "flat"\nlane = ["sdk", "native"]'
     rows = measured(folder, (STORE + CLIENTS).replace('index = "flat"', both) + EASY)
@@ -227,6 +230,7 @@ def test_the_python_client_is_measured_in_processes_of_its_own(folder: Path) -> 
     assert all(row["valid"] for row in sdk.values()), sdk["qps"]["reason"]
 
 
+@pytest.mark.slow
 def test_the_python_client_is_asked_by_the_same_schedule(folder: Path) -> None:
     both = 'index = "flat"\nlane = ["sdk", "native"]'
     text = (
@@ -250,6 +254,7 @@ def test_the_python_client_is_asked_by_the_same_schedule(folder: Path) -> None:
     assert 1 <= figures["client_processes"] <= 64
 
 
+@pytest.mark.slow
 def test_a_python_client_that_cannot_connect_fails_its_trial(folder: Path) -> None:
     text = STORE.replace('index = "flat"', 'index = "flat"\nlane = "sdk"') + CLIENTS
     with RunWriter(folder) as writer:
@@ -260,6 +265,7 @@ def test_a_python_client_that_cannot_connect_fails_its_trial(folder: Path) -> No
     assert all("nobody is there" in row["reason"] for row in failed), failed
 
 
+@pytest.mark.slow
 def test_a_client_at_its_ceiling_is_named_and_not_the_store(folder: Path) -> None:
     bound = EASY.replace("ceiling_share = 99", "ceiling_share = 0.01")
     swept = measured(folder, STORE + SWEEP + bound)

@@ -80,6 +80,7 @@ FAULTS: dict[str, tuple[str, list[LoadSource], dict[str, str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "family", "source", "fault", "told"),
     [
@@ -107,6 +108,7 @@ def test_a_request_that_goes_wrong_is_counted_in_its_class(
     assert (outcome["reconnects"] > 0) == bool(replaced)
 
 
+@pytest.mark.slow
 def test_a_timeout_is_timed() -> None:
     with null_server(k=K, faults=[("never", 5)]) as server:
         _, outcome = ask(server, closed(2, count=10), timeout_s=3.0)

@@ -97,6 +97,7 @@ def test_a_phase_accounts_for_everything(
     assert sum(int(count or 0) for count in windows["count"]) == 500
 
 
+@pytest.mark.slow
 def test_an_open_loop_sees_the_stall_that_a_closed_loop_hides() -> None:
     """The server stands still for 0.4 s in every 2 s: a fifth of all arrivals find it so, and
     wait up to 0.4 s; of a closed loop's requests only those few that were under way do."""
@@ -128,6 +129,7 @@ def test_a_bound_that_is_met_is_told(server: NullServer) -> None:
     assert phase.metrics["in_flight_peak"] == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [closed(8, count=200), arrivals(1000, count=200)])
 def test_what_a_server_lets_be_in_flight_on_a_connection_is_told(source: LoadSource) -> None:
     with null_server(k=K, room=5, faults=[("late", 2)], late_s=0.02) as narrow:
@@ -139,6 +141,7 @@ def test_what_a_server_lets_be_in_flight_on_a_connection_is_told(source: LoadSou
     assert wide.valid, wide.reason
 
 
+@pytest.mark.slow
 def test_a_rate_that_is_not_sustained_is_told() -> None:
     """Replies come one after the other, each 4 ms late: some 200 a second, and no more."""
     with null_server("resp", k=K, faults=[("late", 1)], late_s=0.004) as slow:
@@ -179,6 +182,7 @@ def test_a_backlog_that_grows_to_the_end_is_an_overload(
     assert ("overloaded" in (phase.reason or "")) == overloaded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kind", ["poisson", "constant"])
 def test_every_arrival_is_accounted_for_where_many_are_never_sent(kind: str, threads: int) -> None:
@@ -268,6 +272,7 @@ def test_the_last_second_is_seen_while_the_run_goes_on(server: NullServer) -> No
         assert last["p99_us"] == rows["p99_us"][last["second"]]
 
 
+@pytest.mark.slow
 def test_a_dedicated_core_keeps_the_schedule_too(server: NullServer) -> None:
     (phase,) = run(server, [arrivals(500, kind="constant")], duration_s=2, dedicated=True)
     assert phase.valid, phase.reason

@@ -81,6 +81,7 @@ def test_rows_go_in_batches(server: NullServer, protocol: str, engine: str, oper
     assert (record["issued"], record["rows"]) == (6, QUERIES)
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("source", [closed(8, count=COUNT), arrivals(1500, count=COUNT)])
 @pytest.mark.parametrize(

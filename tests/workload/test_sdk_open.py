@@ -66,6 +66,7 @@ def test_a_slow_answer_holds_up_nobody_while_a_client_is_free() -> None:
     assert seen["latency_p50"] >= 50_000
 
 
+@pytest.mark.slow
 def test_who_is_late_is_late_from_when_it_was_due() -> None:
     """One client at 300 ms a search, asked every 75 ms: it sends four at most, of which the first
     is refused."""

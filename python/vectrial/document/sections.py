@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from pkgutil import resolve_name
+from typing import Any, TypeVar
 
 from vectrial.analysis.analysis import LOAD, Facet, by_facet, operating_point, remark
 from vectrial.analysis.run_data import Point, RunData
@@ -23,6 +24,8 @@ from vectrial.document.blocks import (
 from vectrial.document.charts.theme import Looks
 from vectrial.document.sheet import COUNTS, SETTING, SHARES, Sheet
 from vectrial.util import formatting
+
+T = TypeVar("T")
 
 #: The first and the last column of `store_row`.
 STORE = Column("store", "Store", numeric=False)
@@ -43,12 +46,20 @@ def of_sheet(name: str, sheet: Sheet, run: RunData, looks: Looks | None) -> list
         return []
     blocks: list[Block] = []
     for facet, members in _facets(points, sheet.growing):
-        if sheet.figures is not None and looks is not None:
-            blocks += sheet.figures(run, facet, members, looks)
-        if sheet.summary is not None:
-            blocks += sheet.summary(run, facet, members)
+        if looks is not None:
+            blocks += _called(sheet.figures, run, facet, members, looks)
+        blocks += _called(sheet.summary, run, facet, members)
         blocks.append(_table(name, run, sheet, facet, members))
     return [Section(_slug(name, sheet), sheet.title, sheet.lead, tuple(blocks))]
+
+
+def _called(function: Callable[..., Sequence[T]] | str, *arguments: Any) -> Sequence[T]:
+    """The result of a function of a sheet; nothing where there is none."""
+    if not function:
+        return []
+    called = resolve_name(function) if isinstance(function, str) else function
+    found: Sequence[T] = called(*arguments)
+    return found
 
 
 def _slug(name: str, sheet: Sheet) -> str:
@@ -119,7 +130,7 @@ def _table(name: str, run: RunData, sheet: Sheet, facet: Facet, points: Sequence
         )
         for p in points
     ]
-    notes = tuple(sheet.notes(run, facet)) if sheet.notes is not None else ()
+    notes = tuple(_called(sheet.notes, run, facet))
     title = f"{sheet.title}: {facet.dataset if sheet.growing else facet.title}"
     slug = f"{_slug(name, sheet)}-{facet.slug}"
     return Table(slug, title, columns, tuple(rows), notes, grouped_by=0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vectrial.document.blocks import Column, Figure, Table
+from vectrial.model.results_schema import MetricName
 
 if TYPE_CHECKING:
     from vectrial.analysis.analysis import Facet
@@ -33,7 +34,8 @@ class Sheet:
 
     phases: those that have rows. keys: parameters that tell rows apart, with their headings.
     columns: metrics. figures: drawn above the table. summary: tables between the two. notes: under
-        the table.
+        the table. Each of the three is a function, or names one, as in "package.module:function",
+        whose module the measuring process cannot import.
     only: the parameter that a point must have to be shown; empty: every point is.
     hidden: parameters that are not shown among a point's settings.
     growing: sizes of one dataset share a table.
@@ -47,9 +49,9 @@ class Sheet:
     phases: tuple[str, ...]
     keys: tuple[tuple[str, str], ...]
     columns: tuple[Column, ...]
-    figures: Callable[[RunData, Facet, Sequence[Point], Looks], list[Figure]] | None = None
-    summary: Callable[[RunData, Facet, Sequence[Point]], list[Table]] | None = None
-    notes: Callable[[RunData, Facet], list[str]] | None = None
+    figures: Callable[[RunData, Facet, Sequence[Point], Looks], list[Figure]] | str = ""
+    summary: Callable[[RunData, Facet, Sequence[Point]], list[Table]] | str = ""
+    notes: Callable[[RunData, Facet], list[str]] | str = ""
     only: str = ""
     hidden: tuple[str, ...] = ()
     growing: bool = False
@@ -57,21 +59,23 @@ class Sheet:
     slug: str = ""
 
 
-def metric(key: str, title: str, unit: str, group: str = "") -> Column:
-    """A column of a metric, with its unit, below a heading that several share."""
-    return Column(key, title, unit, group, spread=key not in COUNTS)
+def metric(of: str | MetricName, title: str, group: str = "") -> Column:
+    """The column of a metric, or of one of `METRICS` by its name, below a heading that several
+    share."""
+    name = of if isinstance(of, str) else of.name
+    return Column.of(of, title, group, spread=name not in COUNTS)
 
 
 LATENCY = (
-    metric("latency_p50", "p50", "us", "Latency"),
-    metric("latency_p99", "p99", "us", "Latency"),
+    metric("latency_p50", "p50", "Latency"),
+    metric("latency_p99", "p99", "Latency"),
 )
 VERIFIED = (
-    metric("count", "Done", "1"),
-    metric("errors", "Errors", "1"),
-    metric("ineffective", "Wrong", "1"),
+    metric("count", "Done"),
+    metric("errors", "Errors"),
+    metric("ineffective", "Wrong"),
 )
 STEPS = tuple(
-    metric(f"{s}_s", s.replace("_", " "), "s", "Seconds")
+    metric(f"{s}_s", s.replace("_", " "), "Seconds")
     for s in ("load", "flush", "build", "wait", "first_search")
 )

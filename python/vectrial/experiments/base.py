@@ -12,6 +12,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, ConfigDict, ValidationError, model_validator
@@ -93,7 +94,11 @@ class Experiment(ExactModel, ABC):
     metrics: ClassVar[tuple[MetricName, ...]] = ()
     #: Where its sections stand among those of other experiments: the lowest comes first.
     place: ClassVar[int] = 100
-    #: Its section of a report, where its figures fit one table; else see `sections`.
+    #: The module that makes its sections of a report: a function `sections` takes the run, the
+    #: experiment's points in it, and the looks of series in figures (None: no figures). It is named
+    #: and not imported, since the measuring process has no libraries for reports.
+    report: ClassVar[str] = ""
+    #: Its section of a report, where its figures fit one table; it comes after those of `report`.
     sheet: ClassVar[Sheet | None] = None
     #: It looks at what was loaded before the gate has put its questions to it.
     before_gate: ClassVar[bool] = False
@@ -152,15 +157,21 @@ class Experiment(ExactModel, ABC):
 
     @classmethod
     def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
-        """Its sections of a report on a run: that of `sheet`; without one every value, in a table.
+        """Its sections of a report on a run: those of `report` and `sheet`; without either every
+        value, in a table.
 
         looks: how series look in figures; None: the sections have no figures.
         """
         from vectrial.document import sections  # reads runs, which the measuring process cannot
 
-        if cls.sheet is None:
+        if not cls.report and cls.sheet is None:
             return sections.every_value(run, cls.name, cls.title)
-        return sections.of_sheet(cls.name, cls.sheet, run, looks)
+        found: list[Section] = []
+        if cls.report:
+            found += import_module(cls.report).sections(run, run.select(cls.name), looks)
+        if cls.sheet is not None:
+            found += sections.of_sheet(cls.name, cls.sheet, run, looks)
+        return found
 
     @abstractmethod
     def points(self, target: Target) -> list[dict[str, Any]]:

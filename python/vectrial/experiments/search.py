@@ -67,9 +67,9 @@ _SHEET = Sheet(
     (("rows", "Rows"), ("clients", "Clients"), ("rate", "Offered/s"), (SETTING, "Setting")),
     (
         *LATENCY,
-        metric("qps", "QPS", "1/s"),
-        metric("recall_mean", "Recall", "1"),
-        metric("errors", "Errors", "1"),
+        metric("qps", "QPS"),
+        metric("recall_mean", "Recall"),
+        metric("errors", "Errors"),
     ),
     _size_figure,
     only="rows",

@@ -44,9 +44,7 @@ from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.workload import dispatch
 
 if TYPE_CHECKING:
-    from vectrial.analysis.run_data import RunData
-    from vectrial.document.blocks import Section
-    from vectrial.document.charts.theme import Looks
+    pass
 
 Score = Literal["nearest", "mean"]
 
@@ -76,6 +74,7 @@ class Anomaly(Experiment):
     name: ClassVar[str] = "anomaly"
     title: ClassVar[str] = "Anomalies among the normal"
     place: ClassVar[int] = 80
+    report: ClassVar[str] = f"{__package__}.report"
     metrics: ClassVar[tuple[MetricName, ...]] = METRICS
     terms: ClassVar[Mapping[str, str]] = {
         "score": "likeness",
@@ -100,13 +99,6 @@ class Anomaly(Experiment):
     warmup_queries: Warmup = 100
     timed: Literal["all", "anomalies"] = "all"
     copies: int = Field(default=1, ge=1, le=100)
-
-    @classmethod
-    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
-        """See `report`."""
-        from vectrial.experiments.anomaly import report
-
-        return report.sections(run, run.select(cls.name), looks)
 
     def points(self, target: Target) -> list[dict[str, Any]]:
         can = target.can

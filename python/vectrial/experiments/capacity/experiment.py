@@ -24,9 +24,7 @@ from vectrial.workload.ceiling import beside_client, client_bound
 from vectrial.workload.record import ERROR_SHARE
 
 if TYPE_CHECKING:
-    from vectrial.analysis.run_data import RunData
-    from vectrial.document.blocks import Section
-    from vectrial.document.charts.theme import Looks
+    pass
 
 #: Arrivals that a phase has at least, so that its p99 rests on some; as many as there are queries,
 #: up to so many, so that its recall is not that of a few; it lasts so many times `duration_s` at
@@ -58,6 +56,7 @@ class Capacity(Experiment):
     name: ClassVar[str] = "capacity"
     title: ClassVar[str] = "Highest load within limits"
     place: ClassVar[int] = 5
+    report: ClassVar[str] = f"{__package__}.report"
     metrics: ClassVar[tuple[MetricName, ...]] = METRICS
     terms: ClassVar[Mapping[str, str]] = {
         "p99_ms": "p99 limit (ms)",
@@ -80,13 +79,6 @@ class Capacity(Experiment):
     most_rate: Annotated[Rate, Field(ge=_LEAST)] = _MOST
     warmup_queries: Warmup = 100
     in_flight: InFlight = IN_FLIGHT
-
-    @classmethod
-    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
-        """See `report`."""
-        from vectrial.experiments.capacity import report
-
-        return report.sections(run, run.select(cls.name), looks)
 
     def points(self, target: Target) -> list[dict[str, Any]]:
         return search_points(target, self.search, self.returns)

@@ -32,9 +32,7 @@ from vectrial.workload.python.operations import timed_operations
 from vectrial.workload.readback import read_back
 
 if TYPE_CHECKING:
-    from vectrial.analysis.run_data import RunData
-    from vectrial.document.blocks import Section
-    from vectrial.document.charts.theme import Looks
+    pass
 
 T = TypeVar("T")
 
@@ -70,6 +68,7 @@ class Crud(Experiment):
     name: ClassVar[str] = "crud"
     title: ClassVar[str] = "Single operations"
     place: ClassVar[int] = 10
+    report: ClassVar[str] = f"{__package__}.report"
     mutates: ClassVar[bool] = True
     uses_find: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"search"})
@@ -79,13 +78,6 @@ class Crud(Experiment):
     max_s: PositiveSeconds = 20.0
     limit: Count = 10
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
-
-    @classmethod
-    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
-        """See `report`."""
-        from vectrial.experiments.crud import report
-
-        return report.sections(run, run.select(cls.name), looks)
 
     def points(self, target: Target) -> list[dict[str, Any]]:
         return search_points(target, self.search)

@@ -53,10 +53,7 @@ from vectrial.workload import dispatch, ingest
 from vectrial.workload.searchers import searchers
 
 if TYPE_CHECKING:
-    from vectrial.analysis.analysis import Facet
-    from vectrial.analysis.run_data import Point, RunData
-    from vectrial.document.blocks import Figure
-    from vectrial.document.charts.theme import Looks
+    pass
 
 Predicate = Literal["column", "independent", "aligned", "opposed"]
 Arm = Literal["on", "off"]
@@ -74,12 +71,6 @@ class _Condition:
     selectivity: float | str
     where: Filters
     about: Mapping[str, Any]
-
-
-def _figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
-    from vectrial.experiments.filtered import report
-
-    return report.figures(run, facet, points, looks)
 
 
 _SHEET = Sheet(
@@ -102,16 +93,16 @@ _SHEET = Sheet(
         (SETTING, "Setting"),
     ),
     (
-        metric("selectivity", "Keeps", "1"),
-        metric("filter_correlation", "Correlation", "1"),
-        metric("recall_mean", "Recall", "1"),
-        metric("qps", "QPS", "1/s"),
+        metric("selectivity", "Keeps"),
+        metric("filter_correlation", "Correlation"),
+        metric("recall_mean", "Recall"),
+        metric("qps", "QPS"),
         *LATENCY,
-        metric("incomplete_results", "Too short", "1"),
-        metric("violations", "Violations", "1"),
-        metric("errors", "Errors", "1"),
+        metric("incomplete_results", "Too short"),
+        metric("violations", "Violations"),
+        metric("errors", "Errors"),
     ),
-    _figures,
+    f"{__package__}.report:figures",
     hidden=("pivots",),
 )
 

@@ -30,9 +30,7 @@ from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 
 if TYPE_CHECKING:
-    from vectrial.analysis.run_data import RunData
-    from vectrial.document.blocks import Section
-    from vectrial.document.charts.theme import Looks
+    pass
 
 #: Rows whose texts must find some row before anything is timed.
 _PROBES = 20
@@ -57,6 +55,7 @@ class HybridSearch(Experiment):
     name: ClassVar[str] = "hybrid"
     title: ClassVar[str] = "Search by vector and text"
     place: ClassVar[int] = 85
+    report: ClassVar[str] = f"{__package__}.report"
     terms: ClassVar[Mapping[str, str]] = {
         "alpha": "weight of the vector",
         "fusion": "fusion",
@@ -83,13 +82,6 @@ class HybridSearch(Experiment):
     min_s: Seconds = 1.0
     max_s: PositiveSeconds = 20.0
     warmup_queries: Warmup = 100
-
-    @classmethod
-    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
-        """See `report`."""
-        from vectrial.experiments.hybrid import report
-
-        return report.sections(run, run.select(cls.name), looks)
 
     @field_validator("alphas")
     @classmethod

@@ -28,10 +28,7 @@ from vectrial.workload import ingest as bulk
 from vectrial.workload.readback import read_back
 
 if TYPE_CHECKING:
-    from vectrial.analysis.analysis import Facet
-    from vectrial.analysis.run_data import RunData
-    from vectrial.document.blocks import Section
-    from vectrial.document.charts.theme import Looks
+    pass
 
 #: Rows that are read back after a load.
 VERIFIED = 100
@@ -42,14 +39,7 @@ _UNTOLD_S, _UNTOLD = 0.1, 0.02
 Arm = Literal["none", "off", "on"]
 
 
-def _overheads(run: RunData, facet: Facet) -> list[str]:
-    """The cost of columns and of indexes for each store, in words."""
-    from vectrial.experiments.ingest import report
-
-    return report.overheads(run, facet)
-
-
-_ARMS = Sheet(
+_SHEET = Sheet(
     "Cost of metadata indexes when loading",
     "The same rows in the same batches: without columns (none), with columns and no index on "
     "them (off), with all of them indexed (on), or as the store alone decides (fixed).",
@@ -57,10 +47,10 @@ _ARMS = Sheet(
     (("payload_index", "Index"), ("fields", "Columns")),
     (
         *STEPS,
-        metric("ready_s", "together", "s", "Seconds"),
-        metric("rows_per_s", "Rows/s", "1/s"),
+        metric("ready_s", "together", "Seconds"),
+        metric("rows_per_s", "Rows/s"),
     ),
-    notes=_overheads,
+    notes=f"{__package__}.report:overheads",
     slug="metadata-indexes",
 )
 
@@ -106,6 +96,8 @@ class Ingest(Experiment):
     name: ClassVar[str] = "ingest"
     title: ClassVar[str] = "Loading and indexing"
     place: ClassVar[int] = 20
+    report: ClassVar[str] = f"{__package__}.report"
+    sheet: ClassVar[Sheet | None] = _SHEET
     metrics: ClassVar[tuple[MetricName, ...]] = _METRICS
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset({"checkpoints", "concurrency", "batch_rows"})
@@ -145,15 +137,6 @@ class Ingest(Experiment):
         return (
             self if self.payload_index is None else PayloadIngest.model_validate(self.model_dump())
         )
-
-    @classmethod
-    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
-        """See `report`; and the table of loads with `payload_index`."""
-        from vectrial.document.sections import of_sheet
-        from vectrial.experiments.ingest import report
-
-        loading = report.sections(run, run.select(cls.name), looks)
-        return [*loading, *of_sheet(cls.name, _ARMS, run, looks)]
 
     def points(self, target: Target) -> list[dict[str, Any]]:
         rows = target.data.rows

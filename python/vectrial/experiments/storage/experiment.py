@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -20,22 +20,7 @@ from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.workload import ingest
 
 if TYPE_CHECKING:
-    from vectrial.analysis.analysis import Facet
-    from vectrial.analysis.run_data import Point, RunData
-    from vectrial.document.blocks import Figure, Section, Table
-    from vectrial.document.charts.theme import Looks
-
-
-def _figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
-    from vectrial.experiments.storage import report
-
-    return report.figures(run, facet, points, looks)
-
-
-def _kinds(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]:
-    from vectrial.experiments.storage import report
-
-    return report.kinds(run, facet, points)
+    pass
 
 
 _SHEET = Sheet(
@@ -45,15 +30,15 @@ _SHEET = Sheet(
     ("acknowledged", "settled"),
     (("rows", "Rows"), ("phase", "When")),
     (
-        metric("disk_bytes", "Disk", "B"),
-        metric("disk_ratio", "× raw", "1"),
-        metric("disk_baseline_bytes", "Empty", "B"),
-        metric("stored_vector_bytes", "Vectors", "B", "As the store tells"),
-        metric("index_bytes", "Index", "B", "As the store tells"),
-        metric("log_bytes", "Log", "B", "As the store tells"),
+        metric("disk_bytes", "Disk"),
+        metric("disk_ratio", "× raw"),
+        metric("disk_baseline_bytes", "Empty"),
+        metric("stored_vector_bytes", "Vectors", "As the store tells"),
+        metric("index_bytes", "Index", "As the store tells"),
+        metric("log_bytes", "Log", "As the store tells"),
     ),
-    _figures,
-    _kinds,
+    f"{__package__}.report:figures",
+    f"{__package__}.report:kinds",
     growing=True,
 )
 
@@ -74,6 +59,8 @@ class Storage(Experiment):
     name: ClassVar[str] = "storage"
     title: ClassVar[str] = "Size on disk and in memory"
     place: ClassVar[int] = 35
+    report: ClassVar[str] = f"{__package__}.report"
+    sheet: ClassVar[Sheet | None] = _SHEET
     replaces: ClassVar[Mapping[str, str]] = {"footprint": ""}
     sends_requests: ClassVar[bool] = False
     before_gate: ClassVar[bool] = True  # the memory that checking takes is not the store's
@@ -92,15 +79,6 @@ class Storage(Experiment):
         if self.rows is None:
             self._refuse_set(["settle_s"], "applies to loads of `rows` only")
         return self
-
-    @classmethod
-    def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
-        """Of the loaded store, and as it grows."""
-        from vectrial.document.sections import of_sheet
-        from vectrial.experiments.storage import report
-
-        loaded = [point for point in run.select(cls.name) if point.role == Role.SIZE]
-        return [*report.footprint(run, loaded, looks), *of_sheet(cls.name, _SHEET, run, looks)]
 
     def resolve(self, data: Data) -> Storage:
         """With `rows`, the experiment that loads them."""

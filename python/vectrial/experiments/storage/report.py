@@ -13,6 +13,7 @@ from vectrial.document.blocks import Block, Column, Figure, Row, Section, Table,
 from vectrial.document.charts import store as charts
 from vectrial.document.charts.theme import Looks, beside_names, chart_of, described, finished, ink
 from vectrial.document.sections import INDEX, STORE, names_of, store_row
+from vectrial.model.phase import Role
 from vectrial.util import formatting
 
 #: Metrics of what came with a load, by kind of file, and how the kinds are called.
@@ -156,10 +157,10 @@ _FOOTPRINT = (
 )
 
 
-def footprint(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
-    """Bytes on disk and in memory beside the raw bytes."""
+def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
+    """Bytes of the loaded store, on disk and in memory, beside the raw bytes."""
     blocks: list[Block] = []
-    for facet, members in by_facet(points):
+    for facet, members in by_facet([p for p in points if p.role == Role.SIZE]):
         raw = next((v for p in members if (v := p.value("raw_bytes")) is not None), 0.0)
         extra = next((v for p in members if (v := p.value("metadata_bytes")) is not None), 0.0)
         for metric, what in (("disk_bytes", "On disk"), ("rss_growth_bytes", "In memory")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -16,7 +16,7 @@ from pydantic import Field
 from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target, looking_for, search_points
 from vectrial.experiments.common.readiness import first_search
-from vectrial.experiments.time_to_searchable.metrics import METRICS
+from vectrial.experiments.time_to_searchable.metrics import METRICS, OWN
 from vectrial.model.context import Context
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
@@ -25,10 +25,7 @@ from vectrial.workload import ingest
 from vectrial.workload.python.timed import describe, timed_search
 
 if TYPE_CHECKING:
-    from vectrial.analysis.analysis import Facet
-    from vectrial.analysis.run_data import Point, RunData
-    from vectrial.document.blocks import Figure, Table
-    from vectrial.document.charts.theme import Looks
+    pass
 
 #: Seconds after the last acknowledgement at which is looked, until the store says it is ready.
 _AFTER_S = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -36,19 +33,6 @@ _AFTER_S = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 #: or more one may be missing in any case, as an approximate index misses a row now and then.
 _ALL, _ENOUGH = 0.99, 20
 _POLL_S, _ROUNDING = 0.005, 1e-9
-
-
-def _figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
-    from vectrial.experiments.time_to_searchable import report
-
-    return report.figures(run, facet, points, looks)
-
-
-def _moments(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]:
-    from vectrial.experiments.time_to_searchable import report
-
-    title = f"When a load is acknowledged, found and indexed: {facet.title}"
-    return report.table(f"searchable-{facet.slug}", title, points, run)
 
 
 _SHEET = Sheet(
@@ -64,16 +48,16 @@ _SHEET = Sheet(
         ("after_s", "Seconds after the last"),
     ),
     (
-        metric("elapsed_s", "Since the start", "s"),
-        metric("acknowledged_rows", "Acknowledged", "1"),
-        metric("share_found", "Found", "1"),
-        metric("errors", "Errors", "1"),
-        metric("load_s", "Loaded", "s", "Of the whole load"),
-        metric("ready_s", "Ready", "s", "Of the whole load"),
-        metric("searchable_after_s", "All found after the last row", "s", "Of the whole load"),
+        metric(OWN["elapsed_s"], "Since the start"),
+        metric("acknowledged_rows", "Acknowledged"),
+        metric(OWN["share_found"], "Found"),
+        metric("errors", "Errors"),
+        metric("load_s", "Loaded", "Of the whole load"),
+        metric("ready_s", "Ready", "Of the whole load"),
+        metric(OWN["searchable_after_s"], "All found after the last row", "Of the whole load"),
     ),
-    _figures,
-    _moments,
+    f"{__package__}.report:figures",
+    f"{__package__}.report:tables",
     sparse=True,
 )
 

@@ -30,6 +30,12 @@ def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
     ]
 
 
+def tables(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]:
+    """The table of a dataset."""
+    title = f"When a load is acknowledged, found and indexed: {facet.title}"
+    return table(f"searchable-{facet.slug}", title, points, run)
+
+
 def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[Table]:
     """A row for each load of which the moments are known; no table where there is none.
 
