@@ -68,7 +68,7 @@ lint: setup ## ruff, mypy strict, the direction of imports, rustfmt, clippy with
 test test-fast setup-servers: export PYTHONDONTWRITEBYTECODE :=
 
 test-fast: setup ## the tests that need no server and no browser, and are not slow
-	$(BIN)/python -m pytest -q -n $(or $(TEST_PROCESSES),2) -m "not server and not browser and not slow"
+	$(BIN)/python -m pytest -q -n $(or $(TEST_PROCESSES),3) -m "not server and not browser and not slow"
 
 # Programs first: a test has ten minutes, and a slow machine needs as long to build one. Three
 # processes on two cores: much of a test's time is waiting for a server or for another process.

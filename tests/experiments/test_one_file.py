@@ -88,6 +88,7 @@ def test_no_other_file_names_an_experiment(name: str) -> None:
     assert not found, f"declare it in experiments/{name}: a role of a phase, a term, a section"
 
 
+@pytest.mark.slow
 def test_what_is_said_across_experiments_goes_by_the_roles_of_phases(tmp_path: Path) -> None:
     run = load(write_run(tmp_path / "run"))
     by_other_names = replace(

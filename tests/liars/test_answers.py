@@ -21,6 +21,8 @@ from answers import (
 
 from run import Run, measure
 
+pytestmark = pytest.mark.slow  # a whole run for each store that lies
+
 SWEEP = {"experiment": "search", "min_s": 0.3, "warmup_queries": 60}
 #: Long enough for several passes over queries of which the gate knows few.
 LONG = {"experiment": "search", "min_s": 2.0, "warmup_queries": 5}
@@ -63,7 +65,6 @@ def repeated(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return measure([Honest, SlowAtFirst], [LONG], folder, dataset=MANY, repeat_queries=True)
 
 
-@pytest.mark.slow
 def test_an_honest_store_passes_everything(run: Run) -> None:
     assert [record.status for record in run.of(Honest)] == ["ok"] * 4
     phases = [phase for record in run.of(Honest) for phase in record.phases]
@@ -139,7 +140,6 @@ def test_nothing_is_gained_by_remembering_where_no_query_comes_twice(run: Run) -
     assert told["recall_mean"] == 1.0
 
 
-@pytest.mark.slow
 def test_who_remembers_what_is_almost_the_same_is_told(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -151,7 +151,6 @@ def test_who_remembers_what_is_almost_the_same_is_told(
     assert any("answers seem to be cached" in said for said in run.report.warnings)
 
 
-@pytest.mark.slow
 def test_who_remembers_answers_is_told_where_queries_repeat(repeated: Run) -> None:
     told = repeated.phase(SlowAtFirst, "search").metrics
     assert told["first_pass_count"] == 160

@@ -14,6 +14,8 @@ from vectrial.gate import contents
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
 
+pytestmark = pytest.mark.slow  # a whole run for each store that lies
+
 #: One row more than the gate's own small store has.
 DATA = {"name": "clustered-16-3k", "queries": 50}
 SWEEP = {"experiment": "search", "min_s": 0.1, "warmup_queries": 10}
@@ -46,7 +48,6 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return measure(kinds, asked, tmp_path_factory.mktemp("kept"), dataset=DATA)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "check"),
     [
@@ -91,7 +92,6 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return measure(kinds, [CRUD], tmp_path_factory.mktemp("changed"), dataset=DATA)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "wrong", "says"),
     [
@@ -134,7 +134,6 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Run:
         return measure(kinds, asked, tmp_path_factory.mktemp("crashed"))
 
 
-@pytest.mark.slow
 def test_a_store_that_keeps_nothing_does_not_pass_as_synced(crashed: Run) -> None:
     phase = crashed.phase(rows.KeepsNothing, "durability")
     assert not phase.valid
@@ -142,7 +141,6 @@ def test_a_store_that_keeps_nothing_does_not_pass_as_synced(crashed: Run) -> Non
     assert (phase.metrics["kept_rows"], phase.metrics["lost_rows"]) == (0, 200)
 
 
-@pytest.mark.slow
 def test_a_promise_that_nobody_tried_is_told_as_one(crashed: Run, loads: Run) -> None:
     assert "synced (tried)" in crashed.text
     assert "synced (declared; rows were lost in a crash)" in crashed.text
